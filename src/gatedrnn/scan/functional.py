@@ -1,0 +1,233 @@
+"""linear_scan: all states of h_t = a_t * h_(t-1) + b_t at once. The contract, the checks, the backend, the gradient."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gatedrnn.scan import reference
+from gatedrnn.shapes import Channels, Flags, Series, State
+
+BACKENDS = ("auto", "reference", "cpu", "gpu")
+
+
+class BackendUnavailable(RuntimeError):
+    """The named backend cannot run here."""
+
+
+class Choice(NamedTuple):
+    """What `backend="auto"` takes for a device, and why."""
+
+    backend: str
+    reason: str
+
+
+def choose_backend(device: torch.device | str) -> Choice:
+    """The backend that `auto` stands for on `device`, with the reason in words."""
+    kind = torch.device(device).type
+    if kind != "cpu":
+        return Choice("reference", f"there is no kernel for {kind} tensors yet")
+    if find_spec("numba") is None:
+        return Choice("reference", "numba is not installed")
+    return Choice("cpu", "compiled loops over contiguous channels (numba)")
+
+
+def linear_scan(
+    decay: Series, drive: Series, h0: State | None = None, *,
+    resets: Flags | None = None, reset_state: Channels | None = None, reverse: bool = False, backend: str = "auto",
+) -> tuple[Series, State]:  # fmt: skip
+    """All states of h_t = decay_t * h_(t-1) + drive_t, elementwise, and the last one.
+
+    Linear in time and memory, any T (0 and 1 too), never divides by a decay and never takes a logarithm, so a decay may
+    be negative, zero or above one. Differentiable to any order in everything but `resets`.
+
+    Args:
+        decay: a_t, any real. Shape (batch, time, channels); float64, float32, bfloat16 or float16.
+        drive: b_t, same shape, dtype and device as `decay`.
+        h0: the state before the first step walked, (batch, channels); zeros if None. In the dtype of `drive`
+            or in the dtype of accumulation: float64 for float64, else float32.
+        resets: bool, (batch, time). Where True, `reset_state` stands in the place of h_(t-1).
+        reset_state: (channels,), zeros if None; dtype as for `h0`.
+        reverse: walk from the last step to the first; h_(t-1) then reads h_(t+1).
+        backend: "reference", "cpu", "gpu", or "auto" (see `choose_backend`).
+
+    Returns:
+        h_1 … h_T in the dtype of `drive`, and the last state walked in the dtype of accumulation (the one at the first
+        step when reversed; h0 if T = 0). Carry that one: a state rounded to bfloat16 would make two halves differ
+        from the whole.
+
+    Raises:
+        ValueError: shapes, dtypes or devices that do not fit, or an unknown backend.
+        BackendUnavailable: a named backend cannot run here.
+    """
+    _check(decay, drive, h0, resets, reset_state, backend)
+    return _linear_scan(decay, drive, h0, resets, reset_state, reverse, backend)
+
+
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
+    """float64 for float64, float32 for everything narrower."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+@torch.library.custom_op("gatedrnn::linear_scan", mutates_args=())
+def _linear_scan(
+    decay: Tensor, drive: Tensor, h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
+    reverse: bool, backend: str,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    a, b, start, onset = _accumulate(decay, drive, _initial(h0, drive), reset_state)
+    h, last = _implementation(backend, drive.device).scan(a, b, start, resets, onset, reverse)
+    return h.to(drive.dtype), last
+
+
+@_linear_scan.register_fake
+def _(
+    decay: Tensor, drive: Tensor, h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
+    reverse: bool, backend: str,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    batch, _, channels = drive.shape
+    h = torch.empty_like(drive, memory_format=torch.contiguous_format)
+    return h, drive.new_empty(batch, channels, dtype=accumulation_dtype(drive.dtype))
+
+
+@torch.library.custom_op("gatedrnn::linear_scan_gradient", mutates_args=())
+def _linear_scan_gradient(
+    grad_h: Tensor, grad_last: Tensor, decay: Tensor, h: Tensor, h0: Tensor | None,
+    resets: Tensor | None, reset_state: Tensor | None, reverse: bool, backend: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    implementation = _implementation(backend, h.device)
+    if implementation is reference:
+        return _gradient_by_scan(grad_h, grad_last, decay, h, h0, resets, reset_state, reverse, backend)
+    grad, a, states, start, onset = _accumulate(grad_h, decay, h, _initial(h0, h), reset_state)
+    return implementation.scan_gradient(grad, grad_last, a, states, start, resets, onset, reverse)
+
+
+@_linear_scan_gradient.register_fake
+def _(
+    grad_h: Tensor, grad_last: Tensor, decay: Tensor, h: Tensor, h0: Tensor | None,
+    resets: Tensor | None, reset_state: Tensor | None, reverse: bool, backend: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    batch, steps, channels = h.shape
+    sizes = (batch, steps, channels), (batch, steps, channels), (batch, channels), (channels,)
+    first, second, third, fourth = (h.new_empty(size, dtype=accumulation_dtype(h.dtype)) for size in sizes)
+    return first, second, third, fourth
+
+
+def _gradient_by_scan(
+    grad_h: Tensor, grad_last: Tensor, decay: Tensor, h: Tensor, h0: Tensor | None,
+    resets: Tensor | None, reset_state: Tensor | None, reverse: bool, backend: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradient in torch operations around one scan against the walk; itself differentiable.
+
+    With delta_t the whole gradient that reaches h_t:  delta_t = grad_t + a_(t+1) delta_(t+1),
+    grad b_t = delta_t,  grad a_t = delta_t h_(t-1),  and a_t delta_t goes to whatever stood before step t.
+    """
+    grad_h, decay, h, start, onset = _accumulate(grad_h, decay, h, _initial(h0, h), reset_state)
+    end = h.shape[1] - 1
+    if end < 0:
+        return torch.zeros_like(decay), torch.zeros_like(h), grad_last.clone(), torch.zeros_like(h[0, :0].sum(0))
+    first, later = (end, slice(0, end)) if reverse else (0, slice(1, None))
+    earlier = slice(1, None) if reverse else slice(0, end)
+
+    def along_walk(boundary: Tensor, series: Tensor, before: bool) -> Tensor:
+        """`series` moved by one step, `boundary` filling the gap: what stood before each step, or what comes after."""
+        gap = boundary.unsqueeze(1)
+        return torch.cat([gap, series] if before != reverse else [series, gap], dim=1)
+
+    next_decay = along_walk(torch.ones_like(start), decay[:, later], before=False)
+    next_reset = None
+    if resets is not None:
+        next_reset = along_walk(torch.zeros_like(resets[:, 0]), resets[:, later], before=False)
+    delta, _ = linear_scan(next_decay, grad_h, grad_last, resets=next_reset, reverse=not reverse, backend=backend)
+    previous = along_walk(start, h[:, earlier], before=True)
+    reaching = decay * delta
+    grad_start, grad_onset = reaching[:, first], torch.zeros_like(start[:0].sum(0))
+    if resets is not None:
+        cut = resets.unsqueeze(2)
+        previous = torch.where(cut, torch.zeros_like(start[:1, None]) if onset is None else onset, previous)
+        grad_start = torch.where(cut[:, first], 0, grad_start)
+        grad_onset = torch.where(cut, reaching, 0).sum((0, 1))
+    return delta * previous, delta, grad_start, grad_onset
+
+
+def _save_for_gradient(
+    ctx: torch.autograd.function.FunctionCtx, inputs: tuple[object, ...], output: tuple[Tensor, Tensor]
+) -> None:
+    decay, _, h0, resets, reset_state, ctx.reverse, ctx.backend = inputs  # type: ignore[attr-defined]
+    ctx.save_for_backward(decay, output[0], h0, resets, reset_state)  # type: ignore[arg-type]
+
+
+def _gradient(
+    ctx: torch.autograd.function.FunctionCtx, grad_h: Tensor, grad_last: Tensor
+) -> tuple[Tensor | None, ...]:
+    decay, h, h0, resets, reset_state = ctx.saved_tensors  # type: ignore[attr-defined]
+    # Grad mode is on inside a backward exactly when the caller asked for create_graph.
+    compute = _gradient_by_scan if torch.is_grad_enabled() else _linear_scan_gradient
+    grad_decay, grad_drive, grad_h0, grad_onset = compute(
+        grad_h, grad_last, decay, h, h0, resets, reset_state, ctx.reverse, ctx.backend  # type: ignore[attr-defined]
+    )
+    return (
+        grad_decay.to(decay.dtype), grad_drive.to(decay.dtype),
+        None if h0 is None else grad_h0.to(h0.dtype), None,
+        None if reset_state is None else grad_onset.to(reset_state.dtype), None, None,
+    )  # fmt: skip
+
+
+_linear_scan.register_autograd(_gradient, setup_context=_save_for_gradient)
+
+
+def _implementation(backend: str, device: torch.device) -> ModuleType:
+    if backend == "auto":
+        backend = choose_backend(device).backend
+    if backend == "reference":
+        return reference
+    if backend == "gpu":
+        raise BackendUnavailable("backend 'gpu': there is no GPU kernel in this version; use 'auto' or 'reference'")
+    if device.type != "cpu":
+        raise BackendUnavailable(f"backend 'cpu' needs tensors on the CPU, got {device}; move them or use 'auto'")
+    if find_spec("numba") is None:
+        raise BackendUnavailable("backend 'cpu' needs numba, which is not installed; use 'auto' or 'reference'")
+    return import_module("gatedrnn.kernels.cpu")
+
+
+def _initial(h0: State | None, like: Series) -> State:
+    batch, _, channels = like.shape
+    return like.new_zeros(batch, channels, dtype=accumulation_dtype(like.dtype)) if h0 is None else h0
+
+
+def _accumulate(first: Tensor, *others: Tensor | None) -> tuple[Tensor, ...]:
+    """The tensors in the dtype in which states are summed up; None stays None."""
+    dtype = accumulation_dtype(first.dtype)
+    return tuple(x if x is None else x.to(dtype) for x in (first, *others))  # type: ignore[misc]
+
+
+def _check(
+    decay: Tensor, drive: Tensor, h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None, backend: str
+) -> None:
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    if drive.dim() != 3:
+        raise ValueError(f"drive must have the axes (batch, time, channels), got shape {tuple(drive.shape)}")
+    if decay.shape != drive.shape:
+        raise ValueError(f"decay and drive must have one shape, got {tuple(decay.shape)} and {tuple(drive.shape)}")
+    if decay.dtype != drive.dtype or not drive.dtype.is_floating_point:
+        raise ValueError(f"decay and drive must have one floating dtype, got {decay.dtype} and {drive.dtype}")
+    batch, steps, channels = drive.shape
+    for name, value, shape in (("h0", h0, (batch, channels)), ("reset_state", reset_state, (channels,))):
+        if value is None:
+            continue
+        if tuple(value.shape) != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {tuple(value.shape)}")
+        if value.dtype not in (drive.dtype, accumulation_dtype(drive.dtype)):
+            raise ValueError(f"{name} must be {drive.dtype} or {accumulation_dtype(drive.dtype)}, got {value.dtype}")
+    if resets is not None and (resets.dtype != torch.bool or tuple(resets.shape) != (batch, steps)):
+        raise ValueError(
+            f"resets must be bool of shape {(batch, steps)}, got {resets.dtype} of shape {tuple(resets.shape)}"
+        )
+    if reset_state is not None and resets is None:
+        raise ValueError("reset_state is used only where resets are; pass resets too")
+    for name, value in (("decay", decay), ("h0", h0), ("resets", resets), ("reset_state", reset_state)):
+        if value is not None and value.device != drive.device:
+            raise ValueError(f"{name} is on {value.device} and drive on {drive.device}; put both on one device")

@@ -1,0 +1,21 @@
+"""The axis legend and one alias per kind of tensor.
+
+    B  batch: sequences side by side
+    T  time: steps of a sequence; always axis 1 inside the library
+    D  features of the input
+    H  channels of the state (hidden_size)
+    L  layers times directions
+
+The aliases are documentation that a type checker reads as `Tensor`; values are checked where they are used.
+"""
+
+from typing import TypeAlias
+
+from torch import Tensor
+
+Series: TypeAlias = Tensor  # (B, T, D) or (B, T, H), floating
+Step: TypeAlias = Tensor  # (B, D) or (B, H), one step of a series
+State: TypeAlias = Tensor  # (B, H), what goes from one step to the next; at least float32
+States: TypeAlias = Tensor  # (L, B, H), the states of all layers, as `torch.nn` stacks them
+Channels: TypeAlias = Tensor  # (H,), one number per channel
+Flags: TypeAlias = Tensor  # (B, T), bool
