@@ -1,0 +1,34 @@
+"""Tasks and their data."""
+
+from functools import lru_cache
+
+from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
+from gatedrnn.data.errors import DataError
+from gatedrnn.data.settings import TASKS, DataSettings, Settings
+from gatedrnn.data.task import TaskData, Texts
+
+
+@lru_cache(maxsize=2)
+def load_task(settings: DataSettings) -> TaskData:
+    """The data of a task. Kept in memory, so that the runs of a comparison share it.
+
+    Raises:
+        DataError: the data cannot be used.
+    """
+    if settings.task == "parity":
+        from gatedrnn.data.parity import load_parity as load
+    elif settings.task == "digits":
+        from gatedrnn.data.digits import load_digits as load
+    elif settings.task == "ag_news":
+        from gatedrnn.data.text import load_ag_news as load
+    elif settings.task == "text-classification":
+        from gatedrnn.data.text import load_text_classification as load
+    else:
+        raise DataError(f"unknown task {settings.task!r}; there are {', '.join(TASKS)}")
+    return load(settings)
+
+
+__all__ = [
+    "TASKS", "Batch", "DataError", "DataSettings", "Examples", "Settings", "TaskData", "Texts", "TrainingSource",
+    "load_task", "tokens_in",
+]  # fmt: skip

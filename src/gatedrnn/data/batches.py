@@ -1,0 +1,99 @@
+"""Batches as a pure function of (seed, epoch, index): nothing about the data needs to be saved to resume a run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Batch: TypeAlias = dict[str, Tensor]
+"""Arguments of a model's forward: input_ids or input_values, labels, and attention_mask where something is padded."""
+
+BUCKET = 50  # batches whose sequences are sorted by length together: enough for little padding, few enough to mix
+EVALUATION_TOKENS = 16_384  # padded tokens of an evaluation batch at most
+
+
+class TrainingSource(Protocol):
+    """Where training batches come from."""
+
+    def steps_per_epoch(self, batch_size: int) -> int:
+        """Batches in an epoch."""
+        ...
+
+    def batch(self, seed: int, epoch: int, index: int, batch_size: int) -> Batch:
+        """Batch `index` of an epoch: the same for the same arguments, whatever was asked before."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Sequences in memory with their labels.
+
+    `inputs`: arrays (time,) of token numbers or (time, features) of numbers. `labels`: (rows,), or (rows, time) with a
+    label at every step (-100 where there is none).
+    """
+
+    inputs: list[np.ndarray]
+    labels: np.ndarray
+    lengths: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", np.array([len(x) for x in self.inputs], dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def steps_per_epoch(self, batch_size: int) -> int:
+        return -(-len(self) // batch_size)
+
+    def batch(self, seed: int, epoch: int, index: int, batch_size: int) -> Batch:
+        return self.collate(_epoch_order(self, seed, epoch, batch_size)[index])
+
+    def evaluation_batches(self) -> Iterator[Batch]:
+        """Every example once, in order of length."""
+        order = np.argsort(self.lengths, kind="stable")
+        start = 0
+        while start < len(order):
+            # Sorted by length, so the last row that fits decides the width of the batch.
+            stop = start + 1
+            while stop < len(order) and (stop + 1 - start) * self.lengths[order[stop]] <= EVALUATION_TOKENS:
+                stop += 1
+            yield self.collate(order[start:stop])
+            start = stop
+
+    def collate(self, rows: np.ndarray) -> Batch:
+        """These rows as one batch, padded on the right with zeros; no mask where nothing is padded."""
+        lengths = self.lengths[rows]
+        first = self.inputs[rows[0]]
+        padded = np.zeros((len(rows), lengths.max(), *first.shape[1:]), first.dtype)
+        for into, row in zip(padded, rows, strict=True):
+            into[: len(self.inputs[row])] = self.inputs[row]
+        name = "input_values" if np.issubdtype(first.dtype, np.floating) else "input_ids"
+        batch = {name: torch.from_numpy(padded), "labels": torch.from_numpy(self.labels[rows])}
+        if lengths.min() < lengths.max():
+            batch["attention_mask"] = torch.from_numpy((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64))
+        return batch
+
+
+@lru_cache(maxsize=2)
+def _epoch_order(examples: Examples, seed: int, epoch: int, batch_size: int) -> list[np.ndarray]:
+    """Rows of each batch: shuffled, sorted by length within buckets, and the batches shuffled again."""
+    random = np.random.default_rng([seed, epoch])
+    order = random.permutation(len(examples))
+    if examples.lengths.min() < examples.lengths.max():
+        bucket = BUCKET * batch_size
+        parts = [order[i : i + bucket] for i in range(0, len(order), bucket)]
+        order = np.concatenate([part[np.argsort(examples.lengths[part], kind="stable")] for part in parts])
+    batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+def tokens_in(batch: Batch) -> int:
+    """Real steps in a batch, padding not counted."""
+    if "attention_mask" in batch:
+        return int(batch["attention_mask"].sum())
+    inputs = batch["input_ids"] if "input_ids" in batch else batch["input_values"]
+    return inputs.shape[0] * inputs.shape[1]

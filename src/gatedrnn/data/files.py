@@ -1,0 +1,112 @@
+"""Text and labels from the user's own files, or from the hub."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import datasets
+from datasets import ClassLabel, Dataset, load_dataset
+
+from gatedrnn.data.errors import DataError
+
+FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
+    # Without these two, pandas reads the text "NA" as missing and the label 01 as 1.
+    ".csv": ("csv", {"keep_default_na": False, "dtype": str}),
+    ".tsv": ("csv", {"keep_default_na": False, "dtype": str, "sep": "\t"}),
+    ".jsonl": ("json", {}),
+    ".json": ("json", {}),
+    ".parquet": ("parquet", {}),
+}
+TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", "body")
+LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment")
+
+
+class Table(NamedTuple):
+    """One split as read: texts, labels as they stand in the file, and their names in order where the file says so."""
+
+    texts: list[str]
+    labels: list[str]
+    label_names: tuple[str, ...] | None
+    source: dict[str, Any]
+
+
+def read_file(path: Path, text_column: str | None, label_column: str | None) -> Table:
+    """A CSV, TSV, JSON-lines or Parquet file as texts and labels.
+
+    Raises:
+        DataError: the file is missing, empty, unreadable, binary, not UTF-8, or lacks a column.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
+    if path.suffix.lower() not in FORMATS:
+        raise DataError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty")
+    kind, options = FORMATS[path.suffix.lower()]
+    if kind != "parquet":
+        _check_text(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    try:
+        data = load_dataset(kind, data_files=[os.fspath(path)], split="train", **options)
+    except Exception as error:  # the readers below raise many kinds; all of them mean the same to a user
+        cause = error.__cause__ or error.__context__ or error
+        raise DataError(f"{path}: cannot be read as {kind}: {str(cause).splitlines()[0]}") from error
+    return _table(data, path.name, str(path), text_column, label_column, digest)
+
+
+def read_hub(name: str, split: str, text_column: str | None, label_column: str | None) -> Table:
+    """One split of a data set on the Hugging Face hub."""
+    try:
+        data = load_dataset(name, split=split)
+    except Exception as error:  # no network, no such set, a proxy: all end in the same advice
+        raise DataError(
+            f"{name}: could not be loaded from the hub ({type(error).__name__}); "
+            "give local copies with --train-file and --test-file"
+        ) from error
+    return _table(data, f"{name} {split}", name, text_column, label_column, data._fingerprint)
+
+
+def _table(
+    data: Dataset, name: str, place: str, text_column: str | None, label_column: str | None, digest: str
+) -> Table:
+    text = _column(data, place, "text", text_column, TEXT_COLUMNS)
+    label = _column(data, place, "label", label_column, LABEL_COLUMNS)
+    if not len(data):
+        raise DataError(f"{place}: the file has columns but no rows")
+    feature = data.features[label]
+    names = tuple(feature.names) if isinstance(feature, ClassLabel) else None
+    labels = []
+    for row, value in enumerate(data[label], start=1):
+        if value is None or value == "" or (names is not None and value < 0):
+            raise DataError(f"{place}: row {row} has no label in column {label!r}; remove the row or fill it in")
+        labels.append(names[value] if names is not None else str(value))
+    texts = ["" if value is None else str(value) for value in data[text]]
+    return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest})
+
+
+def _column(data: Dataset, place: str, what: str, wanted: str | None, usual: tuple[str, ...]) -> str:
+    """The column to read: the one asked for, or the only usual name there is."""
+    columns = ", ".join(data.column_names)
+    if wanted is not None:
+        if wanted not in data.column_names:
+            raise DataError(f"{place}: no column {wanted!r}; the file has {columns}")
+        return wanted
+    found = [name for name in data.column_names if name.lower() in usual]
+    if len(found) != 1:
+        seen = f"several could be it ({', '.join(found)})" if found else "none has a usual name"
+        raise DataError(f"{place}: which column is the {what}? {seen}; name it with --{what}-column. Columns: {columns}")
+    return found[0]
+
+
+def _check_text(path: Path) -> None:
+    line = 0
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line, text in enumerate(file, start=1):
+                if "\0" in text:
+                    raise DataError(f"{path}: line {line} holds a zero byte; this looks like a binary file")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 near line {line + 1} ({error.reason}); save it as UTF-8 first") from error

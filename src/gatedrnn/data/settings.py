@@ -1,0 +1,51 @@
+"""What a task is made of: the settings that choose and shape the data."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TASKS = ("parity", "digits", "ag_news", "text-classification")
+
+
+class Settings(BaseModel):
+    """Settings that refuse unknown keys and never change once made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class DataSettings(Settings):
+    """The task and its data."""
+
+    task: str = "digits"
+    """parity, digits, ag_news or text-classification."""
+    labels: Literal["every", "last"] = "every"
+    """parity: a label at every step, or at the last step alone."""
+    length: int = Field(20, ge=1)
+    """parity: bits in a training sequence; evaluated at this length and at 4 times it."""
+    steps: Literal[8, 64] = 8
+    """digits: 8 steps of 8 features, or 64 steps of 1."""
+    train_file: Path | None = None
+    """Text tasks: a CSV, TSV, JSON-lines or Parquet file."""
+    validation_file: Path | None = None
+    """Text tasks; without it a part of the training file is set apart."""
+    test_file: Path | None = None
+    """Text tasks; without it a part of the training file is set apart (ag_news: the hub's own test split)."""
+    text_column: str | None = None
+    """Text tasks; guessed where one name is obvious."""
+    label_column: str | None = None
+    """Text tasks; guessed where one name is obvious."""
+    tokenizer: Literal["words", "whitespace", "bpe"] = "words"
+    """words: lower case, punctuation apart; whitespace: lower().split(); bpe: subwords. Learned on the training split."""
+    min_count: int = Field(2, ge=1)
+    """Times that a word must occur in the training split to enter the vocabulary."""
+    vocabulary_size: int = Field(16_000, ge=300)
+    """bpe: tokens in the vocabulary at most."""
+    max_tokens: int = Field(256, ge=1)
+    """Text tasks: what is longer is cut off there, and counted in the report."""
+    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    """Part of the training split set apart for validation, where no validation file is given."""
+    test_fraction: float = Field(0.2, gt=0, lt=1)
+    """Part of the training file set apart for the test, where no test file is given."""
+    split_seed: int = Field(0, ge=0)
+    """Seed of those splits."""

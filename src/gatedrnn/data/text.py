@@ -1,0 +1,126 @@
+"""Text classification: files or hub, splits, vocabulary from the training split, token numbers."""
+
+import numpy as np
+
+from gatedrnn.data.batches import Examples
+from gatedrnn.data.errors import DataError
+from gatedrnn.data.files import Table, read_file, read_hub
+from gatedrnn.data.settings import DataSettings
+from gatedrnn.data.task import TaskData, Texts
+from gatedrnn.data.tokenizers import learn_tokenizer
+
+AG_NEWS = "fancyzhx/ag_news"
+
+
+def load_ag_news(settings: DataSettings) -> TaskData:
+    """AG News from the hub, or from local copies."""
+    if (settings.train_file is None) != (settings.test_file is None):
+        raise DataError("ag_news: give both --train-file and --test-file, or neither to load it from the hub")
+    return _load("ag_news", settings, hub=AG_NEWS)
+
+
+def load_text_classification(settings: DataSettings) -> TaskData:
+    """Any text and label of the user's."""
+    if settings.train_file is None:
+        raise DataError("text-classification: needs --train-file (CSV, TSV, JSON lines or Parquet)")
+    return _load("text-classification", settings, hub=None)
+
+
+def _load(name: str, settings: DataSettings, hub: str | None) -> TaskData:
+    notes: list[str] = []
+    splits, sources = _splits(settings, hub, notes)
+    names = _label_names(splits)
+    number = {label: i for i, label in enumerate(names)}
+    tokenizer = learn_tokenizer(
+        settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size
+    )
+    evaluation, texts = {}, {}
+    for split, table in splits.items():
+        labels = [number[label] for label in table.labels]
+        inputs = _encode(tokenizer, table.texts, settings.max_tokens, split, notes)
+        evaluation[split] = Examples(inputs, np.array(labels, dtype=np.int64))
+        texts[split] = Texts(table.texts, labels)
+    return TaskData(
+        name=name,
+        model_inputs={
+            "vocab_size": len(tokenizer),
+            "pad_token_id": tokenizer.pad_token_id,
+            "unk_token_id": tokenizer.unk_token_id,
+        },
+        label_names=names,
+        label_at_every_step=False,
+        train=evaluation.pop("train"),
+        evaluation=evaluation,
+        sources=sources,
+        notes=notes,
+        tokenizer=tokenizer,
+        texts=texts,
+    )
+
+
+def _splits(settings: DataSettings, hub: str | None, notes: list[str]) -> tuple[dict[str, Table], list[dict[str, object]]]:
+    columns = settings.text_column, settings.label_column
+    if settings.train_file is None:
+        assert hub is not None
+        tables = {split: read_hub(hub, split, *columns) for split in ("train", "test")}
+    else:
+        files = {"train": settings.train_file, "validation": settings.validation_file, "test": settings.test_file}
+        tables = {split: read_file(path, *columns) for split, path in files.items() if path is not None}
+    sources = [{"split": split, **table.source} for split, table in tables.items()]
+    for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
+        if split in tables:
+            continue
+        train, apart = _set_apart(tables["train"], fraction, settings.split_seed)
+        tables |= {"train": train, split: apart}
+        notes.append(
+            f"{split.capitalize()}: {len(apart.texts)} rows set apart from the training data"
+            f" (fraction {fraction}, seed {settings.split_seed})."
+        )
+    return tables, sources
+
+
+def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
+    rows = len(table.texts)
+    apart = round(fraction * rows)
+    if not 0 < apart < rows:
+        raise DataError(f"{table.source['name']}: {rows} row(s) cannot be split at fraction {fraction}; add rows")
+    order = np.random.default_rng([seed, rows]).permutation(rows)
+
+    def take(chosen: np.ndarray) -> Table:
+        chosen = np.sort(chosen)
+        return table._replace(texts=[table.texts[i] for i in chosen], labels=[table.labels[i] for i in chosen])
+
+    return take(order[apart:]), take(order[:apart])
+
+
+def _label_names(splits: dict[str, Table]) -> tuple[str, ...]:
+    """The classes, as the training split shows them."""
+    train = splits["train"]
+    seen = set(train.labels)
+    if len(seen) < 2:
+        raise DataError(
+            f"{train.source['name']}: every training row has the label {train.labels[0]!r}; at least two are needed"
+        )
+    for split, table in splits.items():
+        unknown = sorted(set(table.labels) - seen)
+        if unknown:
+            raise DataError(f"{table.source['name']}: {split} has the label {unknown[0]!r}, which training never saw")
+    if train.label_names is not None:
+        return train.label_names
+    return tuple(sorted(seen, key=lambda label: (0, int(label), "") if _is_number(label) else (1, 0, label)))
+
+
+def _is_number(label: str) -> bool:
+    return label.lstrip("-").isascii() and label.lstrip("-").isdigit()
+
+
+def _encode(tokenizer: object, texts: list[str], longest: int, split: str, notes: list[str]) -> list[np.ndarray]:
+    encoded = [np.array(row.ids, dtype=np.int64) for row in tokenizer.backend_tokenizer.encode_batch(texts)]  # type: ignore[attr-defined]
+    empty = sum(len(row) == 0 for row in encoded)
+    cut = sum(len(row) > longest for row in encoded)
+    if empty:
+        notes.append(f"{empty} empty text(s) in {split}: each is read as one unknown token.")
+    if cut:
+        notes.append(f"{cut} text(s) in {split} are longer than {longest} tokens and were cut off there.")
+    unknown = np.array([tokenizer.unk_token_id], dtype=np.int64)  # type: ignore[attr-defined]
+    return [row[:longest] if len(row) else unknown for row in encoded]

@@ -1,0 +1,201 @@
+"""Hugging Face models around the recurrent layers. No equation stands here."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput, TokenClassifierOutput
+from transformers.utils import can_return_tuple
+
+from gatedrnn.layers import LAYERS, RecurrentLayer
+from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.shapes import Flags, Series, Step
+
+
+class GatedRNNPreTrainedModel(PreTrainedModel):
+    """What all gatedrnn models share: configuration class and initialisation."""
+
+    config: GatedRNNConfig
+    config_class = GatedRNNConfig
+    base_model_prefix = "model"
+    _no_split_modules = ["GatedRNNBlock"]
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, RecurrentLayer):
+            module.reset_parameters()
+
+
+def build_layer(config: GatedRNNConfig, input_size: int, num_layers: int) -> RecurrentLayer:
+    """The recurrent layer that a configuration names."""
+    extras = {} if config.activation is None else {"activation": config.activation}
+    return LAYERS[config.cell](
+        input_size, config.hidden_size, num_layers=num_layers, batch_first=True,
+        dropout=config.dropout if num_layers > 1 else 0.0, **extras,
+    )  # fmt: skip
+
+
+class GatedRNNEmbeddings(nn.Module):
+    """Tokens through a table, or numbers through a linear map, to (batch, time, embedding_size)."""
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        super().__init__()
+        self.token_dropout, self.unk_token_id = config.token_dropout, config.unk_token_id
+        if config.vocab_size is not None:
+            self.map: nn.Module = nn.Embedding(config.vocab_size, config.embedding_size, config.pad_token_id)
+        elif config.input_size is not None:
+            self.map = nn.Linear(config.input_size, config.embedding_size)
+        else:
+            raise ValueError("a configuration needs vocab_size (tokens) or input_size (numbers); both are None")
+        self.dropout = nn.Dropout(config.embedding_dropout)
+
+    def forward(self, inputs: Tensor) -> Series:
+        if self.training and self.token_dropout and not inputs.is_floating_point():
+            dropped = torch.rand(inputs.shape, device=inputs.device) < self.token_dropout
+            inputs = torch.where(dropped, self.unk_token_id, inputs)
+        return self.dropout(self.map(inputs))
+
+
+class GatedRNNBlock(nn.Module):
+    """x + project(cell(norm(x))), then x + feed_forward(norm(x))."""
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        super().__init__()
+        width, inner = config.embedding_size, config.embedding_size * config.feed_forward_factor
+        self.cell_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.layer = build_layer(config, width, num_layers=1)
+        self.projection = nn.Linear(config.hidden_size, width, bias=False)
+        self.feed_forward = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Series, mask: Flags | None) -> Series:
+        output, _ = self.layer(self.cell_norm(x), mask=mask)
+        x = x + self.dropout(self.projection(output))
+        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+
+class GatedRNNModel(GatedRNNPreTrainedModel):
+    """Embedding and recurrent core, without a head."""
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        super().__init__(config)
+        self.embeddings = GatedRNNEmbeddings(config)
+        if config.block:
+            self.blocks = nn.ModuleList(GatedRNNBlock(config) for _ in range(config.num_hidden_layers))
+            self.norm = nn.LayerNorm(config.embedding_size)
+        else:
+            self.layer = build_layer(config, config.embedding_size, config.num_hidden_layers)
+        self.post_init()
+
+    @property
+    def output_size(self) -> int:
+        """Features of `last_hidden_state`."""
+        return self.config.embedding_size if self.config.block else self.layer.output_size
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embeddings.map
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        self.embeddings.map = value
+
+    @can_return_tuple
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        input_values: Tensor | None = None, **kwargs: Any,
+    ) -> BaseModelOutput:  # fmt: skip
+        """The top layer's output at every step.
+
+        Args:
+            input_ids: tokens, (batch, time), for a model with `vocab_size`.
+            attention_mask: (batch, time), 1 = real step, 0 = padding on whichever side; None if every step is real.
+            input_values: numbers, (batch, time, input_size), for a model with `input_size`.
+        """
+        if (input_ids is None) == (input_values is None):
+            raise ValueError("pass input_ids (tokens) or input_values (numbers), and not both")
+        wanted = "input_ids" if self.config.vocab_size is not None else "input_values"
+        inputs = input_ids if wanted == "input_ids" else input_values
+        if inputs is None:
+            raise ValueError(f"this model reads {wanted}, which is missing")
+        mask = None if attention_mask is None else attention_mask.bool()
+        x = self.embeddings(inputs)
+        if not self.config.block:
+            x, _ = self.layer(x, mask=mask)
+        else:
+            for block in self.blocks:
+                x = block(x, mask)
+            x = self.norm(x)
+        return BaseModelOutput(last_hidden_state=x)
+
+
+class GatedRNNForSequenceClassification(GatedRNNPreTrainedModel):
+    """One label for a sequence (or `num_labels` numbers, with `problem_type="regression"`)."""
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = GatedRNNModel(config)
+        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.classifier = nn.Linear(self.model.output_size, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        input_values: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any,
+    ) -> SequenceClassifierOutput:  # fmt: skip
+        """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`."""
+        states = self.model(input_ids, attention_mask, input_values).last_hidden_state
+        pooled = pool(states, None if attention_mask is None else attention_mask.bool(), self.config.pooling)
+        logits = self.classifier(self.head_dropout(pooled))
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
+
+
+class GatedRNNForTokenClassification(GatedRNNPreTrainedModel):
+    """One label for every step; steps labelled -100 do not count."""
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = GatedRNNModel(config)
+        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.classifier = nn.Linear(self.model.output_size, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        input_values: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any,
+    ) -> TokenClassifierOutput:  # fmt: skip
+        """Logits (batch, time, num_labels); with `labels` (batch, time) the loss too."""
+        states = self.model(input_ids, attention_mask, input_values).last_hidden_state
+        logits = self.classifier(self.head_dropout(states))
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, self.config)
+        return TokenClassifierOutput(loss=loss, logits=logits)
+
+
+def pool(states: Series, mask: Flags | None, how: str) -> Step:
+    """One vector a sequence from the valid steps: the last, the mean or the maximum. A row without any gives zeros.
+
+    Args:
+        states: (batch, time, features).
+        mask: (batch, time), True = valid; None if all are.
+        how: "last", "mean" or "max".
+    """
+    if mask is None:
+        return {"last": lambda: states[:, -1], "mean": lambda: states.mean(1), "max": lambda: states.amax(1)}[how]()
+    real, any_real = mask.unsqueeze(2), mask.any(1, keepdim=True)
+    if how == "mean":
+        return torch.where(real, states, 0).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+    if how == "max":
+        return torch.where(any_real, torch.where(real, states, float("-inf")).amax(1), 0)
+    steps = torch.arange(states.shape[1], device=states.device)
+    last = torch.where(mask, steps, 0).amax(1)
+    rows = torch.arange(len(states), device=states.device)
+    return torch.where(any_real, states[rows, last], 0)
