@@ -1,0 +1,86 @@
+"""Checkpoints that are whole or not there: written under another name, summed, renamed, checked before they are read."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+MANIFEST = "manifest.json"
+_UNFINISHED = "writing-"
+
+
+class CheckpointDamaged(Exception):
+    """A checkpoint whose contents do not match its sums."""
+
+
+def save(folder: Path, step: int, write: Callable[[Path], None]) -> Path:
+    """Write the checkpoint of `step` below `folder`, then remove older ones.
+
+    Killed at any moment, the newest checkpoint that was whole before is still there and still whole.
+    """
+    final = folder / f"step-{step:08d}"
+    temporary = folder / f"{_UNFINISHED}{final.name}"
+    remove_unfinished(folder)
+    temporary.mkdir(parents=True)
+    write(temporary)
+    sums = {path.name: _sum(path) for path in sorted(temporary.iterdir())}
+    (temporary / MANIFEST).write_text(json.dumps(sums, indent=1))
+    if final.exists():
+        shutil.rmtree(final)
+    temporary.rename(final)
+    for older in _steps(folder):
+        if older != final:
+            shutil.rmtree(older)
+    return final
+
+
+def newest(folder: Path) -> Path | None:
+    """The newest checkpoint, its sums checked; None if there is none.
+
+    Raises:
+        CheckpointDamaged: the newest is damaged and no older one is whole.
+    """
+    damage: list[str] = []
+    for candidate in reversed(_steps(folder)):
+        fault = _fault(candidate)
+        if fault is None:
+            return candidate
+        damage.append(f"{candidate}: {fault}")
+    if damage:
+        raise CheckpointDamaged(f"{damage[0]}; nothing was loaded. Remove the checkpoint to start this run over")
+    return None
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step after which a checkpoint was taken."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a killed run left half-written."""
+    for leftover in folder.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(leftover)
+
+
+def _steps(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-????????"))
+
+
+def _fault(checkpoint: Path) -> str | None:
+    try:
+        sums = json.loads((checkpoint / MANIFEST).read_text())
+    except (OSError, ValueError):
+        return f"{MANIFEST} is missing or unreadable"
+    for name, expected in sums.items():
+        path = checkpoint / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if _sum(path) != expected:
+            return f"{name} does not match its sha256 sum"
+    return None
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,58 @@
+"""A run is a folder: config.yaml, metrics.jsonl, checkpoint/, model/, and result.json once it is finished."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gatedrnn.train.settings import RunSettings
+
+
+class FolderTaken(Exception):
+    """A run folder exists with another configuration."""
+
+
+class RunFolder:
+    """Names and writes what stands in a run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config, self.metrics = path / "config.yaml", path / "metrics.jsonl"
+        self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
+
+    def claim(self, settings: RunSettings) -> None:
+        """Make the folder this run's own, or see that it already is.
+
+        Raises:
+            FolderTaken: it holds a run with another configuration.
+        """
+        ours = settings.model_dump(mode="json")
+        if self.config.exists():
+            theirs = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            if theirs != ours:
+                raise FolderTaken(f"{self.path}: holds a run with another configuration ({differences(theirs, ours)})")
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_whole(self.config, yaml.safe_dump(ours, sort_keys=False, allow_unicode=True))
+
+    def finished(self) -> dict[str, Any] | None:
+        """The result, if the run has ended."""
+        return json.loads(self.result.read_text(encoding="utf-8")) if self.result.exists() else None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is either whole or as it was."""
+    temporary = path.with_name(f"{path.name}.writing")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def differences(theirs: Any, ours: Any, prefix: str = "") -> str:
+    """The keys in which two configurations differ, with both values."""
+    if not (isinstance(theirs, dict) and isinstance(ours, dict)):
+        return f"{prefix}: {theirs!r} there, {ours!r} here"
+    keys = [key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key)]
+    dot = f"{prefix}." if prefix else ""
+    return "; ".join(differences(theirs.get(key), ours.get(key), f"{dot}{key}") for key in keys)

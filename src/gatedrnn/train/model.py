@@ -1,0 +1,28 @@
+"""From the settings of a run to its model."""
+
+from gatedrnn.data import TaskData
+from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNForTokenClassification
+from gatedrnn.train.settings import RunSettings
+
+Classifier = GatedRNNForSequenceClassification | GatedRNNForTokenClassification
+
+
+def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
+    """The configuration of a run's model."""
+    model = run.model.model_dump(exclude={"layers", "activation"})
+    return GatedRNNConfig(
+        cell=run.cell,
+        hidden_size=run.hidden_size,
+        num_hidden_layers=run.model.layers,
+        activation=run.model.activation if run.cell in ("minlstm", "mingru") else None,
+        id2label=dict(enumerate(data.label_names)),
+        label2id={name: i for i, name in enumerate(data.label_names)},
+        **data.model_inputs,
+        **model,
+    )
+
+
+def build_model(run: RunSettings, data: TaskData) -> Classifier:
+    """A new model, drawn from torch's random numbers."""
+    head = GatedRNNForTokenClassification if data.label_at_every_step else GatedRNNForSequenceClassification
+    return head(build_config(run, data))

@@ -1,0 +1,95 @@
+"""Settings of a run: model and training, beside those of the data."""
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from gatedrnn.data import DataSettings, Settings
+from gatedrnn.layers import LAYERS
+
+
+class ModelSettings(Settings):
+    """The structure of a contender, but for the cell and the width of its state."""
+
+    layers: int = Field(1, ge=1)
+    """Recurrent layers."""
+    embedding_size: int = Field(64, ge=1)
+    """Width of the embedding (tokens) or of the linear map in its place (numbers)."""
+    activation: Literal["g", "identity"] = "g"
+    """Candidate activation of minlstm and mingru: g of their paper's appendix B.3, or identity."""
+    block: bool = False
+    """A residual block (normalisation, cell, projection, feed-forward) around each layer."""
+    feed_forward_factor: int = Field(2, ge=1)
+    """block: inner width of the feed-forward network in units of the embedding."""
+    token_dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which a whole token is read as unknown, in training."""
+    embedding_dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout on the embedding."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout between layers."""
+    head_dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout before the head."""
+    pooling: Literal["last", "mean", "max"] = "last"
+    """What a sequence classifier reads: the last valid step, or the mean or maximum over the valid steps."""
+
+
+class TrainSettings(Settings):
+    """The training loop."""
+
+    epochs: int = Field(10, ge=1)
+    """Passes over the training data (parity: 100 steps each)."""
+    batch_size: int = Field(64, ge=1)
+    """Sequences in a step."""
+    learning_rate: float = Field(1e-3, gt=0)
+    """Highest learning rate."""
+    schedule: Literal["cosine", "linear", "constant", "plateau"] = "cosine"
+    """After the warm-up: decay to zero along a cosine or a line, stay, or halve when validation stops improving."""
+    warmup: float = Field(0.05, ge=0, lt=1)
+    """Part of all steps in which the learning rate rises from zero."""
+    patience: int = Field(1, ge=0)
+    """plateau: evaluations without improvement that are waited for before the rate is halved."""
+    weight_decay: float = Field(0.01, ge=0)
+    """AdamW's weight decay."""
+    clip: float = Field(1.0, gt=0)
+    """Largest norm of the gradient."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16: matrix products in bfloat16, states and weights in float32."""
+    log_every: int = Field(50, ge=1)
+    """Steps between lines of metrics.jsonl."""
+    checkpoint_every: int = Field(500, ge=1)
+    """Steps between checkpoints; there is one at the end of each epoch too."""
+
+
+class RunSettings(Settings):
+    """One training run, complete: what config.yaml in its folder holds, and what reruns it."""
+
+    cell: str
+    hidden_size: int = Field(ge=1)
+    seed: int = Field(0, ge=0)
+    threads: int = Field(1, ge=1)
+    """Threads of torch. Another number may sum in another order, so it belongs to the run."""
+    data: DataSettings
+    model: ModelSettings
+    train: TrainSettings
+
+    @field_validator("cell")
+    @classmethod
+    def _known_cell(cls, cell: str) -> str:
+        if cell not in LAYERS:
+            raise ValueError(f"must be one of {', '.join(LAYERS)}, got {cell!r}")
+        return cell
+
+
+RECIPES: dict[str, dict[str, dict[str, Any]]] = {
+    "parity": {
+        "model": {"embedding_size": 32},
+        "train": {"epochs": 10, "batch_size": 64, "learning_rate": 5e-3, "weight_decay": 0.0},
+    },
+    "digits": {
+        "model": {"embedding_size": 64, "layers": 1, "pooling": "mean", "head_dropout": 0.2},
+        "train": {"epochs": 40, "batch_size": 32, "learning_rate": 5e-3},
+    },
+    "ag_news": {},
+    "text-classification": {},
+}
+"""What each task starts from where the user says nothing; chosen on validation splits alone."""
