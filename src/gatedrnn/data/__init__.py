@@ -21,10 +21,8 @@ def load_task(settings: DataSettings) -> TaskData:
         from gatedrnn.data.digits import load_digits as load
     elif settings.task == "ag_news":
         from gatedrnn.data.text import load_ag_news as load
-    elif settings.task == "text-classification":
-        from gatedrnn.data.text import load_text_classification as load
     else:
-        raise DataError(f"unknown task {settings.task!r}; there are {', '.join(TASKS)}")
+        from gatedrnn.data.text import load_text_classification as load
     return load(settings)
 
 

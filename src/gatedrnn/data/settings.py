@@ -1,11 +1,20 @@
 """What a task is made of: the settings that choose and shape the data."""
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 TASKS = ("parity", "digits", "ag_news", "text-classification")
+
+
+def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
+    """One line for a name that does not exist, with the nearest that does."""
+    names = list(known)
+    near = difflib.get_close_matches(got, names, n=1)
+    return f"unknown {what} {got!r}.{f' Did you mean {near[0]!r}?' if near else ''} There are {', '.join(names)}"
 
 
 class Settings(BaseModel):
@@ -49,3 +58,10 @@ class DataSettings(Settings):
     """Part of the training file set apart for the test, where no test file is given."""
     split_seed: int = Field(0, ge=0)
     """Seed of those splits."""
+
+    @field_validator("task")
+    @classmethod
+    def _known_task(cls, task: str) -> str:
+        if task not in TASKS:
+            raise ValueError(unknown_name("task", task, TASKS))
+        return task

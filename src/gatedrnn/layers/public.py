@@ -24,7 +24,7 @@ class LSTM(FusedLayer):
         if self.proj_size >= self.hidden_size:
             raise ValueError(f"proj_size has to be smaller than hidden_size, got {self.proj_size}")
 
-    def _state_sizes(self) -> tuple[int, ...]:
+    def state_sizes(self) -> tuple[int, ...]:
         return (self.proj_size or self.hidden_size, self.hidden_size)
 
 
@@ -43,15 +43,14 @@ class GRU(FusedLayer):
         if self.proj_size:
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
 
-    def _state_sizes(self) -> tuple[int, ...]:
-        return (self.hidden_size,)
-
 
 class MinLSTM(ScanLayer):
     """minLSTM (Feng et al. 2024, arXiv:2410.01201), run by a scan. Equations in `gatedrnn.cells.minlstm`.
 
     Arguments as in `RecurrentLayer`; `activation`: "g" (appendix B.3, a positive state) or "identity" (appendix A).
     """
+
+    options = ("activation",)
 
     def __init__(self, *args: Any, activation: str = "g", **kwargs: Any) -> None:
         super().__init__(MinLSTMEquations(activation), *args, **kwargs)
@@ -62,6 +61,8 @@ class MinGRU(ScanLayer):
 
     Arguments as in `RecurrentLayer`; `activation`: "g" (appendix B.3, a positive state) or "identity" (appendix A).
     """
+
+    options = ("activation",)
 
     def __init__(self, *args: Any, activation: str = "g", **kwargs: Any) -> None:
         super().__init__(MinGRUEquations(activation), *args, **kwargs)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,8 @@ class RecurrentLayer(nn.Module, ABC):
         `h_n`) is one tensor (L, batch, hidden_size), or for an LSTM the pair (h, c), as torch has it.
     """
 
+    options: ClassVar[tuple[str, ...]] = ()
+    """Keyword arguments that this cell's layer takes beyond torch's."""
     __constants__ = (
         "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size",
     )  # fmt: skip
@@ -128,7 +130,8 @@ class RecurrentLayer(nn.Module, ABC):
             return nn.functional.dropout(x, self.dropout, self.training)
         return x
 
-    def _state_sizes(self) -> tuple[int, ...]:
+    def state_sizes(self) -> tuple[int, ...]:
+        """Channels of each tensor that one layer and direction hands from step to step."""
         return (self.hidden_size,) * self.cell.states
 
     def _state_dtype(self, x: Tensor) -> torch.dtype:
@@ -198,12 +201,12 @@ class RecurrentLayer(nn.Module, ABC):
         """`hx` as a tuple of (L, batch, size), zeros where it is None."""
         leading = (self.num_layers * len(self._directions), x.shape[0])
         if hx is None:
-            return tuple(x.new_zeros(*leading, size, dtype=self._state_dtype(x)) for size in self._state_sizes())
+            return tuple(x.new_zeros(*leading, size, dtype=self._state_dtype(x)) for size in self.state_sizes())
         states = hx if isinstance(hx, tuple) else (hx,)
         if len(states) != self.cell.states:
             raise TypeError(f"{self._title}: hx must hold {self.cell.states} tensor(s), got {len(states)}")
         states = tuple(states) if batched else tuple(s.unsqueeze(1) for s in states)
-        for state, size in zip(states, self._state_sizes(), strict=True):
+        for state, size in zip(states, self.state_sizes(), strict=True):
             if tuple(state.shape) != (*leading, size):
                 raise RuntimeError(f"Expected hidden size {(*leading, size)}, got {list(state.shape)}")
         return states

@@ -16,7 +16,7 @@ class GatedRNNConfig(PreTrainedConfig):
 
     Args:
         cell: the cell's name, as on the command line.
-        activation: candidate activation of `minlstm` and `mingru`: "g" or "identity"; None for the cell's own default.
+        activation: candidate activation of `minlstm` and `mingru`: "g" or "identity"; others have none.
         vocab_size: tokens that the embedding knows; None for a model that reads numbers instead of tokens.
         input_size: numbers per step, where `vocab_size` is None.
         embedding_size: width of the embedding, or of the linear map that takes its place for numbers. With `block`
@@ -35,7 +35,7 @@ class GatedRNNConfig(PreTrainedConfig):
     model_type = "gatedrnn"
 
     cell: str = "mingru"
-    activation: str | None = None
+    activation: str = "g"
     vocab_size: int | None = None
     input_size: int | None = None
     embedding_size: int = 64

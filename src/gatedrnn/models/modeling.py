@@ -30,8 +30,9 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
 def build_layer(config: GatedRNNConfig, input_size: int, num_layers: int) -> RecurrentLayer:
     """The recurrent layer that a configuration names."""
-    extras = {} if config.activation is None else {"activation": config.activation}
-    return LAYERS[config.cell](
+    layer = LAYERS[config.cell]
+    extras = {name: getattr(config, name) for name in layer.options}
+    return layer(
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True,
         dropout=config.dropout if num_layers > 1 else 0.0, **extras,
     )  # fmt: skip

@@ -28,7 +28,7 @@ class RunFolder:
         Raises:
             FolderTaken: it holds a run with another configuration.
         """
-        ours = settings.model_dump(mode="json")
+        ours = settings.flat()
         if self.config.exists():
             theirs = yaml.safe_load(self.config.read_text(encoding="utf-8"))
             if theirs != ours:

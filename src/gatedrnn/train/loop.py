@@ -17,6 +17,7 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import set_seed
 from safetensors.torch import load_file, save_file
+from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn.data import Batch, TaskData, load_task, tokens_in
 from gatedrnn.train import checkpoint
@@ -152,6 +153,13 @@ class Trainer:
             if stopped.is_set() and state.step < self.total:
                 raise Interrupted(f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept")
 
+    def rehearse(self, steps: int) -> None:
+        """The first steps alone, for a measurement: nothing is logged or saved."""
+        torch.set_num_threads(self.settings.threads)
+        for index in range(steps):
+            batch = self.data.train.batch(self.settings.seed, 0, index, self.settings.train.batch_size)
+            self._step(batch, self.settings.train.learning_rate)
+
     def finish(self) -> dict[str, Any]:
         """Test the best weights once; write the model's folder and the result."""
         self.model.load_state_dict(self.best)
@@ -215,6 +223,7 @@ class Trainer:
         temporary = self.folder.model.with_name("model.writing")
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(self.folder.model, ignore_errors=True)
+        disable_progress_bar()
         self.accelerator.unwrap_model(self.model).save_pretrained(temporary)
         if self.data.tokenizer is not None:
             self.data.tokenizer.save_pretrained(temporary)

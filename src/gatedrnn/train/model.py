@@ -9,12 +9,11 @@ Classifier = GatedRNNForSequenceClassification | GatedRNNForTokenClassification
 
 def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     """The configuration of a run's model."""
-    model = run.model.model_dump(exclude={"layers", "activation"})
+    model = run.model.model_dump(exclude={"layers"})
     return GatedRNNConfig(
         cell=run.cell,
         hidden_size=run.hidden_size,
         num_hidden_layers=run.model.layers,
-        activation=run.model.activation if run.cell in ("minlstm", "mingru") else None,
         id2label=dict(enumerate(data.label_names)),
         label2id={name: i for i, name in enumerate(data.label_names)},
         **data.model_inputs,

@@ -1,10 +1,11 @@
 """Settings of a run: model and training, beside those of the data."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator
 
 from gatedrnn.data import DataSettings, Settings
+from gatedrnn.data.settings import unknown_name
 from gatedrnn.layers import LAYERS
 
 
@@ -76,8 +77,32 @@ class RunSettings(Settings):
     @classmethod
     def _known_cell(cls, cell: str) -> str:
         if cell not in LAYERS:
-            raise ValueError(f"must be one of {', '.join(LAYERS)}, got {cell!r}")
+            raise ValueError(unknown_name("cell", cell, LAYERS))
         return cell
+
+
+    def flat(self) -> dict[str, Any]:
+        """All settings under one level of names, as the command line has them; what is None is left out."""
+        nested = self.model_dump(mode="json")
+        parts = {name: nested.pop(name) for name in PARTS}
+        return {k: v for section in (nested, *parts.values()) for k, v in section.items() if v is not None}
+
+    @classmethod
+    def from_flat(cls, flat: dict[str, Any]) -> "RunSettings":
+        """The settings that `flat` wrote down."""
+        parts = {name: {k: v for k, v in flat.items() if k in part.model_fields} for name, part in PARTS.items()}
+        own = {k: v for k, v in flat.items() if not any(k in section for section in parts.values())}
+        return cls.model_validate(own | parts)
+
+
+PARTS: dict[str, type[Settings]] = {"data": DataSettings, "model": ModelSettings, "train": TrainSettings}
+
+S = TypeVar("S", bound=Settings)
+
+
+def with_recipe(task: str, part: str, given: S) -> S:
+    """The task's recipe where the user said nothing, the user's word where they did."""
+    return type(given)(**RECIPES[task].get(part, {}) | given.model_dump(include=given.model_fields_set))
 
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {

@@ -1,0 +1,84 @@
+"""The command line: `gatedrnn COMMAND --flags`, the commands in `gatedrnn.commands`, each imported when it is called."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts.config import Yaml
+
+from gatedrnn import __version__
+
+USAGE, FAILURE, INTERRUPTED = 2, 1, 130
+
+app = App(
+    name="gatedrnn",
+    help="Gated recurrent networks, and a fair comparison between them.",
+    version=__version__,
+    default_parameter=Parameter(consume_multiple=True, negative=()),
+)
+app.command("gatedrnn.commands.compare:compare", name="compare", help="Compare cells on a task.")
+app.command("gatedrnn.commands.train:train", name="train", help="Train one model on a task.")
+
+
+@app.meta.default
+def _with_config(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True, consume_multiple=False)],
+    config: Path | None = None,
+) -> None:
+    """Read settings from a YAML file first; flags on the command line win.
+
+    Parameters
+    ----------
+    config: YAML file whose keys are the flags' names without the dashes in front.
+    """
+    if config is not None:
+        app.config = (Yaml(config, must_exist=True, use_commands_as_keys=False),)
+    app(tokens, exit_on_error=False, print_error=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or 130 (interrupted)."""
+    try:
+        app.meta(sys.argv[1:] if arguments is None else arguments, exit_on_error=False, print_error=False)
+    except KeyboardInterrupt:
+        _stop(INTERRUPTED, "interrupted; what was finished is kept, the same command goes on from there")
+    except ModuleNotFoundError as error:
+        _stop(USAGE, f"{error.name} is not installed; this command needs: pip install 'gatedrnn[train]'")
+    except Exception as error:
+        code = _exit_code(error)
+        if code is None:
+            raise
+        _stop(code, _one_line(error))
+
+
+def _exit_code(error: Exception) -> int | None:
+    """The exit code of an error that a user can mend; None for one that is ours."""
+    if isinstance(error, (CycloptsError, FileNotFoundError)):
+        return USAGE
+    # By name, so that nothing heavy is imported only to fail.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & {"DataError", "NoMatch", "FolderTaken", "ValidationError"}:
+        return USAGE
+    if names & {"NonFiniteLoss", "CheckpointDamaged"}:
+        return FAILURE
+    return INTERRUPTED if "Interrupted" in names else None
+
+
+def _one_line(error: Exception) -> str:
+    """The error's message; pydantic's without its heading and web address."""
+    cause = error.__cause__ if hasattr(error.__cause__, "errors") else error
+    if not hasattr(cause, "errors"):
+        return " ".join(str(error).split())
+    parts = []
+    for fault in cause.errors():
+        place = ".".join(str(part) for part in fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ")
+        parts.append(f"--{place.replace('_', '-')}: {message} (got {fault['input']!r})" if place else message)
+    return "; ".join(parts)
+
+
+def _stop(code: int, message: str) -> None:
+    print(f"gatedrnn: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,85 @@
+"""gatedrnn compare."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gatedrnn.compare.settings import CompareSettings, ContenderSettings, threads_for
+from gatedrnn.data import DataSettings
+from gatedrnn.train.settings import ModelSettings, TrainSettings, with_recipe
+
+
+def _at_least_one(_: object, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError("must be at least 1")
+
+
+def compare(
+    *,
+    data: Annotated[DataSettings, Parameter(name="*")] = DataSettings(),
+    contenders: Annotated[ContenderSettings, Parameter(name="*")] = ContenderSettings(),
+    model: Annotated[ModelSettings, Parameter(name="*")] = ModelSettings(),
+    train: Annotated[TrainSettings, Parameter(name="*")] = TrainSettings(),
+    jobs: Annotated[int, Parameter(validator=_at_least_one)] = 1,
+    threads: Annotated[int | None, Parameter(validator=_at_least_one)] = None,
+    memory: bool = False,
+    output: Path | None = None,
+    fresh: bool = False,
+) -> None:
+    """Compare cells on a task: which one, and at what price?
+
+    Every cell is trained with the baseline's layers and width, and with the baseline's number of recurrent parameters,
+    over several seeds. What is finished is not run again: the same command goes on where it stopped.
+
+    Where a setting is not given, the task's own recipe holds, else the default shown here.
+
+    Parameters
+    ----------
+    jobs: Runs at the same time, each in a process of its own.
+    threads: Threads of each run; the machine's cores shared out over the jobs, if not given.
+    memory: Measure the memory that training each contender takes.
+    output: Folder of the comparison; runs/compare-TASK if not given.
+    fresh: Remove that comparison first and start over.
+    """
+    from gatedrnn.compare.experiment import compare as run_comparison
+    from gatedrnn.compare.experiment import start_over
+    from gatedrnn.compare.report import print_summary, write_report
+
+    console = Console()
+    settings = CompareSettings(
+        contenders=with_recipe(data.task, "contenders", contenders),
+        threads=threads or threads_for(jobs),
+        data=with_recipe(data.task, "data", data),
+        model=with_recipe(data.task, "model", model),
+        train=with_recipe(data.task, "train", train),
+    )
+    folder = output or Path("runs") / f"compare-{data.task}"
+    if fresh:
+        start_over(folder)
+    with _progress(console) as bars:
+        total = bars.add_task("runs", total=None, detail="")
+
+        def show(run: str, part: float, finished: int, runs: int) -> None:
+            bars.update(total, completed=finished, total=runs, detail=f"{run} {part:.0%}")
+
+        results = run_comparison(
+            settings, folder, jobs=jobs, memory=memory, command=_command_line(), on_progress=show
+        )
+    page = write_report(results, folder)
+    print_summary(results, console)
+    console.print(f"report: {page}", soft_wrap=True, highlight=False)
+
+
+def _progress(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, TextColumn("{task.fields[detail]}"), console=console, transient=True)
+
+
+def _command_line() -> str:
+    """The command as typed, files and folders by name alone."""
+    return shlex.join(["gatedrnn", *(Path(part).name if "/" in part else part for part in sys.argv[1:])])

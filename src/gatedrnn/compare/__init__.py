@@ -1,0 +1,1 @@
+"""The fair comparison: matching, runs, numbers, report."""

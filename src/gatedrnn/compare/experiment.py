@@ -1,0 +1,207 @@
+"""A comparison from its settings to results.json: contenders, runs, baselines, numbers."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gatedrnn.compare.environment import environment
+from gatedrnn.compare.linear import linear_baseline
+from gatedrnn.compare.match import Contender, contenders
+from gatedrnn.compare.memory import training_memory
+from gatedrnn.compare.settings import CompareSettings
+from gatedrnn.compare.statistics import estimate, paired_difference
+from gatedrnn.data import TaskData, load_task
+from gatedrnn.train.folder import FolderTaken, differences, write_whole
+from gatedrnn.train.loop import run
+from gatedrnn.train.metrics import read_metrics
+from gatedrnn.train.settings import RunSettings
+
+SCHEMA = 1
+OnProgress = Callable[[str, float, int, int], None]
+"""Called with (run, part of it that is done, finished runs, runs in all)."""
+
+
+def compare(
+    settings: CompareSettings, folder: Path, *, jobs: int = 1, memory: bool = False, command: str = "",
+    on_progress: OnProgress = lambda *_: None,
+) -> dict[str, Any]:  # fmt: skip
+    """Run whatever is not finished yet and put the results together.
+
+    Args:
+        settings: the whole comparison.
+        folder: where its runs are, or go.
+        jobs: processes that work at the same time; the numbers do not depend on it, the times do.
+        memory: measure each contender's memory in a process of its own.
+        command: the command line, for the record.
+        on_progress: told how far each run is.
+
+    Returns:
+        The content of results.json, which is written into `folder`.
+
+    Raises:
+        FolderTaken: the folder holds another comparison.  NoMatch: a width cannot be found.
+        and whatever a run raises; finished runs are kept, and the same call goes on from there.
+    """
+    data = load_task(settings.data)
+    entrants = contenders(settings, data)
+    _claim(folder, settings)
+    runs = {
+        f"{entrant.name}/seed-{seed}": settings.run(entrant.cell, entrant.hidden_size, seed)
+        for seed in settings.contenders.seeds
+        for entrant in entrants
+    }
+    started = time.perf_counter()
+    records = dict(_all_runs(runs, folder, jobs, on_progress))
+    linear = _once(folder / "linear.json", lambda: linear_baseline(data)) if data.texts else None
+    peaks = _once(folder / "memory.json", lambda: _memory(entrants, settings)) if memory else None
+    results = _assemble(settings, data, entrants, records, linear, folder)
+    results["measured"] = {
+        "runs": {name: record["measured"] for name, record in records.items()},
+        "linear": None if linear is None else linear["measured"],
+        "memory_mib": peaks,
+        "jobs": jobs,
+        "wall_seconds": time.perf_counter() - started,
+        "command": command,
+        **environment(),
+    }
+    write_whole(folder / "results.json", json.dumps(results, indent=1, ensure_ascii=False))
+    return results
+
+
+def _claim(folder: Path, settings: CompareSettings) -> None:
+    """Make the folder this comparison's own, or see that it already is."""
+    config, ours = folder / "comparison.yaml", settings.model_dump(mode="json")
+    if config.exists():
+        theirs = yaml.safe_load(config.read_text(encoding="utf-8"))
+        if theirs != ours:
+            raise FolderTaken(
+                f"{folder}: holds a comparison with another configuration ({differences(theirs, ours)}); "
+                "give another --output, or --fresh to start over"
+            )
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise FolderTaken(f"{folder}: is not empty and holds no comparison; give another --output")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(config, yaml.safe_dump(ours, sort_keys=False, allow_unicode=True))
+
+
+def start_over(folder: Path) -> None:
+    """Remove a comparison's folder, and nothing that is not one."""
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / "comparison.yaml").exists():
+            raise FolderTaken(f"{folder}: holds no comparison, so it was not removed; give another --output")
+        shutil.rmtree(folder)
+
+
+def _all_runs(
+    runs: dict[str, RunSettings], folder: Path, jobs: int, on_progress: OnProgress
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every run's result, in the order of `runs`; several processes at once if `jobs` says so."""
+    if jobs == 1:
+        for finished, (name, settings) in enumerate(runs.items()):
+
+            def tell(step: int, total: int, _: float, name: str = name, finished: int = finished) -> None:
+                on_progress(name, step / total, finished, len(runs))
+
+            yield name, run(settings, folder / name, tell)
+        return
+    # Fresh interpreters: a fork would copy the parent's threads half-way.
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        futures = {pool.submit(run, settings, folder / name): name for name, settings in runs.items()}
+        for finished, future in enumerate(as_completed(futures), start=1):
+            future.result()
+            on_progress(futures[future], 1.0, finished, len(runs))
+        yield from ((name, future.result()) for future, name in futures.items())
+    except BaseException:
+        # Each run that is under way ends its step and saves; what is finished stays.
+        for process in multiprocessing.active_children():
+            os.kill(process.pid or 0, signal.SIGINT)
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _once(path: Path, make: Callable[[], Any]) -> Any:
+    """The content of `path`, made and written if it is not there yet."""
+    if not path.exists():
+        write_whole(path, json.dumps(make(), indent=1))
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _memory(entrants: list[Contender], settings: CompareSettings) -> dict[str, float | None]:
+    seed = settings.contenders.seeds[0]
+    return {e.name: training_memory(settings.run(e.cell, e.hidden_size, seed)) for e in entrants}
+
+
+def _assemble(
+    settings: CompareSettings, data: TaskData, entrants: list[Contender], records: dict[str, dict[str, Any]],
+    linear: dict[str, Any] | None, folder: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Everything that is the same when the same comparison is run again."""
+    seeds = settings.contenders.seeds
+    tests = [name for name in data.evaluation]
+    rows: list[dict[str, Any]] = []
+    for entrant in entrants:
+        own = []
+        for seed in seeds:
+            name = f"{entrant.name}/seed-{seed}"
+            record = {k: v for k, v in records[name].items() if k not in ("measured", "cell", "hidden_size")}
+            curve = [
+                {k: line[k] for k in ("step", "validation_accuracy", "validation_loss")}
+                for line in read_metrics(folder / name / "metrics.jsonl")
+                if "validation_accuracy" in line
+            ]
+            own.append({**record, "curve": curve})
+        rows.append(
+            {
+                "name": entrant.name,
+                "cell": entrant.cell,
+                "match": entrant.match,
+                "structure": entrant.structure,
+                "parameters": entrant.parameters,
+                "core_residue": entrant.residue,
+                "runs": own,
+                "scores": {split: estimate([r[f"{split}_accuracy"] for r in own]) for split in tests},
+            }
+        )
+    for row in rows:
+        row["difference_to_baseline"] = _differences(row, rows[0], tests) if row is not rows[0] else None
+        if linear is not None:
+            constant = [linear["test_accuracy"]] * len(seeds)
+            row["difference_to_linear"] = paired_difference([r["test_accuracy"] for r in row["runs"]], constant)
+    return {
+        "schema": SCHEMA,
+        "task": data.name,
+        "settings": _without_paths(settings.model_dump(mode="json")),
+        "data": {"sources": data.sources, "label_names": list(data.label_names), "notes": data.notes},
+        "contenders": rows,
+        "baseline": {
+            "contender": rows[0]["name"],
+            "linear": None if linear is None else {k: v for k, v in linear.items() if k != "measured"},
+        },
+    }
+
+
+def _differences(row: dict[str, Any], baseline: dict[str, Any], tests: list[str]) -> dict[str, Any]:
+    return {
+        split: paired_difference(
+            [r[f"{split}_accuracy"] for r in row["runs"]], [r[f"{split}_accuracy"] for r in baseline["runs"]]
+        )
+        for split in tests
+    }
+
+
+def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
+    """Files by name alone: a result says nothing about the machine's folders."""
+    data = {k: Path(v).name if k.endswith("_file") and v else v for k, v in settings["data"].items()}
+    return {**settings, "data": data}

@@ -1,0 +1,133 @@
+"""The report's figures, from results.json alone."""
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+from gatedrnn.compare.summary import best_on_validation, mean_measured
+
+# Okabe & Ito's colours, told apart by colour-blind readers too; cells keep theirs in every figure.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442")
+SYMBOLS = {"baseline": "diamond", "layers": "circle", "params": "square"}
+FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
+
+
+def figures(results: dict[str, Any]) -> dict[str, go.Figure]:
+    """Title and figure, in the order in which a reader wants them."""
+    drawn = {
+        "Test accuracy, every seed": _scores(results),
+        "Score against parameters of the recurrent core": _against(
+            results, "parameters of the recurrent core", lambda row: row["parameters"]["core"]
+        ),
+        "Score against training time": _against(
+            results, "training time in seconds", lambda row: mean_measured(row, results["measured"], "training_seconds")
+        ),
+        "Learning curves": _curves(results),
+        "Confusion on the test split": _confusion(results),
+    }
+    for figure in drawn.values():
+        figure.update_layout(
+            template="plotly_white", font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
+            legend={"orientation": "h", "y": -0.18}, hovermode="closest",
+        )  # fmt: skip
+    return drawn
+
+
+def _colours(results: dict[str, Any]) -> dict[str, str]:
+    cells = dict.fromkeys(row["cell"] for row in results["contenders"])
+    return {cell: COLOURS[i % len(COLOURS)] for i, cell in enumerate(cells)}
+
+
+def _scores(results: dict[str, Any]) -> go.Figure:
+    figure, colours = go.Figure(), _colours(results)
+    for row in results["contenders"]:
+        estimate = row["scores"]["test"]
+        values = [run["test_accuracy"] for run in row["runs"]]
+        colour = colours[row["cell"]]
+        half = None if estimate["high"] is None else [estimate["high"] - estimate["mean"]]
+        figure.add_scatter(
+            x=values, y=[row["name"]] * len(values), mode="markers", showlegend=False,
+            marker={"color": colour, "size": 8, "opacity": 0.4}, name=row["name"],
+            text=[f"seed {run['seed']}" for run in row["runs"]], hovertemplate="%{text}: %{x:.4f}",
+        )  # fmt: skip
+        figure.add_scatter(
+            x=[estimate["mean"]], y=[row["name"]], mode="markers", showlegend=False, name=row["name"],
+            marker={"color": colour, "size": 12, "symbol": SYMBOLS[row["match"]], "line": {"color": "white", "width": 1}},
+            error_x=None if half is None else {"type": "data", "array": half, "color": colour, "thickness": 2},
+            hovertemplate="mean %{x:.4f}",
+        )  # fmt: skip
+    linear = results["baseline"]["linear"]
+    if linear is not None:
+        figure.add_vline(
+            x=linear["test_accuracy"], line={"dash": "dash", "color": "#555"},
+            annotation={"text": linear["name"], "font": {"size": 12}},
+        )  # fmt: skip
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title="test accuracy; large marks are means with 95 % intervals")
+    figure.update_layout(height=90 + 42 * len(results["contenders"]))
+    return figure
+
+
+def _against(results: dict[str, Any], title: str, measure: Any) -> go.Figure:
+    figure, colours = go.Figure(), _colours(results)
+    for row in results["contenders"]:
+        estimate, x = row["scores"]["test"], measure(row)
+        half = None if estimate["high"] is None else [estimate["high"] - estimate["mean"]]
+        figure.add_scatter(
+            x=[x], y=[estimate["mean"]], mode="markers+text", name=row["name"], text=[row["name"]],
+            textposition="top center", showlegend=False,
+            marker={"color": colours[row["cell"]], "size": 12, "symbol": SYMBOLS[row["match"]]},
+            error_y=None if half is None else {"type": "data", "array": half, "color": colours[row["cell"]]},
+            hovertemplate="%{text}: %{x:,.4~g}, %{y:.4f}",
+        )  # fmt: skip
+    figure.update_xaxes(title=title, rangemode="tozero")
+    figure.update_yaxes(title="test accuracy")
+    figure.update_layout(height=420)
+    return figure
+
+
+def _curves(results: dict[str, Any]) -> go.Figure:
+    figure, colours = go.Figure(), _colours(results)
+    dashes = {"baseline": "solid", "layers": "solid", "params": "dash"}
+    for row in results["contenders"]:
+        steps = [point["step"] for point in row["runs"][0]["curve"]]
+        by_seed = [[point["validation_accuracy"] for point in run["curve"]] for run in row["runs"]]
+        figure.add_scatter(
+            x=steps, y=[sum(values) / len(values) for values in zip(*by_seed, strict=True)], mode="lines",
+            name=row["name"], line={"color": colours[row["cell"]], "dash": dashes[row["match"]], "width": 2},
+            hovertemplate="step %{x}: %{y:.4f}",
+        )  # fmt: skip
+    figure.update_xaxes(title="step", rangemode="tozero")
+    figure.update_yaxes(title="validation accuracy, mean over seeds")
+    figure.update_layout(height=420)
+    return figure
+
+
+def _confusion(results: dict[str, Any]) -> go.Figure:
+    """One heat map a contender, the best on validation shown first; a menu changes between them."""
+    figure, names = go.Figure(), results["data"]["label_names"]
+    best = best_on_validation(results)["name"]
+    for row in results["contenders"]:
+        tables = [run["confusion"]["test"] for run in row["runs"]]
+        summed = [[sum(table[i][j] for table in tables) for j in range(len(names))] for i in range(len(names))]
+        shares = [[value / max(1, sum(line)) for value in line] for line in summed]
+        figure.add_heatmap(
+            z=shares, x=names, y=names, text=summed, texttemplate="%{text}", visible=row["name"] == best, name=row["name"],
+            colorscale="Blues", zmin=0, zmax=1, showscale=False, hovertemplate="true %{y}, predicted %{x}: %{text}",
+        )  # fmt: skip
+    order = [row["name"] for row in results["contenders"]]
+    figure.update_layout(
+        height=140 + 38 * max(4, len(names)),
+        updatemenus=[
+            {
+                "active": order.index(best), "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom",
+                "buttons": [
+                    {"label": name, "method": "update", "args": [{"visible": [other == name for other in order]}]}
+                    for name in order
+                ],
+            }
+        ],
+    )  # fmt: skip
+    figure.update_xaxes(title="predicted; counts summed over seeds", type="category")
+    figure.update_yaxes(title="true", autorange="reversed", type="category")
+    return figure

@@ -1,0 +1,97 @@
+"""Who is compared with whom: equal layers, or equal parameters of the recurrent core."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gatedrnn.compare.settings import CompareSettings
+from gatedrnn.data import TaskData
+from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification
+from gatedrnn.models.structure import count_parameters, describe_structure, on_no_device
+from gatedrnn.train.model import build_config
+
+MARKED, REFUSED = 0.01, 0.05
+"""A residue of matched parameters above the first is marked in the report, above the second refused."""
+
+
+class NoMatch(ValueError):
+    """No width brings a cell's parameters near enough to the baseline's."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A cell with its widths in a comparison."""
+
+    cell: str
+    match: str
+    """"baseline", "layers" or "params"."""
+    hidden_size: int
+    structure: dict[str, Any]
+    parameters: dict[str, int]
+    residue: float
+    """Core parameters over the baseline's, minus one."""
+
+    @property
+    def name(self) -> str:
+        """Also the name of its folder."""
+        return self.cell if self.match == "baseline" else f"{self.cell}-{self.match}"
+
+
+def contenders(settings: CompareSettings, data: TaskData) -> list[Contender]:
+    """The baseline, and every other cell once for each way of matching.
+
+    Raises:
+        NoMatch: no width of a cell comes within 5 % of the baseline's core parameters.
+    """
+    baseline, *others = settings.contenders.cells
+    width = settings.contenders.hidden_size
+    found = [_contender(settings, data, baseline, "baseline", width, None)]
+    target = found[0].parameters["core"]
+    for match in settings.contenders.match:
+        for cell in others:
+            solved = width if match == "layers" else solve_width(settings, data, cell, target)
+            found.append(_contender(settings, data, cell, match, solved, target))
+    return found
+
+
+def solve_width(settings: CompareSettings, data: TaskData, cell: str, target: int) -> int:
+    """The hidden_size whose recurrent core comes nearest to `target` parameters.
+
+    Raises:
+        NoMatch: the nearest is more than 5 % away.
+    """
+
+    def core(width: int) -> int:
+        return _parameters(settings, data, cell, width)["core"]
+
+    high = 1
+    while core(high) < target:
+        high *= 2
+    low = max(1, high // 2)
+    while high - low > 1:  # core(low) <= target <= core(high), and core grows with the width
+        middle = (low + high) // 2
+        low, high = (middle, high) if core(middle) < target else (low, middle)
+    nearest = min((low, high), key=lambda width: abs(core(width) - target))
+    if abs(core(nearest) / target - 1) > REFUSED:
+        raise NoMatch(
+            f"{cell}: no hidden_size brings its core within {REFUSED:.0%} of the baseline's {target:,} parameters; "
+            f"the nearest are {low} ({core(low):,}) and {high} ({core(high):,}). Choose a larger --hidden-size"
+        )
+    return nearest
+
+
+def _contender(
+    settings: CompareSettings, data: TaskData, cell: str, match: str, width: int, target: int | None
+) -> Contender:
+    model = _model(settings, data, cell, width)
+    parameters = count_parameters(model)
+    residue = 0.0 if target is None else parameters["core"] / target - 1
+    return Contender(cell, match, width, describe_structure(model), parameters, residue)
+
+
+def _parameters(settings: CompareSettings, data: TaskData, cell: str, width: int) -> dict[str, int]:
+    return count_parameters(_model(settings, data, cell, width))
+
+
+def _model(settings: CompareSettings, data: TaskData, cell: str, width: int) -> Any:
+    head = GatedRNNForTokenClassification if data.label_at_every_step else GatedRNNForSequenceClassification
+    return on_no_device(head, build_config(settings.run(cell, width, 0), data))

@@ -1,0 +1,79 @@
+"""report.html, report.md and the terminal's table, from results.json alone."""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+from plotly.io import to_html
+from plotly.offline import get_plotlyjs
+from rich.console import Console
+from rich.table import Table
+
+from gatedrnn.compare import summary
+from gatedrnn.compare.figures import figures
+from gatedrnn.train.folder import write_whole
+
+TERMINAL = ("contender", "core", "test", "to baseline", "seconds")
+
+
+def write_report(results: dict[str, Any], folder: Path) -> Path:
+    """Write report.html (one file, no network) and report.md; the path of the page."""
+    templates = Environment(loader=PackageLoader("gatedrnn.compare"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    drawn = {
+        title: to_html(figure, include_plotlyjs=False, full_html=False, config={"displaylogo": False, "responsive": True})
+        for title, figure in figures(results).items()
+    }
+    shared = {
+        "results": results,
+        "headline": summary.headline(results),
+        "columns": summary.COLUMNS,
+        "rows": summary.table_rows(results),
+        "extra": summary.extra_scores(results),
+        "to_linear": summary.differences_to_linear(results),
+        "settings": _settings(results),
+        "environment": _environment(results["measured"]),
+    }
+    page = folder / "report.html"
+    write_whole(page, templates.get_template("report.html").render(**shared, figures=drawn, plotly=get_plotlyjs()))
+    text = templates.get_template("report.md").render(**shared)
+    write_whole(folder / "report.md", text)
+    return page
+
+
+def print_summary(results: dict[str, Any], console: Console) -> None:
+    """The headline and the main columns in the terminal."""
+    table = Table(title=f"{results['task']}: test accuracy, mean and 95 % interval over seeds", title_justify="left")
+    for column in TERMINAL:
+        table.add_column(column, justify="left" if column == "contender" else "right")
+    chosen = [summary.COLUMNS.index(column) for column in TERMINAL]
+    for row in summary.table_rows(results):
+        table.add_row(*(row[i] for i in chosen))
+    console.print(table)
+    for sentence in summary.headline(results):
+        console.print(f"• {sentence}", highlight=False)
+
+
+def _settings(results: dict[str, Any]) -> list[tuple[str, str]]:
+    flat: list[tuple[str, str]] = []
+    for part, values in results["settings"].items():
+        if isinstance(values, dict):
+            flat += [(key, _text(value)) for key, value in values.items()]
+        else:
+            flat.append((part, _text(values)))
+    return flat
+
+
+def _environment(measured: dict[str, Any]) -> list[tuple[str, str]]:
+    where = measured["environment"]
+    return [
+        ("date", measured["date"]),
+        ("processor", f"{where['processor']}, {where['cores']} cores"),
+        ("system", where["system"]),
+        ("python", where["python"]),
+        *((name, version) for name, version in where["versions"].items()),
+        ("processes at once", str(measured["jobs"])),
+    ]
+
+
+def _text(value: Any) -> str:
+    return " ".join(str(item) for item in value) if isinstance(value, list) else str(value)

@@ -1,0 +1,62 @@
+"""What a comparison is made of."""
+
+import os
+from typing import Literal
+
+from pydantic import Field, NonNegativeInt, field_validator, model_validator
+
+from gatedrnn.data import DataSettings, Settings
+from gatedrnn.data.settings import unknown_name
+from gatedrnn.layers import LAYERS
+from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+
+
+class ContenderSettings(Settings):
+    """Who takes part."""
+
+    cells: list[str] = ["lstm", "gru", "minlstm", "mingru"]
+    """Cells to compare; the first is the baseline that the others are matched to."""
+    match: list[Literal["layers", "params"]] = ["layers", "params"]
+    """layers: same depth and width. params: same depth, width solved for the baseline's recurrent parameters."""
+    hidden_size: int = Field(64, ge=1)
+    """Channels of the baseline's state."""
+    seeds: list[NonNegativeInt] = [0, 1, 2]
+    """One run each; initial weights, data order and dropout follow from it."""
+
+    @field_validator("cells")
+    @classmethod
+    def _known_cells(cls, cells: list[str]) -> list[str]:
+        for cell in cells:
+            if cell not in LAYERS:
+                raise ValueError(unknown_name("cell", cell, LAYERS))
+        return cells
+
+    @model_validator(mode="after")
+    def _no_repeats(self) -> "ContenderSettings":
+        for name in ("cells", "match", "seeds"):
+            values = getattr(self, name)
+            if not values or len(set(values)) != len(values):
+                raise ValueError(f"{name} must be given, each once; got {values}")
+        return self
+
+
+class CompareSettings(Settings):
+    """A whole comparison."""
+
+    contenders: ContenderSettings
+    threads: int = Field(ge=1)
+    data: DataSettings
+    model: ModelSettings
+    train: TrainSettings
+
+    def run(self, cell: str, hidden_size: int, seed: int) -> RunSettings:
+        """The settings of one run."""
+        return RunSettings(
+            cell=cell, hidden_size=hidden_size, seed=seed, threads=self.threads,
+            data=self.data, model=self.model, train=self.train,
+        )  # fmt: skip
+
+
+def threads_for(jobs: int) -> int:
+    """Threads of each of `jobs` processes so that all cores work and none twice."""
+    return max(1, (os.cpu_count() or 1) // jobs)

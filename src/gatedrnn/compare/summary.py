@@ -1,0 +1,157 @@
+"""What a comparison's numbers say, in words and in rows. Reads results.json alone."""
+
+from typing import Any
+
+from gatedrnn.compare.match import MARKED
+from gatedrnn.compare.statistics import Estimate, excludes_zero
+
+MATCH_WORDS = {"layers": "equal layers and widths", "params": "equal parameters of the recurrent core"}
+COLUMNS = (
+    "contender", "layers × width", "gates", "embedding", "core", "block", "head", "state", "multiply-adds",
+    "validation", "test", "to baseline", "seconds", "tokens/s", "MiB",
+)  # fmt: skip
+
+
+def headline(results: dict[str, Any]) -> list[str]:
+    """Sentences on what the numbers show, and on what they do not."""
+    sentences = []
+    for match in ("layers", "params"):
+        rows = [row for row in results["contenders"] if row["match"] == match]
+        if rows:
+            sentences.append(_against_baseline(match, rows, results["baseline"]["contender"]))
+    linear = results["baseline"]["linear"]
+    if linear is not None:
+        sentences.append(_against_linear(results, linear))
+    sentences += _remarks(results)
+    runs = results["contenders"][0]["scores"]["test"]["runs"]
+    sentences.append(
+        f"Intervals are 95 % over {runs} seed(s), on one split of one data set with one recipe for all; they do not cover "
+        "other data, other sizes or a recipe tuned for each cell, and are not corrected for being several."
+        if runs > 1
+        else "One seed gives no interval: nothing here separates a difference from chance."
+    )
+    return sentences
+
+
+def table_rows(results: dict[str, Any]) -> list[list[str]]:
+    """One row of text per contender, and one for the linear baseline, in the order of COLUMNS."""
+    rows = [_row(row, results["measured"]) for row in results["contenders"]]
+    linear = results["baseline"]["linear"]
+    if linear is not None:
+        seconds = results["measured"]["linear"]["training_seconds"]
+        rows.append(
+            [
+                linear["name"], "–", "–", "–", f"{linear['parameters']:,}", "–", "–", "–", "–",
+                f"{linear['validation_accuracy']:.4f}", f"{linear['test_accuracy']:.4f}", "–", f"{seconds:.1f}", "–", "–",
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def extra_scores(results: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Scores on further test sets, by set: (contender, score)."""
+    splits = [s for s in results["contenders"][0]["scores"] if s not in ("validation", "test")]
+    return {s: [(row["name"], with_interval(row["scores"][s])) for row in results["contenders"]] for s in splits}
+
+
+def differences_to_linear(results: dict[str, Any]) -> list[tuple[str, str]]:
+    """(contender, signed difference with interval) on the test split; empty without a linear baseline."""
+    if results["baseline"]["linear"] is None:
+        return []
+    return [(row["name"], signed(row["difference_to_linear"])) for row in results["contenders"]]
+
+
+def with_interval(estimate: Estimate) -> str:
+    """0.9123 ± 0.0012, or the mean alone where there is no interval."""
+    if estimate["high"] is None:
+        return f"{estimate['mean']:.4f}"
+    return f"{estimate['mean']:.4f} ± {estimate['high'] - estimate['mean']:.4f}"
+
+
+def signed(difference: Estimate) -> str:
+    """+0.0012 [-0.0003, +0.0027]."""
+    if difference["low"] is None:
+        return f"{difference['mean']:+.4f}"
+    return f"{difference['mean']:+.4f} [{difference['low']:+.4f}, {difference['high']:+.4f}]"
+
+
+def best_on_validation(results: dict[str, Any]) -> dict[str, Any]:
+    """The contender with the highest mean validation accuracy: the one a user would choose before the test."""
+    return max(results["contenders"], key=lambda row: row["scores"]["validation"]["mean"])
+
+
+def mean_measured(row: dict[str, Any], measured: dict[str, Any], what: str) -> float | None:
+    """Mean over seeds of a measured number; None where a run was too short for it."""
+    values = [measured["runs"][f"{row['name']}/seed-{run['seed']}"][what] for run in row["runs"]]
+    return None if any(value is None for value in values) else sum(values) / len(values)
+
+
+def _row(row: dict[str, Any], measured: dict[str, Any]) -> list[str]:
+    structure, parameters = row["structure"], row["parameters"]
+    residue = row["core_residue"]
+    core = f"{parameters['core']:,}"
+    if row["match"] == "params":
+        core += f" ({residue:+.2%}{' !' if abs(residue) > MARKED else ''})"
+    seconds, rate = (mean_measured(row, measured, k) for k in ("training_seconds", "tokens_per_second"))
+    peak = (measured["memory_mib"] or {}).get(row["name"])
+    difference = row["difference_to_baseline"]
+    return [
+        row["name"],
+        f"{structure['layers']} × {structure['hidden_size']}",
+        " ".join(structure["gates"]),
+        f"{parameters['embedding']:,}",
+        core,
+        f"{parameters['block']:,}",
+        f"{parameters['head']:,}",
+        f"{structure['state_size']:,}",
+        f"{structure['multiply_adds_per_step']:,}",
+        with_interval(row["scores"]["validation"]),
+        with_interval(row["scores"]["test"]),
+        "baseline" if difference is None else signed(difference["test"]),
+        "–" if seconds is None else f"{seconds:.1f}",
+        "–" if rate is None else f"{rate:,.0f}",
+        "–" if peak is None else f"{peak:.0f}",
+    ]
+
+
+def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str) -> str:
+    shown, not_shown, single = [], [], []
+    for row in rows:
+        difference = row["difference_to_baseline"]["test"]
+        if difference["low"] is None:
+            single.append(f"{row['cell']} {difference['mean']:+.4f}")
+        elif excludes_zero(difference):
+            word = "above" if difference["mean"] > 0 else "below"
+            low, high = sorted(abs(difference[edge]) for edge in ("low", "high"))
+            shown.append(f"{row['cell']} is {abs(difference['mean']):.4f} {word} {baseline} ({low:.4f} to {high:.4f})")
+        else:
+            not_shown.append(row["cell"])
+    parts = shown[:]
+    if not_shown:
+        parts.append(f"no difference from {baseline} is shown for {' and '.join(not_shown)}: the interval covers zero")
+    if single:
+        parts.append(f"one run each: {', '.join(single)} against {baseline}")
+    return f"Test accuracy with {MATCH_WORDS[match]}: {'; '.join(parts)}."
+
+
+def _against_linear(results: dict[str, Any], linear: dict[str, Any]) -> str:
+    best = best_on_validation(results)
+    difference = best["difference_to_linear"]
+    name = f"The contender with the best validation score, {best['name']},"
+    against = f"{linear['name']} ({linear['test_accuracy']:.4f})"
+    if difference["low"] is None or not excludes_zero(difference):
+        return f"{name} is not shown to differ from {against} on test: {signed(difference)}."
+    word = "above" if difference["mean"] > 0 else "below"
+    return f"{name} is {word} {against} on test by {signed(difference)}."
+
+
+def _remarks(results: dict[str, Any]) -> list[str]:
+    """What is known about a task beyond the numbers."""
+    minimal = [row["cell"] for row in results["contenders"] if row["cell"] in ("minlstm", "mingru")]
+    if results["task"] != "parity" or not minimal:
+        return []
+    return [
+        f"Why {' and '.join(dict.fromkeys(minimal))} cannot do parity at length: their decay lies between 0 and 1 and does "
+        "not depend on the state, so a step can shrink the state but never flip its sign; what they learn at the training "
+        "length does not carry to longer sequences (Grazzi et al. 2025, arXiv:2411.12537)."
+    ]

@@ -1,0 +1,65 @@
+"""A model's structure in numbers: parameters by part, state size, multiply-adds per step."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.models.modeling import GatedRNNBlock, GatedRNNEmbeddings, GatedRNNPreTrainedModel
+
+PARTS = ("embedding", "core", "block", "head")
+
+
+def count_parameters(model: nn.Module) -> dict[str, int]:
+    """Parameters of embedding, recurrent core (the cells and their output projections), block (normalisation and
+    feed-forward) and head, and their total."""
+    owner: dict[int, str] = {}
+    for module in model.modules():
+        core: list[nn.Module] = []
+        if isinstance(module, GatedRNNEmbeddings):
+            owner |= {id(p): "embedding" for p in module.parameters()}
+        elif isinstance(module, RecurrentLayer):
+            core = [module]
+        elif isinstance(module, GatedRNNBlock):
+            core = [module.layer, module.projection]
+        owner |= {id(p): "core" for part in core for p in part.parameters()}
+    counts = dict.fromkeys(PARTS, 0)
+    for name, parameter in model.named_parameters():
+        part = owner.get(id(parameter), "block" if name.startswith("model.") else "head")
+        counts[part] += parameter.numel()
+    return counts | {"total": sum(counts.values())}
+
+
+def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
+    """Layers, widths, gates, state size (numbers kept between two steps, one sequence) and multiply-adds per step.
+
+    Multiply-adds are those of matrix products with one row per step: the core's, the block's, and the map of numbers
+    that stands in the place of an embedding; a table costs none, and elementwise work is left out.
+    """
+    config = model.config
+    layer = next(module for module in model.modules() if isinstance(module, RecurrentLayer))
+    products = sum(
+        parameter.numel()
+        for name, parameter in model.named_parameters()
+        if parameter.dim() == 2 and name.startswith("model.") and not name.endswith("embeddings.map.weight")
+    )
+    if config.vocab_size is None:
+        products += config.input_size * config.embedding_size
+    return {
+        "cell": config.cell,
+        "layers": config.num_hidden_layers,
+        "hidden_size": config.hidden_size,
+        "embedding_size": config.embedding_size,
+        "gates": list(layer.cell.projections),
+        "block": config.block,
+        "pooling": config.pooling,
+        "state_size": config.num_hidden_layers * sum(layer.state_sizes()),
+        "multiply_adds_per_step": products,
+    }
+
+
+def on_no_device(model_class: type[GatedRNNPreTrainedModel], config: Any) -> GatedRNNPreTrainedModel:
+    """A model without memory behind its parameters: enough to count them."""
+    with torch.device("meta"):
+        return model_class(config)
