@@ -1,4 +1,4 @@
-"""Gated recurrent networks: the LSTM of 1997 to the minLSTM and minGRU of 2024, under one `torch.nn.LSTM`-shaped API."""
+"""Gated recurrent networks, from the LSTM of 1997 to the minLSTM and minGRU of 2024, shaped like `torch.nn.LSTM`."""
 
 from gatedrnn.layers import GRU, LSTM, MinGRU, MinLSTM, ScanLayer
 from gatedrnn.scan import BackendUnavailable, choose_backend, linear_scan

@@ -1,9 +1,9 @@
-"""The command line: `gatedrnn COMMAND --flags`, the commands in `gatedrnn.commands`, each imported when it is called."""
+"""The command line: `gatedrnn COMMAND --flags`. Commands stand in `gatedrnn.commands`, imported when called."""
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.config import Yaml
@@ -68,7 +68,7 @@ def _exit_code(error: Exception) -> int | None:
 
 def _one_line(error: Exception) -> str:
     """The error's message; pydantic's without its heading and web address."""
-    cause = error.__cause__ if hasattr(error.__cause__, "errors") else error
+    cause: Any = error.__cause__ if hasattr(error.__cause__, "errors") else error
     if not hasattr(cause, "errors"):
         return " ".join(str(error).split())
     parts = []

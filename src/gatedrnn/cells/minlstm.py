@@ -11,7 +11,8 @@ from gatedrnn.shapes import Series
 class MinLSTMEquations(ScanCell):
     """Minimal LSTM: gates see the input only and sum to one; here the forget gate *keeps*.
 
-    f = sigmoid(W_f x + b),  i = sigmoid(W_i x + b),  f' = f / (f + i),  i' = i / (f + i),  h = f' * h + i' * g(W_v x + b)
+    f = sigmoid(W_f x + b),  i = sigmoid(W_i x + b),  f' = f / (f + i),  i' = i / (f + i)
+    h = f' * h + i' * g(W_v x + b)
 
     Feng et al. 2024, arXiv:2410.01201: g of appendix B.3 (a positive state), or identity (appendix A).
     """

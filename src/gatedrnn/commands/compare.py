@@ -67,9 +67,7 @@ def compare(
         def show(run: str, part: float, finished: int, runs: int) -> None:
             bars.update(total, completed=finished, total=runs, detail=f"{run} {part:.0%}")
 
-        results = run_comparison(
-            settings, folder, jobs=jobs, memory=memory, command=_command_line(), on_progress=show
-        )
+        results = run_comparison(settings, folder, jobs=jobs, memory=memory, command=_command_line(), on_progress=show)
     page = write_report(results, folder)
     print_summary(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)

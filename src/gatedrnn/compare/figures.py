@@ -52,7 +52,7 @@ def _scores(results: dict[str, Any]) -> go.Figure:
         )  # fmt: skip
         figure.add_scatter(
             x=[estimate["mean"]], y=[row["name"]], mode="markers", showlegend=False, name=row["name"],
-            marker={"color": colour, "size": 12, "symbol": SYMBOLS[row["match"]], "line": {"color": "white", "width": 1}},
+            marker={"color": colour, "size": 12, "symbol": SYMBOLS[row["match"]], "line": {"color": "white"}},
             error_x=None if half is None else {"type": "data", "array": half, "color": colour, "thickness": 2},
             hovertemplate="mean %{x:.4f}",
         )  # fmt: skip
@@ -74,11 +74,10 @@ def _against(results: dict[str, Any], title: str, measure: Any) -> go.Figure:
         estimate, x = row["scores"]["test"], measure(row)
         half = None if estimate["high"] is None else [estimate["high"] - estimate["mean"]]
         figure.add_scatter(
-            x=[x], y=[estimate["mean"]], mode="markers+text", name=row["name"], text=[row["name"]],
-            textposition="top center", showlegend=False,
+            x=[x], y=[estimate["mean"]], mode="markers", name=row["name"],
             marker={"color": colours[row["cell"]], "size": 12, "symbol": SYMBOLS[row["match"]]},
             error_y=None if half is None else {"type": "data", "array": half, "color": colours[row["cell"]]},
-            hovertemplate="%{text}: %{x:,.4~g}, %{y:.4f}",
+            hovertemplate="%{x:,.4~g}: %{y:.4f}",
         )  # fmt: skip
     figure.update_xaxes(title=title, rangemode="tozero")
     figure.update_yaxes(title="test accuracy")
@@ -112,7 +111,8 @@ def _confusion(results: dict[str, Any]) -> go.Figure:
         summed = [[sum(table[i][j] for table in tables) for j in range(len(names))] for i in range(len(names))]
         shares = [[value / max(1, sum(line)) for value in line] for line in summed]
         figure.add_heatmap(
-            z=shares, x=names, y=names, text=summed, texttemplate="%{text}", visible=row["name"] == best, name=row["name"],
+            z=shares, x=names, y=names, text=summed, texttemplate="%{text}", name=row["name"],
+            visible=row["name"] == best,
             colorscale="Blues", zmin=0, zmax=1, showscale=False, hovertemplate="true %{y}, predicted %{x}: %{text}",
         )  # fmt: skip
     order = [row["name"] for row in results["contenders"]]

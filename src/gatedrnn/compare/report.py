@@ -13,21 +13,27 @@ from gatedrnn.compare import summary
 from gatedrnn.compare.figures import figures
 from gatedrnn.train.folder import write_whole
 
-TERMINAL = ("contender", "core", "test", "to baseline", "seconds")
+TERMINAL = ("contender", "test", "to baseline", "seconds", "tokens/s")
 
 
 def write_report(results: dict[str, Any], folder: Path) -> Path:
     """Write report.html (one file, no network) and report.md; the path of the page."""
-    templates = Environment(loader=PackageLoader("gatedrnn.compare"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    templates = Environment(
+        loader=PackageLoader("gatedrnn.compare"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     drawn = {
-        title: to_html(figure, include_plotlyjs=False, full_html=False, config={"displaylogo": False, "responsive": True})
+        title: to_html(
+            figure, include_plotlyjs=False, full_html=False, config={"displaylogo": False, "responsive": True}
+        )
         for title, figure in figures(results).items()
     }
     shared = {
         "results": results,
         "headline": summary.headline(results),
-        "columns": summary.COLUMNS,
-        "rows": summary.table_rows(results),
+        "tables": {
+            "Structure": (summary.STRUCTURE, summary.structure_rows(results)),
+            "Score and price": (summary.SCORES, summary.score_rows(results)),
+        },
         "extra": summary.extra_scores(results),
         "to_linear": summary.differences_to_linear(results),
         "settings": _settings(results),
@@ -45,8 +51,8 @@ def print_summary(results: dict[str, Any], console: Console) -> None:
     table = Table(title=f"{results['task']}: test accuracy, mean and 95 % interval over seeds", title_justify="left")
     for column in TERMINAL:
         table.add_column(column, justify="left" if column == "contender" else "right")
-    chosen = [summary.COLUMNS.index(column) for column in TERMINAL]
-    for row in summary.table_rows(results):
+    chosen = [summary.SCORES.index(column) for column in TERMINAL]
+    for row in summary.score_rows(results):
         table.add_row(*(row[i] for i in chosen))
     console.print(table)
     for sentence in summary.headline(results):
@@ -57,7 +63,7 @@ def _settings(results: dict[str, Any]) -> list[tuple[str, str]]:
     flat: list[tuple[str, str]] = []
     for part, values in results["settings"].items():
         if isinstance(values, dict):
-            flat += [(key, _text(value)) for key, value in values.items()]
+            flat += [(key, _text(value)) for key, value in values.items() if value is not None]
         else:
             flat.append((part, _text(values)))
     return flat

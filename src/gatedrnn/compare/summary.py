@@ -6,10 +6,11 @@ from gatedrnn.compare.match import MARKED
 from gatedrnn.compare.statistics import Estimate, excludes_zero
 
 MATCH_WORDS = {"layers": "equal layers and widths", "params": "equal parameters of the recurrent core"}
-COLUMNS = (
-    "contender", "layers × width", "gates", "embedding", "core", "block", "head", "state", "multiply-adds",
-    "validation", "test", "to baseline", "seconds", "tokens/s", "MiB",
+STRUCTURE = (
+    "contender", "layers", "width", "gates", "embedding", "core", "to baseline's core", "block", "head", "total",
+    "state", "multiply-adds",
 )  # fmt: skip
+SCORES = ("contender", "validation", "test", "to baseline", "seconds", "tokens/s", "MiB")
 
 
 def headline(results: dict[str, Any]) -> list[str]:
@@ -25,26 +26,39 @@ def headline(results: dict[str, Any]) -> list[str]:
     sentences += _remarks(results)
     runs = results["contenders"][0]["scores"]["test"]["runs"]
     sentences.append(
-        f"Intervals are 95 % over {runs} seed(s), on one split of one data set with one recipe for all; they do not cover "
-        "other data, other sizes or a recipe tuned for each cell, and are not corrected for being several."
+        f"Intervals are 95 % over {runs} seeds, on one split of one data set with one recipe for all; they do not "
+        "cover other data, other sizes or a recipe tuned for each cell, and are not corrected for being several."
         if runs > 1
         else "One seed gives no interval: nothing here separates a difference from chance."
     )
     return sentences
 
 
-def table_rows(results: dict[str, Any]) -> list[list[str]]:
-    """One row of text per contender, and one for the linear baseline, in the order of COLUMNS."""
-    rows = [_row(row, results["measured"]) for row in results["contenders"]]
+def structure_rows(results: dict[str, Any]) -> list[list[str]]:
+    """One row of text per contender, in the order of STRUCTURE."""
+    rows = []
+    for row in results["contenders"]:
+        structure, parameters, residue = row["structure"], row["parameters"], row["core_residue"]
+        gates, mark = " ".join(structure["gates"]), " !" if row["match"] == "params" and abs(residue) > MARKED else ""
+        counts = (f"{parameters[part]:,}" for part in ("block", "head", "total"))
+        sizes = (f"{structure[size]:,}" for size in ("state_size", "multiply_adds_per_step"))
+        rows.append(
+            [
+                row["name"], str(structure["layers"]), str(structure["hidden_size"]), gates,
+                f"{parameters['embedding']:,}", f"{parameters['core']:,}", f"{residue:+.2%}{mark}", *counts, *sizes,
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def score_rows(results: dict[str, Any]) -> list[list[str]]:
+    """One row of text per contender, and one for the linear baseline, in the order of SCORES."""
+    rows = [_scores(row, results["measured"]) for row in results["contenders"]]
     linear = results["baseline"]["linear"]
     if linear is not None:
         seconds = results["measured"]["linear"]["training_seconds"]
-        rows.append(
-            [
-                linear["name"], "–", "–", "–", f"{linear['parameters']:,}", "–", "–", "–", "–",
-                f"{linear['validation_accuracy']:.4f}", f"{linear['test_accuracy']:.4f}", "–", f"{seconds:.1f}", "–", "–",
-            ]
-        )  # fmt: skip
+        scores = (f"{linear[f'{split}_accuracy']:.4f}" for split in ("validation", "test"))
+        rows.append([linear["name"], *scores, "–", f"{seconds:.1f}", "–", "–"])
     return rows
 
 
@@ -86,25 +100,12 @@ def mean_measured(row: dict[str, Any], measured: dict[str, Any], what: str) -> f
     return None if any(value is None for value in values) else sum(values) / len(values)
 
 
-def _row(row: dict[str, Any], measured: dict[str, Any]) -> list[str]:
-    structure, parameters = row["structure"], row["parameters"]
-    residue = row["core_residue"]
-    core = f"{parameters['core']:,}"
-    if row["match"] == "params":
-        core += f" ({residue:+.2%}{' !' if abs(residue) > MARKED else ''})"
+def _scores(row: dict[str, Any], measured: dict[str, Any]) -> list[str]:
     seconds, rate = (mean_measured(row, measured, k) for k in ("training_seconds", "tokens_per_second"))
     peak = (measured["memory_mib"] or {}).get(row["name"])
     difference = row["difference_to_baseline"]
     return [
         row["name"],
-        f"{structure['layers']} × {structure['hidden_size']}",
-        " ".join(structure["gates"]),
-        f"{parameters['embedding']:,}",
-        core,
-        f"{parameters['block']:,}",
-        f"{parameters['head']:,}",
-        f"{structure['state_size']:,}",
-        f"{structure['multiply_adds_per_step']:,}",
         with_interval(row["scores"]["validation"]),
         with_interval(row["scores"]["test"]),
         "baseline" if difference is None else signed(difference["test"]),
@@ -151,7 +152,7 @@ def _remarks(results: dict[str, Any]) -> list[str]:
     if results["task"] != "parity" or not minimal:
         return []
     return [
-        f"Why {' and '.join(dict.fromkeys(minimal))} cannot do parity at length: their decay lies between 0 and 1 and does "
-        "not depend on the state, so a step can shrink the state but never flip its sign; what they learn at the training "
-        "length does not carry to longer sequences (Grazzi et al. 2025, arXiv:2411.12537)."
+        f"Why {' and '.join(dict.fromkeys(minimal))} cannot do parity at length: their decay lies between 0 and 1 and "
+        "does not depend on the state, so a step can shrink the state but never flip its sign; what they learn at the "
+        "training length does not carry to longer sequences (Grazzi et al. 2025, arXiv:2411.12537)."
     ]

@@ -97,7 +97,9 @@ def _column(data: Dataset, place: str, what: str, wanted: str | None, usual: tup
     found = [name for name in data.column_names if name.lower() in usual]
     if len(found) != 1:
         seen = f"several could be it ({', '.join(found)})" if found else "none has a usual name"
-        raise DataError(f"{place}: which column is the {what}? {seen}; name it with --{what}-column. Columns: {columns}")
+        raise DataError(
+            f"{place}: which column is the {what}? {seen}; name it with --{what}-column. Columns: {columns}"
+        )
     return found[0]
 
 

@@ -45,7 +45,7 @@ class DataSettings(Settings):
     label_column: str | None = None
     """Text tasks; guessed where one name is obvious."""
     tokenizer: Literal["words", "whitespace", "bpe"] = "words"
-    """words: lower case, punctuation apart; whitespace: lower().split(); bpe: subwords. Learned on the training split."""
+    """words: lower case, punctuation apart; whitespace: lower().split(); bpe: subwords. Learned on training data."""
     min_count: int = Field(2, ge=1)
     """Times that a word must occur in the training split to enter the vocabulary."""
     vocabulary_size: int = Field(16_000, ge=300)

@@ -31,9 +31,7 @@ def _load(name: str, settings: DataSettings, hub: str | None) -> TaskData:
     splits, sources = _splits(settings, hub, notes)
     names = _label_names(splits)
     number = {label: i for i, label in enumerate(names)}
-    tokenizer = learn_tokenizer(
-        settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size
-    )
+    tokenizer = learn_tokenizer(settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size)
     evaluation, texts = {}, {}
     for split, table in splits.items():
         labels = [number[label] for label in table.labels]
@@ -58,7 +56,9 @@ def _load(name: str, settings: DataSettings, hub: str | None) -> TaskData:
     )
 
 
-def _splits(settings: DataSettings, hub: str | None, notes: list[str]) -> tuple[dict[str, Table], list[dict[str, object]]]:
+def _splits(
+    settings: DataSettings, hub: str | None, notes: list[str]
+) -> tuple[dict[str, Table], list[dict[str, object]]]:
     columns = settings.text_column, settings.label_column
     if settings.train_file is None:
         assert hub is not None

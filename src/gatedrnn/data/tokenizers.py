@@ -21,7 +21,7 @@ def learn_tokenizer(kind: str, texts: Iterable[str], min_count: int, vocabulary_
     """
     if kind == "bpe":
         tokenizer = Tokenizer(models.BPE(unk_token=UNK))
-        trainer = trainers.BpeTrainer(
+        trainer: trainers.Trainer = trainers.BpeTrainer(
             vocab_size=vocabulary_size, min_frequency=min_count, special_tokens=SPECIAL, show_progress=False,
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         )  # fmt: skip

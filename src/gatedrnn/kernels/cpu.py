@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numba
@@ -133,10 +134,7 @@ def _share_out(kernel: Callable[..., None], batch: int, steps: int, channels: in
         return
     edges = [items * i // threads for i in range(threads + 1)]
     pool = _pool(os.getpid(), threads)
-    parts = [
-        pool.submit(kernel, low, high, steps, channels, *arguments)
-        for low, high in zip(edges, edges[1:], strict=False)
-    ]
+    parts = [pool.submit(kernel, low, high, steps, channels, *arguments) for low, high in pairwise(edges)]
     for part in parts:
         part.result()
 

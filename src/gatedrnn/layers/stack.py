@@ -86,9 +86,7 @@ class RecurrentLayer(nn.Module, ABC):
         """Draw the initial values, through `torch.nn.init` alone: transformers guards those while it loads a file."""
 
     @abstractmethod
-    def _run(
-        self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None
-    ) -> tuple[Series, StateTuple]:
+    def _run(self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None) -> tuple[Series, StateTuple]:
         """The whole stack over (batch, time, features); states are stacked over layers and directions."""
 
     @abstractmethod
@@ -265,13 +263,13 @@ class ScanLayer(RecurrentLayer):
                 nn.init.uniform_(weight, -bound, bound)
                 continue
             nn.init.zeros_(weight)
-            for gate, block in zip(self.cell.projections, weight.detach().chunk(len(self.cell.projections)), strict=True):
+            for gate, block in zip(
+                self.cell.projections, weight.detach().chunk(len(self.cell.projections)), strict=True
+            ):
                 if gate in self.cell.decay_gates:
                     spread_time_scales(block, self.cell.decay_gates[gate])
 
-    def _run(
-        self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None
-    ) -> tuple[Series, StateTuple]:
+    def _run(self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None) -> tuple[Series, StateTuple]:
         return self._walk(x, state, mask, resets)
 
     def _direction(
@@ -313,4 +311,5 @@ def spread_time_scales(bias: Tensor, sign: int) -> None:
     initialisation of Tallec & Ollivier 2018 (arXiv:1804.11188). `sign` as in `ScanCell.decay_gates`.
     """
     # tau - 1 log-uniform from 1: bias = sign · log(tau - 1) is then plainly uniform.
-    nn.init.uniform_(bias, *sorted((0.0, sign * math.log(LONGEST_TIME_SCALE - 1))))
+    edge = sign * math.log(LONGEST_TIME_SCALE - 1)
+    nn.init.uniform_(bias, min(0.0, edge), max(0.0, edge))

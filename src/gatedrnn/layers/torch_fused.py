@@ -62,9 +62,7 @@ class FusedLayer(RecurrentLayer):
     def _state_dtype(self, x: Tensor) -> torch.dtype:
         return x.dtype  # torch's own
 
-    def _run(
-        self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None
-    ) -> tuple[Series, StateTuple]:
+    def _run(self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None) -> tuple[Series, StateTuple]:
         if mask is None:
             weights = [
                 weight

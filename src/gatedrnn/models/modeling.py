@@ -30,7 +30,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
 def build_layer(config: GatedRNNConfig, input_size: int, num_layers: int) -> RecurrentLayer:
     """The recurrent layer that a configuration names."""
-    layer = LAYERS[config.cell]
+    layer: Any = LAYERS[config.cell]
     extras = {name: getattr(config, name) for name in layer.options}
     return layer(
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True,
@@ -43,7 +43,9 @@ class GatedRNNEmbeddings(nn.Module):
 
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__()
-        self.token_dropout, self.unk_token_id = config.token_dropout, config.unk_token_id
+        self.token_dropout, self.unknown = config.token_dropout, config.unk_token_id
+        if self.token_dropout and self.unknown is None:
+            raise ValueError("token_dropout replaces tokens by unk_token_id, which is None")
         if config.vocab_size is not None:
             self.map: nn.Module = nn.Embedding(config.vocab_size, config.embedding_size, config.pad_token_id)
         elif config.input_size is not None:
@@ -53,9 +55,9 @@ class GatedRNNEmbeddings(nn.Module):
         self.dropout = nn.Dropout(config.embedding_dropout)
 
     def forward(self, inputs: Tensor) -> Series:
-        if self.training and self.token_dropout and not inputs.is_floating_point():
+        if self.training and self.token_dropout and self.unknown is not None and not inputs.is_floating_point():
             dropped = torch.rand(inputs.shape, device=inputs.device) < self.token_dropout
-            inputs = torch.where(dropped, self.unk_token_id, inputs)
+            inputs = torch.where(dropped, self.unknown, inputs)
         return self.dropout(self.map(inputs))
 
 

@@ -44,7 +44,7 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
         for name, parameter in model.named_parameters()
         if parameter.dim() == 2 and name.startswith("model.") and not name.endswith("embeddings.map.weight")
     )
-    if config.vocab_size is None:
+    if config.input_size is not None:
         products += config.input_size * config.embedding_size
     return {
         "cell": config.cell,

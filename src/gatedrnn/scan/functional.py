@@ -3,7 +3,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -152,21 +152,17 @@ def _gradient_by_scan(
     return delta * previous, delta, grad_start, grad_onset
 
 
-def _save_for_gradient(
-    ctx: torch.autograd.function.FunctionCtx, inputs: tuple[object, ...], output: tuple[Tensor, Tensor]
-) -> None:
-    decay, _, h0, resets, reset_state, ctx.reverse, ctx.backend = inputs  # type: ignore[attr-defined]
-    ctx.save_for_backward(decay, output[0], h0, resets, reset_state)  # type: ignore[arg-type]
+def _save_for_gradient(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    decay, _, h0, resets, reset_state, ctx.reverse, ctx.backend = inputs
+    ctx.save_for_backward(decay, output[0], h0, resets, reset_state)
 
 
-def _gradient(
-    ctx: torch.autograd.function.FunctionCtx, grad_h: Tensor, grad_last: Tensor
-) -> tuple[Tensor | None, ...]:
-    decay, h, h0, resets, reset_state = ctx.saved_tensors  # type: ignore[attr-defined]
+def _gradient(ctx: Any, grad_h: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
+    decay, h, h0, resets, reset_state = ctx.saved_tensors
     # Grad mode is on inside a backward exactly when the caller asked for create_graph.
     compute = _gradient_by_scan if torch.is_grad_enabled() else _linear_scan_gradient
     grad_decay, grad_drive, grad_h0, grad_onset = compute(
-        grad_h, grad_last, decay, h, h0, resets, reset_state, ctx.reverse, ctx.backend  # type: ignore[attr-defined]
+        grad_h, grad_last, decay, h, h0, resets, reset_state, ctx.reverse, ctx.backend
     )
     return (
         grad_decay.to(decay.dtype), grad_drive.to(decay.dtype),

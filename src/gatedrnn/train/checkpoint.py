@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there: written under another name, summed, renamed, checked before they are read."""
+"""Checkpoints that are whole or not there: written under another name, summed, renamed; checked before reading."""
 
 import hashlib
 import json

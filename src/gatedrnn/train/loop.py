@@ -163,7 +163,9 @@ class Trainer:
     def finish(self) -> dict[str, Any]:
         """Test the best weights once; write the model's folder and the result."""
         self.model.load_state_dict(self.best)
-        scores = {name: evaluate(self.model, examples, self.accelerator) for name, examples in self.data.evaluation.items()}
+        scores = {
+            name: evaluate(self.model, examples, self.accelerator) for name, examples in self.data.evaluation.items()
+        }
         self._write_model()
         state = self.state
         result = {

@@ -80,7 +80,6 @@ class RunSettings(Settings):
             raise ValueError(unknown_name("cell", cell, LAYERS))
         return cell
 
-
     def flat(self) -> dict[str, Any]:
         """All settings under one level of names, as the command line has them; what is None is left out."""
         nested = self.model_dump(mode="json")
