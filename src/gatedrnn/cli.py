@@ -12,36 +12,41 @@ from gatedrnn import __version__
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
 
-app = App(
-    name="gatedrnn",
-    help="Gated recurrent networks, and a fair comparison between them.",
-    version=__version__,
-    default_parameter=Parameter(consume_multiple=True, negative=()),
-)
-app.command("gatedrnn.commands.compare:compare", name="compare", help="Compare cells on a task.")
-app.command("gatedrnn.commands.train:train", name="train", help="Train one model on a task.")
 
+def build_app() -> App:
+    """The command line, made anew: a configuration file, once read, would stay with it."""
+    app = App(
+        name="gatedrnn",
+        help="Gated recurrent networks, and a fair comparison between them.",
+        version=__version__,
+        default_parameter=Parameter(consume_multiple=True, negative=()),
+        suppress_keyboard_interrupt=False,  # ours says what was kept
+    )
+    app.command("gatedrnn.commands.compare:compare", name="compare", help="Compare cells on a task.")
+    app.command("gatedrnn.commands.train:train", name="train", help="Train one model on a task.")
 
-@app.meta.default
-def _with_config(
-    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True, consume_multiple=False)],
-    config: Path | None = None,
-) -> None:
-    """Read settings from a YAML file first; flags on the command line win.
+    @app.meta.default
+    def with_config(
+        *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True, consume_multiple=False)],
+        config: Path | None = None,
+    ) -> None:
+        """Read settings from a YAML file first; flags on the command line win.
 
-    Parameters
-    ----------
-    config: YAML file whose keys are the flags' names without the dashes in front.
-    """
-    if config is not None:
-        app.config = (Yaml(config, must_exist=True, use_commands_as_keys=False),)
-    app(tokens, exit_on_error=False, print_error=False)
+        Parameters
+        ----------
+        config: YAML file whose keys are the flags' names without the dashes in front.
+        """
+        if config is not None:
+            app.config = (Yaml(config, must_exist=True, use_commands_as_keys=False),)
+        app(tokens, exit_on_error=False, print_error=False)
+
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or 130 (interrupted)."""
     try:
-        app.meta(sys.argv[1:] if arguments is None else arguments, exit_on_error=False, print_error=False)
+        build_app().meta(sys.argv[1:] if arguments is None else arguments, exit_on_error=False, print_error=False)
     except KeyboardInterrupt:
         _stop(INTERRUPTED, "interrupted; what was finished is kept, the same command goes on from there")
     except ModuleNotFoundError as error:
@@ -70,6 +75,8 @@ def _one_line(error: Exception) -> str:
     """The error's message; pydantic's without its heading and web address."""
     cause: Any = error.__cause__ if hasattr(error.__cause__, "errors") else error
     if not hasattr(cause, "errors"):
+        if isinstance(error, FileNotFoundError):
+            return f"{error.filename}: no such file"
         return " ".join(str(error).split())
     parts = []
     for fault in cause.errors():

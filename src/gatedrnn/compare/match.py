@@ -63,18 +63,19 @@ def solve_width(settings: CompareSettings, data: TaskData, cell: str, target: in
     def core(width: int) -> int:
         return _parameters(settings, data, cell, width)["core"]
 
-    high = 1
+    high = 2
     while core(high) < target:
         high *= 2
-    low = max(1, high // 2)
-    while high - low > 1:  # core(low) <= target <= core(high), and core grows with the width
+    low = high // 2
+    while high - low > 1:  # core grows with the width; the target lies between, or below both
         middle = (low + high) // 2
         low, high = (middle, high) if core(middle) < target else (low, middle)
     nearest = min((low, high), key=lambda width: abs(core(width) - target))
     if abs(core(nearest) / target - 1) > REFUSED:
         raise NoMatch(
-            f"{cell}: no hidden_size brings its core within {REFUSED:.0%} of the baseline's {target:,} parameters; "
-            f"the nearest are {low} ({core(low):,}) and {high} ({core(high):,}). Choose a larger --hidden-size"
+            f"{cell}: no hidden_size brings its core within {100 * REFUSED:.0f} % of the baseline's {target:,} "
+            f"parameters; the nearest are {low} ({core(low):,}) and {high} ({core(high):,}); choose a larger "
+            "--hidden-size"
         )
     return nearest
 

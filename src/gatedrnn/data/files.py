@@ -1,19 +1,20 @@
 """Text and labels from the user's own files, or from the hub."""
 
+import csv
 import hashlib
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import datasets
-from datasets import ClassLabel, Dataset, load_dataset
+from datasets import ClassLabel, Dataset, Features, Value, load_dataset
 
 from gatedrnn.data.errors import DataError
 
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
-    # Without these two, pandas reads the text "NA" as missing and the label 01 as 1.
-    ".csv": ("csv", {"keep_default_na": False, "dtype": str}),
-    ".tsv": ("csv", {"keep_default_na": False, "dtype": str, "sep": "\t"}),
+    # Without keep_default_na=False, pandas reads the text "NA" as missing.
+    ".csv": ("csv", {"keep_default_na": False, "sep": ","}),
+    ".tsv": ("csv", {"keep_default_na": False, "sep": "\t"}),
     ".jsonl": ("json", {}),
     ".json": ("json", {}),
     ".parquet": ("parquet", {}),
@@ -46,6 +47,8 @@ def read_file(path: Path, text_column: str | None, label_column: str | None) -> 
     kind, options = FORMATS[path.suffix.lower()]
     if kind != "parquet":
         _check_text(path)
+    if kind == "csv":
+        options = {**options, "features": _text_columns(path, options["sep"])}
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
@@ -101,6 +104,13 @@ def _column(data: Dataset, place: str, what: str, wanted: str | None, usual: tup
             f"{place}: which column is the {what}? {seen}; name it with --{what}-column. Columns: {columns}"
         )
     return found[0]
+
+
+def _text_columns(path: Path, separator: str) -> Features:
+    """Every column as text: left to guess, pandas would read the label 01 as 1."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header = next(csv.reader(file, delimiter=separator), [])
+    return Features({name: Value("string") for name in header})
 
 
 def _check_text(path: Path) -> None:

@@ -32,7 +32,7 @@ class DataSettings(Settings):
     """parity: a label at every step, or at the last step alone."""
     length: int = Field(20, ge=1)
     """parity: bits in a training sequence; evaluated at this length and at 4 times it."""
-    steps: Literal[8, 64] = 8
+    steps: int = 8
     """digits: 8 steps of 8 features, or 64 steps of 1."""
     train_file: Path | None = None
     """Text tasks: a CSV, TSV, JSON-lines or Parquet file."""
@@ -58,6 +58,13 @@ class DataSettings(Settings):
     """Part of the training file set apart for the test, where no test file is given."""
     split_seed: int = Field(0, ge=0)
     """Seed of those splits."""
+
+    @field_validator("steps")
+    @classmethod
+    def _rows_or_pixels(cls, steps: int) -> int:
+        if steps not in (8, 64):
+            raise ValueError("must be 8 (rows) or 64 (pixels)")
+        return steps
 
     @field_validator("task")
     @classmethod

@@ -12,6 +12,9 @@ from gatedrnn.layers import LAYERS, RecurrentLayer
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.shapes import Flags, Series, Step
 
+EMBEDDING_STD = 0.1
+"""Spread of a new embedding: torch's 1 saturates gates, transformers' 0.02 leaves a small model little to work on."""
+
 
 class GatedRNNPreTrainedModel(PreTrainedModel):
     """What all gatedrnn models share: configuration class and initialisation."""
@@ -23,9 +26,13 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        if isinstance(module, RecurrentLayer):
+        """torch's own initial values for linear maps and norms, ours for recurrent layers, small normal embeddings."""
+        if isinstance(module, RecurrentLayer | nn.Linear | nn.LayerNorm):
             module.reset_parameters()
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=EMBEDDING_STD)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                nn.init.zeros_(module.weight[module.padding_idx])
 
 
 def build_layer(config: GatedRNNConfig, input_size: int, num_layers: int) -> RecurrentLayer:

@@ -146,11 +146,12 @@ class Trainer:
             end_of_epoch = state.step % self.steps_per_epoch == 0
             if end_of_epoch:
                 self._validate(epoch)
-            if end_of_epoch or state.step % train.checkpoint_every == 0 or stopped.is_set():
+            stopping = stopped.is_set()  # asked once: what stops the run must have been saved
+            if end_of_epoch or state.step % train.checkpoint_every == 0 or stopping:
                 checkpoint.save(self.folder.checkpoints, state.step, self._write_checkpoint)
             if on_step is not None:
                 on_step(state.step, self.total, loss)
-            if stopped.is_set() and state.step < self.total:
+            if stopping and state.step < self.total:
                 raise Interrupted(f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept")
 
     def rehearse(self, steps: int) -> None:

@@ -104,16 +104,33 @@ def with_recipe(task: str, part: str, given: S) -> S:
     return type(given)(**RECIPES[task].get(part, {}) | given.model_dump(include=given.model_fields_set))
 
 
+_TEXT_MODEL = {
+    "embedding_size": 128, "pooling": "max", "token_dropout": 0.25, "embedding_dropout": 0.5, "head_dropout": 0.4,
+}  # fmt: skip
+_TEXT_TRAIN = {"epochs": 5, "batch_size": 64, "learning_rate": 3e-3, "schedule": "linear"}
+
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "parity": {
+        "contenders": {"hidden_size": 32},
         "model": {"embedding_size": 32},
         "train": {"epochs": 10, "batch_size": 64, "learning_rate": 5e-3, "weight_decay": 0.0},
     },
     "digits": {
-        "model": {"embedding_size": 64, "layers": 1, "pooling": "mean", "head_dropout": 0.2},
+        "contenders": {"hidden_size": 128},
+        "model": {"embedding_size": 64, "embedding_dropout": 0.3},
         "train": {"epochs": 40, "batch_size": 32, "learning_rate": 5e-3},
     },
-    "ag_news": {},
-    "text-classification": {},
+    "ag_news": {
+        "contenders": {"hidden_size": 128},
+        "data": {"tokenizer": "words", "min_count": 3, "max_tokens": 128, "validation_fraction": 0.05},
+        "model": _TEXT_MODEL,
+        "train": _TEXT_TRAIN,
+    },
+    "text-classification": {
+        "contenders": {"hidden_size": 128},
+        "data": {"tokenizer": "bpe"},
+        "model": _TEXT_MODEL,
+        "train": _TEXT_TRAIN,
+    },
 }
 """What each task starts from where the user says nothing; chosen on validation splits alone."""

@@ -1,0 +1,232 @@
+"""A run that is stopped, however, ends with the same bits as one that is not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+from train_helpers import digits_run
+
+from gatedrnn.data import load_task
+from gatedrnn.train import checkpoint
+from gatedrnn.train.folder import FolderTaken, RunFolder
+from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Trainer, run
+from gatedrnn.train.metrics import MetricsLog, read_metrics
+
+
+class Killed(BaseException):
+    """Stands for the end of the process inside one test process."""
+
+
+def killed_at(step: int):
+    def on_step(done: int, total: int, loss: float) -> None:
+        if done == step:
+            raise Killed
+
+    return on_step
+
+
+def outcome(folder: Path) -> tuple[dict[str, torch.Tensor], list, dict]:
+    """Weights, metrics and result, without what is measured."""
+    lines = [{k: v for k, v in line.items() if k != "measured"} for line in read_metrics(folder / "metrics.jsonl")]
+    result = json.loads((folder / "result.json").read_text())
+    return load_file(folder / "model" / "model.safetensors"), lines, {**result, "measured": None}
+
+
+def assert_same_outcome(one: Path, other: Path) -> None:
+    (weights, lines, result), (weights2, lines2, result2) = outcome(one), outcome(other)
+    assert weights.keys() == weights2.keys()
+    for name, weight in weights.items():
+        assert torch.equal(weight, weights2[name]), f"{name} differs"
+    assert lines == lines2
+    assert result == result2
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    run(digits_run(), folder)
+    return folder
+
+
+@pytest.mark.parametrize("step", [1, 7, 10, 21, 22, 41])
+def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step: int, undisturbed: Path, tmp_path: Path) -> None:
+    # 21 steps an epoch, a checkpoint every 7: before the first, on one, between two, at and after an epoch's end.
+    with pytest.raises(Killed):
+        run(digits_run(), tmp_path / "run", killed_at(step))
+    run(digits_run(), tmp_path / "run")
+    assert_same_outcome(undisturbed, tmp_path / "run")
+
+
+def test_a_run_killed_with_sigkill_in_the_middle_of_an_epoch_ends_with_the_same_bits(tmp_path: Path) -> None:
+    """A real process, a real kill -9 of its whole group, and the command line's own way to go on."""
+    flags = "train --task digits --cell mingru --hidden-size 16 --epochs 12 --head-dropout 0.3 --checkpoint-every 10"
+    command = [sys.executable, "-m", "gatedrnn", *flags.split()]
+    disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
+    process = subprocess.Popen([*command, "--output", str(disturbed)], start_new_session=True)
+    deadline = time.monotonic() + 120
+    while checkpoint_step(disturbed) < 60:
+        assert process.poll() is None and time.monotonic() < deadline, "the run ended before it could be killed"
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (disturbed / "result.json").exists()
+    assert checkpoint_step(disturbed) % 41 != 0, "killed at the end of an epoch; choose another moment"
+    subprocess.run([sys.executable, "-m", "gatedrnn", "train", "--resume", str(disturbed)], check=True)
+    subprocess.run([*command, "--output", str(whole)], check=True)
+    assert_same_outcome(disturbed, whole)
+
+
+def checkpoint_step(folder: Path) -> int:
+    return max((checkpoint.step_of(path) for path in folder.glob("checkpoint/step-*")), default=0)
+
+
+def test_a_finished_run_is_not_run_again(undisturbed: Path) -> None:
+    before = (undisturbed / "result.json").stat().st_mtime_ns
+    run(digits_run(), undisturbed, killed_at(1))
+    assert (undisturbed / "result.json").stat().st_mtime_ns == before
+
+
+def test_a_folder_with_another_configuration_is_refused_and_kept(undisturbed: Path) -> None:
+    before = outcome(undisturbed)[2]
+    with pytest.raises(FolderTaken, match=r"seed: 0 there, 1 here"):
+        run(digits_run(seed=1), undisturbed)
+    assert outcome(undisturbed)[2] == before
+
+
+def test_config_yaml_holds_the_whole_run(undisturbed: Path) -> None:
+    flat = yaml.safe_load((undisturbed / "config.yaml").read_text())
+    assert type(digits_run()).from_flat(flat) == digits_run()
+
+
+@pytest.mark.parametrize("schedule", ["plateau", "constant", "linear"])
+def test_every_schedule_resumes_to_the_same_bits(schedule: str, tmp_path: Path) -> None:
+    settings = digits_run(schedule=schedule, patience=0, epochs=4, learning_rate=0.05)
+    run(settings, tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(settings, tmp_path / "killed", killed_at(66))
+    run(settings, tmp_path / "killed")
+    assert_same_outcome(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_another_seed_gives_other_weights(undisturbed: Path, tmp_path: Path) -> None:
+    run(digits_run(seed=1), tmp_path / "run")
+    ours, theirs = outcome(undisturbed)[0], outcome(tmp_path / "run")[0]
+    assert not torch.equal(ours["classifier.weight"], theirs["classifier.weight"])
+
+
+def test_a_damaged_checkpoint_is_named_and_refused(tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        run(digits_run(), tmp_path / "run", killed_at(10))
+    (weights,) = (tmp_path / "run").glob("checkpoint/step-*/model.safetensors")
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(checkpoint.CheckpointDamaged, match=r"step-00000007.*model\.safetensors does not match"):
+        run(digits_run(), tmp_path / "run")
+
+
+def test_an_older_whole_checkpoint_is_taken_where_the_newest_is_damaged(tmp_path: Path) -> None:
+    for step in (1, 2):
+        folder = tmp_path / f"kept-{step}"
+        checkpoint.save(folder, step, lambda into: (into / "weights").write_text("whole"))
+        (folder / f"step-{step:08d}").rename(tmp_path / f"step-{step:08d}")
+    (tmp_path / "step-00000002" / "weights").write_text("torn")
+    assert checkpoint.newest(tmp_path) == tmp_path / "step-00000001"
+
+
+@pytest.mark.parametrize("moment", ["while writing", "before the rename"])
+def test_a_kill_while_saving_leaves_the_checkpoint_before(moment: str, tmp_path: Path, monkeypatch) -> None:
+    checkpoint.save(tmp_path, 1, lambda into: (into / "weights").write_text("one"))
+
+    def write(into: Path) -> None:
+        (into / "weights").write_text("tw")
+        if moment == "while writing":
+            raise Killed
+
+    def no_rename(self: Path, target: Path) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if moment == "before the rename":
+            patch.setattr(Path, "rename", no_rename)
+        with pytest.raises(Killed):
+            checkpoint.save(tmp_path, 2, write)
+    assert checkpoint.newest(tmp_path) == tmp_path / "step-00000001"
+    checkpoint.save(tmp_path, 3, lambda into: (into / "weights").write_text("three"))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
+
+
+def test_a_half_written_line_is_cut_from_the_log(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    for step in (5, 10, 15):
+        log.append(step=step, loss=1.0)
+    with log.path.open("a") as file:
+        file.write('{"step": 2')
+    log.cut_back(10)
+    assert [line["step"] for line in read_metrics(log.path)] == [5, 10]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch) -> None:
+    def poison(step: int, total: int, loss: float) -> None:
+        if step == 9:
+            monkeypatch.setattr(Trainer, "_step", poisoned)
+
+    original = Trainer._step
+
+    def poisoned(self, batch, rate):
+        return original(self, {**batch, "input_values": batch["input_values"] * float("nan")}, rate)
+
+    with pytest.raises(NonFiniteLoss, match=r"nan at step 10; checkpoint step-00000007 is kept"):
+        run(digits_run(), tmp_path / "run", poison)
+    assert checkpoint.newest(tmp_path / "run" / "checkpoint") is not None
+
+
+def test_ctrl_c_ends_the_step_saves_and_goes_on_to_the_same_bits(undisturbed: Path, tmp_path: Path) -> None:
+    def interrupt(step: int, total: int, loss: float) -> None:
+        if step == 9:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="stopped at step 10"):
+        run(digits_run(), tmp_path / "run", interrupt)
+    run(digits_run(), tmp_path / "run")
+    assert_same_outcome(undisturbed, tmp_path / "run")
+
+
+def test_the_best_weights_by_validation_are_the_ones_kept(tmp_path: Path) -> None:
+    settings = digits_run(epochs=6, learning_rate=0.05, schedule="constant")
+    result = run(settings, tmp_path / "run")
+    lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "validation_accuracy" in line]
+    assert result["validation_accuracy"] == max(line["validation_accuracy"] for line in lines)
+    best = next(line for line in lines if line["step"] == result["best_step"])
+    assert best["validation_accuracy"] == result["validation_accuracy"]
+    assert best["validation_loss"] == result["validation_loss"]
+
+
+def test_bfloat16_trains_and_keeps_its_weights_in_float32(tmp_path: Path) -> None:
+    result = run(digits_run(precision="bfloat16", epochs=8), tmp_path / "run")
+    weights = load_file(tmp_path / "run" / "model" / "model.safetensors")
+    assert {weight.dtype for weight in weights.values()} == {torch.float32}
+    assert result["validation_accuracy"] > 0.5
+
+
+def test_accuracy_and_loss_are_those_of_a_plain_computation(undisturbed: Path) -> None:
+    from gatedrnn.models import GatedRNNForSequenceClassification
+
+    model = GatedRNNForSequenceClassification.from_pretrained(undisturbed / "model").eval()
+    test = load_task(digits_run().data).evaluation["test"]
+    with torch.no_grad():
+        logits = torch.cat([model(input_values=torch.tensor(x)[None]).logits for x in test.inputs])
+    labels = torch.tensor(test.labels)
+    result = json.loads((undisturbed / "result.json").read_text())
+    assert result["test_accuracy"] == (logits.argmax(1) == labels).float().mean().item()
+    assert result["test_loss"] == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item(), rel=1e-5)
+    assert sum(map(sum, result["confusion"]["test"])) == len(labels)
+    assert RunFolder(undisturbed).finished() == result
