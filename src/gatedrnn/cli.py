@@ -40,6 +40,7 @@ def build_app() -> App:
             app.config = (Yaml(config, must_exist=True, use_commands_as_keys=False),)
         app(tokens, exit_on_error=False, print_error=False)
 
+    app.meta.suppress_keyboard_interrupt = False
     return app
 
 

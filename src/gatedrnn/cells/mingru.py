@@ -24,5 +24,5 @@ class MinGRUEquations(ScanCell):
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         candidate, update = projected
-        # sigmoid(-u) is 1 - z without the cancellation where z is near one.
-        return torch.sigmoid(-update), torch.sigmoid(update) * CANDIDATE_ACTIVATIONS[self.activation](candidate)
+        z = torch.sigmoid(update)
+        return 1 - z, z * CANDIDATE_ACTIVATIONS[self.activation](candidate)

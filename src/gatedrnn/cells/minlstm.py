@@ -28,4 +28,5 @@ class MinLSTMEquations(ScanCell):
         candidate, forget, input_ = projected
         # f' = sigmoid(log f - log i): where both gates are shut this does not divide zero by zero.
         log_ratio = softplus(-input_) - softplus(-forget)
-        return torch.sigmoid(log_ratio), torch.sigmoid(-log_ratio) * CANDIDATE_ACTIVATIONS[self.activation](candidate)
+        keep = torch.sigmoid(log_ratio)
+        return keep, (1 - keep) * CANDIDATE_ACTIVATIONS[self.activation](candidate)

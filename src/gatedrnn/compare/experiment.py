@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import os
 import shutil
 import signal
 import time
@@ -21,7 +20,7 @@ from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.compare.statistics import estimate, paired_difference
 from gatedrnn.data import TaskData, load_task
 from gatedrnn.train.folder import FolderTaken, differences, write_whole
-from gatedrnn.train.loop import run
+from gatedrnn.train.loop import Interrupted, StopFlag, run
 from gatedrnn.train.metrics import read_metrics
 from gatedrnn.train.settings import RunSettings
 
@@ -114,21 +113,36 @@ def _all_runs(
 
             yield name, run(settings, folder / name, tell)
         return
-    # Fresh interpreters: a fork would copy the parent's threads half-way.
-    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")  # a fork would copy the parent's threads half-way
+    stop = context.Event()
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(stop,))
     try:
-        futures = {pool.submit(run, settings, folder / name): name for name, settings in runs.items()}
+        futures = {pool.submit(_run_in_worker, settings, folder / name): name for name, settings in runs.items()}
         for finished, future in enumerate(as_completed(futures), start=1):
             future.result()
             on_progress(futures[future], 1.0, finished, len(runs))
         yield from ((name, future.result()) for future, name in futures.items())
     except BaseException:
-        # Each run that is under way ends its step and saves; what is finished stays.
-        for process in multiprocessing.active_children():
-            os.kill(process.pid or 0, signal.SIGINT)
+        stop.set()  # each run that is under way ends its step and saves; what is finished stays
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+_stop: StopFlag | None = None  # a worker process's own; set once, when it begins
+
+
+def _begin_worker(stop: StopFlag) -> None:
+    global _stop
+    _stop = stop
+    # A terminal sends Ctrl-C to every process; the parent alone answers it, through the flag.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _run_in_worker(settings: RunSettings, path: Path) -> dict[str, Any]:
+    if _stop is not None and _stop.is_set():
+        raise Interrupted(f"{path}: not started")
+    return run(settings, path, stop=_stop)
 
 
 def _once(path: Path, make: Callable[[], Any]) -> Any:

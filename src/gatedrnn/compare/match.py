@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.data import TaskData
-from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification
-from gatedrnn.models.structure import count_parameters, describe_structure, on_no_device
-from gatedrnn.train.model import build_config
+from gatedrnn.models.modeling import GatedRNNClassifier
+from gatedrnn.models.structure import count_parameters, describe_structure
+from gatedrnn.train.model import build_model
 
 MARKED, REFUSED = 0.01, 0.05
 """A residue of matched parameters above the first is marked in the report, above the second refused."""
@@ -93,6 +95,7 @@ def _parameters(settings: CompareSettings, data: TaskData, cell: str, width: int
     return count_parameters(_model(settings, data, cell, width))
 
 
-def _model(settings: CompareSettings, data: TaskData, cell: str, width: int) -> Any:
-    head = GatedRNNForTokenClassification if data.label_at_every_step else GatedRNNForSequenceClassification
-    return on_no_device(head, build_config(settings.run(cell, width, 0), data))
+def _model(settings: CompareSettings, data: TaskData, cell: str, width: int) -> GatedRNNClassifier:
+    """The contender's model without memory behind its parameters: enough to count them."""
+    with torch.device("meta"):
+        return build_model(settings.run(cell, width, 0), data)

@@ -3,22 +3,17 @@
 import csv
 import hashlib
 import os
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import datasets
-from datasets import ClassLabel, Dataset, Features, Value, load_dataset
+from datasets import ClassLabel, Dataset, load_dataset
 
 from gatedrnn.data.errors import DataError
 
-FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
-    # Without keep_default_na=False, pandas reads the text "NA" as missing.
-    ".csv": ("csv", {"keep_default_na": False, "sep": ","}),
-    ".tsv": ("csv", {"keep_default_na": False, "sep": "\t"}),
-    ".jsonl": ("json", {}),
-    ".json": ("json", {}),
-    ".parquet": ("parquet", {}),
-}
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", "body")
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment")
 
@@ -44,19 +39,11 @@ def read_file(path: Path, text_column: str | None, label_column: str | None) -> 
         raise DataError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}")
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty")
-    kind, options = FORMATS[path.suffix.lower()]
+    kind = FORMATS[path.suffix.lower()]
     if kind != "parquet":
         _check_text(path)
-    if kind == "csv":
-        options = {**options, "features": _text_columns(path, options["sep"])}
+    data = _read_separated(path) if kind == "csv" else _read_with_datasets(path, kind)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
-    try:
-        data = load_dataset(kind, data_files=[os.fspath(path)], split="train", **options)
-    except Exception as error:  # the readers below raise many kinds; all of them mean the same to a user
-        cause = error.__cause__ or error.__context__ or error
-        raise DataError(f"{path}: cannot be read as {kind}: {str(cause).splitlines()[0]}") from error
     return _table(data, path.name, str(path), text_column, label_column, digest)
 
 
@@ -78,7 +65,7 @@ def _table(
     text = _column(data, place, "text", text_column, TEXT_COLUMNS)
     label = _column(data, place, "label", label_column, LABEL_COLUMNS)
     if not len(data):
-        raise DataError(f"{place}: the file has columns but no rows")
+        raise DataError(f"{place}: there are columns but no rows")
     feature = data.features[label]
     names = tuple(feature.names) if isinstance(feature, ClassLabel) else None
     labels = []
@@ -106,11 +93,41 @@ def _column(data: Dataset, place: str, what: str, wanted: str | None, usual: tup
     return found[0]
 
 
-def _text_columns(path: Path, separator: str) -> Features:
-    """Every column as text: left to guess, pandas would read the label 01 as 1."""
+def _read_separated(path: Path) -> Dataset:
+    """A CSV or TSV file, every field as text.
+
+    Not by pandas, which reads the label 01 as 1, the text NA as missing, and a row with a field too many as shifted.
+    """
+    csv.field_size_limit(sys.maxsize)  # the default refuses a long text
     with path.open(encoding="utf-8-sig", newline="") as file:
-        header = next(csv.reader(file, delimiter=separator), [])
-    return Features({name: Value("string") for name in header})
+        reader = csv.reader(file, delimiter=SEPARATORS[path.suffix.lower()], strict=True)
+        try:
+            header, *rows = [(reader.line_num, row) for row in reader if row] or [(0, [])]
+        except csv.Error as error:
+            raise DataError(f"{path}: cannot be read as csv: line {reader.line_num}: {error}") from error
+    columns = header[1]
+    if not columns:
+        raise DataError(f"{path}: the file is empty but for blank lines")
+    if len(set(columns)) != len(columns):
+        raise DataError(f"{path}: two columns have the same name in {', '.join(columns)}")
+    for line, row in rows:
+        if len(row) != len(columns):
+            raise DataError(f"{path}: line {line}: {len(row)} field(s) where the first line has {len(columns)}")
+    return Dataset.from_dict({name: [row[i] for _, row in rows] for i, name in enumerate(columns)})
+
+
+def _read_with_datasets(path: Path, kind: str) -> Dataset:
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a user's own file is nobody else's business
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    try:
+        return load_dataset(kind, data_files=[os.fspath(path)], split="train")
+    except Exception as error:  # the readers raise many kinds; all of them mean the same to a user
+        cause = error.__cause__ or error.__context__ or error
+        said = str(cause).splitlines() or [type(cause).__name__]
+        if "corresponds to no data" in said[0] or "BatchSize must be greater than 0" in said[0]:
+            raise DataError(f"{path}: there are no rows in it") from error
+        raise DataError(f"{path}: cannot be read as {kind}: {said[0]}") from error
 
 
 def _check_text(path: Path) -> None:

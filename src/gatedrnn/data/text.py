@@ -107,11 +107,12 @@ def _label_names(splits: dict[str, Table]) -> tuple[str, ...]:
             raise DataError(f"{table.source['name']}: {split} has the label {unknown[0]!r}, which training never saw")
     if train.label_names is not None:
         return train.label_names
-    return tuple(sorted(seen, key=lambda label: (0, int(label), "") if _is_number(label) else (1, 0, label)))
+    return tuple(sorted(seen, key=lambda label: (0, int(label), label) if _is_number(label) else (1, 0, label)))
 
 
 def _is_number(label: str) -> bool:
-    return label.lstrip("-").isascii() and label.lstrip("-").isdigit()
+    digits = label.removeprefix("-")
+    return digits.isascii() and digits.isdigit()
 
 
 def _encode(tokenizer: object, texts: list[str], longest: int, split: str, notes: list[str]) -> list[np.ndarray]:

@@ -13,8 +13,8 @@ def learn_tokenizer(kind: str, texts: Iterable[str], min_count: int, vocabulary_
     """A tokenizer learned from `texts`.
 
     Args:
-        kind: "whitespace": lower().split(); "words": Unicode compatibility form, lower case, every punctuation mark a
-            token of its own; "bpe": byte-pair subwords of such words, so that no word is unknown.
+        kind: "whitespace": lower().split(); "words": lower case, every punctuation mark a token of its own; "bpe":
+            byte-pair subwords of such words, so that no word is unknown.
         texts: the training split.
         min_count: times a word (for bpe, a pair) must occur to enter the vocabulary.
         vocabulary_size: bpe only: tokens in the vocabulary at most.
@@ -36,6 +36,7 @@ def learn_tokenizer(kind: str, texts: Iterable[str], min_count: int, vocabulary_
         splits = {"whitespace": pre_tokenizers.WhitespaceSplit, "words": pre_tokenizers.BertPreTokenizer}
         tokenizer.pre_tokenizer = splits[kind]()
     lower = normalizers.Lowercase()
-    tokenizer.normalizer = lower if kind == "whitespace" else normalizers.Sequence([normalizers.NFKC(), lower])
+    # Composed form only: compatibility forms would turn the Korean letters of laughter (ㅋㅋㅋ) into others.
+    tokenizer.normalizer = lower if kind == "whitespace" else normalizers.Sequence([normalizers.NFC(), lower])
     tokenizer.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, unk_token=UNK)

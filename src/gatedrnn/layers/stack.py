@@ -258,6 +258,8 @@ class ScanLayer(RecurrentLayer):
     def reset_parameters(self) -> None:
         """Weights uniform within 1/sqrt(fan-in); biases zero, but for gates of decay: a spread of time scales."""
         for name, weight in self.named_parameters():
+            if getattr(weight, "_is_hf_initialized", False):
+                continue  # transformers has loaded it, and its guard does not see into the slices below
             if not name.startswith("bias"):
                 bound = 1 / math.sqrt(weight.shape[1])
                 nn.init.uniform_(weight, -bound, bound)

@@ -55,7 +55,11 @@ class GatedRNNConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def validate_structure(self) -> None:
-        """Every rule that one field alone cannot show; called by `strict` when a value is set."""
+        """The rules beyond types; called when a configuration, and when a model is made.
+
+        Raises:
+            ValueError: a name that does not exist, a size below 1, a probability outside [0, 1), or inputs unclear.
+        """
         if self.cell not in LAYERS:
             raise ValueError(f"cell must be one of {', '.join(LAYERS)}, got {self.cell!r}")
         if self.pooling not in POOLINGS:
@@ -63,3 +67,8 @@ class GatedRNNConfig(PreTrainedConfig):
         for name in ("token_dropout", "embedding_dropout", "dropout", "head_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+        for name in ("embedding_size", "hidden_size", "num_hidden_layers", "feed_forward_factor"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.vocab_size is not None and self.input_size is not None:
+            raise ValueError("give vocab_size (a model that reads tokens) or input_size (numbers), not both")

@@ -22,7 +22,12 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
     config: GatedRNNConfig
     config_class = GatedRNNConfig
     base_model_prefix = "model"
+    accepts_loss_kwargs = False  # Trainer then divides the loss over accumulated batches itself
     _no_split_modules = ["GatedRNNBlock"]
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        config.validate_structure()  # once more: a field set after the configuration was made is not checked there
+        super().__init__(config)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -139,8 +144,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         return BaseModelOutput(last_hidden_state=x)
 
 
-class GatedRNNForSequenceClassification(GatedRNNPreTrainedModel):
-    """One label for a sequence (or `num_labels` numbers, with `problem_type="regression"`)."""
+class GatedRNNClassifier(GatedRNNPreTrainedModel):
+    """A model with a linear head over `num_labels` labels; what the head reads is the subclass's."""
 
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__(config)
@@ -149,6 +154,10 @@ class GatedRNNForSequenceClassification(GatedRNNPreTrainedModel):
         self.head_dropout = nn.Dropout(config.head_dropout)
         self.classifier = nn.Linear(self.model.output_size, config.num_labels)
         self.post_init()
+
+
+class GatedRNNForSequenceClassification(GatedRNNClassifier):
+    """One label for a sequence (or `num_labels` numbers, with `problem_type="regression"`)."""
 
     @can_return_tuple
     def forward(
@@ -165,16 +174,8 @@ class GatedRNNForSequenceClassification(GatedRNNPreTrainedModel):
         return SequenceClassifierOutput(loss=loss, logits=logits)
 
 
-class GatedRNNForTokenClassification(GatedRNNPreTrainedModel):
+class GatedRNNForTokenClassification(GatedRNNClassifier):
     """One label for every step; steps labelled -100 do not count."""
-
-    def __init__(self, config: GatedRNNConfig) -> None:
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.model = GatedRNNModel(config)
-        self.head_dropout = nn.Dropout(config.head_dropout)
-        self.classifier = nn.Linear(self.model.output_size, config.num_labels)
-        self.post_init()
 
     @can_return_tuple
     def forward(

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from gatedrnn.layers import RecurrentLayer
@@ -26,7 +25,7 @@ def count_parameters(model: nn.Module) -> dict[str, int]:
         owner |= {id(p): "core" for part in core for p in part.parameters()}
     counts = dict.fromkeys(PARTS, 0)
     for name, parameter in model.named_parameters():
-        part = owner.get(id(parameter), "block" if name.startswith("model.") else "head")
+        part = owner.get(id(parameter), "head" if name.startswith("classifier.") else "block")
         counts[part] += parameter.numel()
     return counts | {"total": sum(counts.values())}
 
@@ -42,7 +41,7 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
     products = sum(
         parameter.numel()
         for name, parameter in model.named_parameters()
-        if parameter.dim() == 2 and name.startswith("model.") and not name.endswith("embeddings.map.weight")
+        if parameter.dim() == 2 and not name.startswith("classifier.") and not name.endswith("embeddings.map.weight")
     )
     if config.input_size is not None:
         products += config.input_size * config.embedding_size
@@ -57,9 +56,3 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
         "state_size": config.num_hidden_layers * sum(layer.state_sizes()),
         "multiply_adds_per_step": products,
     }
-
-
-def on_no_device(model_class: type[GatedRNNPreTrainedModel], config: Any) -> GatedRNNPreTrainedModel:
-    """A model without memory behind its parameters: enough to count them."""
-    with torch.device("meta"):
-        return model_class(config)

@@ -6,7 +6,7 @@ import torch
 from accelerate import Accelerator
 
 from gatedrnn.data import Examples
-from gatedrnn.train.model import Classifier
+from gatedrnn.models.modeling import GatedRNNClassifier
 
 
 class Scores(TypedDict):
@@ -18,7 +18,7 @@ class Scores(TypedDict):
 
 
 @torch.no_grad()
-def evaluate(model: Classifier, examples: Examples, accelerator: Accelerator) -> Scores:
+def evaluate(model: GatedRNNClassifier, examples: Examples, accelerator: Accelerator) -> Scores:
     """Scores of `model` on every example once."""
     was_training = model.training
     model.eval()

@@ -7,24 +7,26 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import set_seed
 from safetensors.torch import load_file, save_file
+from torch.nn.functional import cross_entropy
 from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn.data import Batch, TaskData, load_task, tokens_in
+from gatedrnn.models.modeling import GatedRNNClassifier
 from gatedrnn.train import checkpoint
 from gatedrnn.train.evaluate import Scores, evaluate
 from gatedrnn.train.folder import RunFolder, write_whole
 from gatedrnn.train.metrics import MetricsLog
-from gatedrnn.train.model import Classifier, build_model
+from gatedrnn.train.model import build_model
 from gatedrnn.train.schedule import Plateau, learning_rate_at
 from gatedrnn.train.settings import RunSettings
 
@@ -38,7 +40,7 @@ class NonFiniteLoss(Exception):
 
 
 class Interrupted(Exception):
-    """Ctrl-C; a checkpoint was taken first."""
+    """The run was asked to stop; a checkpoint was taken first."""
 
 
 @dataclass
@@ -61,20 +63,31 @@ class RunState:
             setattr(self, name, Plateau(**value) if name == "plateau" else value)
 
 
-def run(settings: RunSettings, path: Path, on_step: OnStep | None = None) -> dict[str, Any]:
+class StopFlag(Protocol):
+    """An event of threading or multiprocessing."""
+
+    def is_set(self) -> bool:
+        """Whether the run shall end after the step under way."""
+        ...
+
+
+def run(
+    settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None
+) -> dict[str, Any]:
     """Train, keep the best weights by validation accuracy, test once. Goes on where an earlier call was stopped.
 
     Args:
         settings: the whole run.
         path: its folder; see `RunFolder`.
         on_step: told of every step.
+        stop: when set, the run saves and ends after the step under way; Ctrl-C, if None.
 
     Returns:
         The result, as it stands in result.json.
 
     Raises:
         FolderTaken: the folder holds another run.  CheckpointDamaged: nothing whole to resume from.
-        NonFiniteLoss: the last good checkpoint is kept.  Interrupted: Ctrl-C, after a checkpoint.
+        NonFiniteLoss: the last good checkpoint is kept.  Interrupted: stopped, after a checkpoint.
         DataError: the data cannot be used.
     """
     folder = RunFolder(path)
@@ -86,8 +99,8 @@ def run(settings: RunSettings, path: Path, on_step: OnStep | None = None) -> dic
     data = load_task(settings.data)
     trainer = Trainer(settings, data, folder)
     trainer.resume()
-    with _stop_after_step() as stopped:
-        trainer.fit(on_step, stopped)
+    with nullcontext(stop) if stop is not None else _set_by_interrupt() as flag:
+        trainer.fit(on_step, flag)
     return trainer.finish()
 
 
@@ -105,7 +118,7 @@ class Trainer:
         set_seed(settings.seed)
         model = build_model(settings, data)
         optimizer = torch.optim.AdamW(model.parameters(), weight_decay=settings.train.weight_decay, fused=True)
-        self.model: Classifier
+        self.model: GatedRNNClassifier
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
         self.state = RunState(plateau=Plateau(settings.train.patience))
         self.accelerator.register_for_checkpointing(self.state)
@@ -122,7 +135,7 @@ class Trainer:
             self.best = load_file(newest / BEST) if (newest / BEST).exists() else {}
         self.log.cut_back(self.state.step)
 
-    def fit(self, on_step: OnStep | None, stopped: threading.Event) -> None:
+    def fit(self, on_step: OnStep | None, stop: StopFlag) -> None:
         """Step after step to the end of the last epoch."""
         train, state, first = self.settings.train, self.state, True
         self.model.train()
@@ -146,7 +159,7 @@ class Trainer:
             end_of_epoch = state.step % self.steps_per_epoch == 0
             if end_of_epoch:
                 self._validate(epoch)
-            stopping = stopped.is_set()  # asked once: what stops the run must have been saved
+            stopping = stop.is_set()  # asked once: what stops the run must have been saved
             if end_of_epoch or state.step % train.checkpoint_every == 0 or stopping:
                 checkpoint.save(self.folder.checkpoints, state.step, self._write_checkpoint)
             if on_step is not None:
@@ -190,8 +203,12 @@ class Trainer:
         """One update; the loss and the norm of the gradient before clipping."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
+        inputs = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
+        labels = inputs.pop("labels")
         with self.accelerator.autocast():
-            loss = self.model(**{name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}).loss
+            logits = self.model(**inputs).logits
+        smoothing = self.settings.train.label_smoothing
+        loss = cross_entropy(logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=smoothing)
         value = loss.item()
         if not math.isfinite(value):
             kept = checkpoint.newest(self.folder.checkpoints)
@@ -238,7 +255,7 @@ def _flat(score: Scores) -> dict[str, float]:
 
 
 @contextmanager
-def _stop_after_step() -> Iterator[threading.Event]:
+def _set_by_interrupt() -> Iterator[threading.Event]:
     """An event that Ctrl-C sets: the loop then ends its step and saves, instead of stopping in the middle."""
     stopped = threading.Event()
     if threading.current_thread() is not threading.main_thread():

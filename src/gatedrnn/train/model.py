@@ -2,9 +2,8 @@
 
 from gatedrnn.data import TaskData
 from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNForTokenClassification
+from gatedrnn.models.modeling import GatedRNNClassifier
 from gatedrnn.train.settings import RunSettings
-
-Classifier = GatedRNNForSequenceClassification | GatedRNNForTokenClassification
 
 
 def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
@@ -21,7 +20,7 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     )
 
 
-def build_model(run: RunSettings, data: TaskData) -> Classifier:
+def build_model(run: RunSettings, data: TaskData) -> GatedRNNClassifier:
     """A new model, drawn from torch's random numbers."""
     head = GatedRNNForTokenClassification if data.label_at_every_step else GatedRNNForSequenceClassification
     return head(build_config(run, data))

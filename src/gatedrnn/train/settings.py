@@ -53,6 +53,8 @@ class TrainSettings(Settings):
     """AdamW's weight decay."""
     clip: float = Field(1.0, gt=0)
     """Largest norm of the gradient."""
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    """Part of each label's weight that is spread over all labels."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: matrix products in bfloat16, states and weights in float32."""
     log_every: int = Field(50, ge=1)
@@ -107,7 +109,9 @@ def with_recipe(task: str, part: str, given: S) -> S:
 _TEXT_MODEL = {
     "embedding_size": 128, "pooling": "max", "token_dropout": 0.25, "embedding_dropout": 0.5, "head_dropout": 0.4,
 }  # fmt: skip
-_TEXT_TRAIN = {"epochs": 5, "batch_size": 64, "learning_rate": 3e-3, "schedule": "linear"}
+_TEXT_TRAIN = {
+    "epochs": 4, "batch_size": 64, "learning_rate": 3e-3, "schedule": "linear", "label_smoothing": 0.05,
+}  # fmt: skip
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "parity": {

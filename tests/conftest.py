@@ -1,0 +1,21 @@
+"""What holds for every test: a fixed seed, and memory that nobody wrote reads as NaN."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def uninitialised_memory_is_nan():
+    """An element that a kernel forgot to write then fails its test, instead of passing by luck."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    # torch fills `torch.empty` only in deterministic mode, which costs nothing else on a CPU.
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    yield
+    torch.use_deterministic_algorithms(before[0])
+    torch.utils.deterministic.fill_uninitialized_memory = before[1]

@@ -1,0 +1,60 @@
+"""What a sequence classifier reads of its steps, against loops of plain Python."""
+
+import pytest
+import torch
+from small_models import EVERY_POOLING, every_build, every_cell, inputs_of, model_of
+from tolerances import assert_equal_within
+
+from gatedrnn.models import GatedRNNForSequenceClassification
+from gatedrnn.models.modeling import pool
+
+READ = {
+    "last": lambda steps: steps[-1],
+    "mean": lambda steps: sum(steps) / len(steps),
+    "max": max,
+}
+
+
+def by_loops(states, mask, how):
+    return [
+        [
+            READ[how]([float(row[t, feature]) for t in range(len(row)) if real[t]]) if any(real) else 0.0
+            for feature in range(row.shape[1])
+        ]
+        for row, real in zip(states, mask.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("how", EVERY_POOLING)
+def test_pooling_is_a_loop_over_the_real_steps(how):
+    states, mask = torch.randn(40, 6, 3).double(), torch.rand(40, 6) < 0.5
+    mask[0], mask[1] = False, True
+    expected = torch.tensor(by_loops(states, mask, how), dtype=torch.float64)
+    assert_equal_within(pool(states, mask, how), expected, torch.float64, how)
+
+
+@pytest.mark.parametrize("how", EVERY_POOLING)
+def test_pooling_without_a_mask_reads_every_step(how):
+    states = torch.randn(5, 6, 3).double()
+    expected = torch.tensor(by_loops(states, torch.ones(5, 6), how), dtype=torch.float64)
+    assert_equal_within(pool(states, None, how), expected, torch.float64, how)
+
+
+@pytest.mark.parametrize("how", EVERY_POOLING)
+def test_what_stands_in_a_padded_step_is_not_read(how):
+    states, mask = torch.randn(4, 6, 3), torch.tensor([[0, 1, 1, 0, 1, 0]] * 4).bool()
+    for anything in (float("nan"), float("inf"), float("-inf"), 1e30):
+        spoilt = torch.where(mask[..., None], states, anything)
+        assert torch.equal(pool(spoilt, mask, how), pool(states, mask, how))
+
+
+@every_cell
+@every_build
+@pytest.mark.parametrize("how", EVERY_POOLING)
+def test_a_classifier_is_its_head_on_the_pooled_states(cell, block, how):
+    model = model_of(GatedRNNForSequenceClassification, cell=cell, block=block, pooling=how)
+    batch, mask = inputs_of("tokens", 3, 6), torch.tensor([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1], [1] * 6])
+    states = model.model(**batch, attention_mask=mask).last_hidden_state.detach()
+    pooled = torch.tensor(by_loops(states, mask, how), dtype=torch.float64)
+    expected = pooled @ model.classifier.weight.T + model.classifier.bias
+    assert_equal_within(model(**batch, attention_mask=mask).logits, expected, torch.float64, "logits")

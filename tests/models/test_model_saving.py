@@ -1,0 +1,106 @@
+"""A model on disk is the model: the same bits back, through transformers' own classes, and nothing drawn anew."""
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small_models import LABELS, config_of, every_build, every_cell, every_kind, inputs_of, model_of
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
+
+from gatedrnn.models import (
+    GatedRNNConfig,
+    GatedRNNForSequenceClassification,
+    GatedRNNForTokenClassification,
+    GatedRNNModel,
+)
+
+HEADS = {
+    AutoModel: GatedRNNModel,
+    AutoModelForSequenceClassification: GatedRNNForSequenceClassification,
+    AutoModelForTokenClassification: GatedRNNForTokenClassification,
+}
+WEIGHTS = "model.safetensors"
+
+
+def same_bits(actual, expected):
+    """Names of `expected`'s tensors that differ in `actual`."""
+    return [name for name, value in expected.items() if not torch.equal(actual[name], value)]
+
+
+@every_cell
+@every_build
+@every_kind
+@pytest.mark.parametrize("auto", HEADS, ids=lambda auto: auto.__name__)
+@torch.no_grad()
+def test_a_saved_model_comes_back_bit_for_bit(cell, block, kind, auto, tmp_path):
+    model = model_of(HEADS[auto], kind, torch.float32, cell=cell, block=block)
+    model.save_pretrained(tmp_path)
+    again = auto.from_pretrained(tmp_path)
+    assert type(again) is HEADS[auto]
+    assert not again.training
+    batch, mask = inputs_of(kind, 3, 6, dtype=torch.float32), torch.tensor([[1] * 6, [1] * 4 + [0] * 2, [0] + [1] * 5])
+    assert torch.equal(again(**batch, attention_mask=mask)[0], model(**batch, attention_mask=mask)[0])
+
+
+def test_a_configuration_comes_back_with_every_field(tmp_path):
+    fields = {
+        "cell": "minlstm", "activation": "identity", "embedding_size": 9, "hidden_size": 8, "num_hidden_layers": 3,
+        "block": True, "feed_forward_factor": 5, "token_dropout": 0.1, "embedding_dropout": 0.2, "dropout": 0.3,
+        "head_dropout": 0.4, "pooling": "max", "pad_token_id": 4, "unk_token_id": 3,
+    }  # fmt: skip
+    labels = {"id2label": {0: "아니", 1: "네"}, "label2id": {"아니": 0, "네": 1}}
+    config_of(num_labels=2, **fields, **labels).save_pretrained(tmp_path)
+    again = AutoConfig.from_pretrained(tmp_path)
+    assert type(again) is GatedRNNConfig
+    assert {name: getattr(again, name) for name in fields | labels} == fields | labels
+
+
+def test_the_weights_are_safetensors_alone(tmp_path):
+    model = model_of(GatedRNNForSequenceClassification, dtype=torch.float32)
+    model.save_pretrained(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", WEIGHTS}
+    stored = load_file(tmp_path / WEIGHTS)
+    assert stored.keys() == model.state_dict().keys()
+    assert not same_bits(stored, model.state_dict())
+
+
+@every_cell
+@every_build
+def test_a_classifier_from_a_model_without_a_head_keeps_the_model_and_draws_a_sane_head(cell, block, tmp_path):
+    model = model_of(GatedRNNModel, dtype=torch.float32, cell=cell, block=block)
+    model.save_pretrained(tmp_path)
+    for auto in (AutoModelForSequenceClassification, AutoModelForTokenClassification):
+        classifier = auto.from_pretrained(tmp_path, num_labels=LABELS)
+        assert not same_bits(classifier.model.state_dict(), model.state_dict())
+        weight, bias = classifier.classifier.weight, classifier.classifier.bias
+        assert 0.0 < weight.std() < 1.0, "drawn, and of the size that a new layer has"
+        assert weight.abs().max() < 1.0
+        assert bias.abs().max() < 1.0
+
+
+@every_cell
+@every_build
+def test_a_model_without_a_head_from_a_classifier_keeps_the_model(cell, block, tmp_path):
+    classifier = model_of(GatedRNNForSequenceClassification, dtype=torch.float32, cell=cell, block=block)
+    classifier.save_pretrained(tmp_path)
+    assert not same_bits(AutoModel.from_pretrained(tmp_path).state_dict(), classifier.model.state_dict())
+
+
+@every_cell
+@every_build
+def test_a_tensor_missing_from_the_file_is_drawn_and_no_other_one(cell, block, tmp_path):
+    model = model_of(GatedRNNModel, dtype=torch.float32, cell=cell, block=block, num_hidden_layers=1)
+    model.save_pretrained(tmp_path)
+    stored = load_file(tmp_path / WEIGHTS)
+    redrawn = {}
+    for missing in stored:
+        kept = {name: value for name, value in stored.items() if name != missing}
+        save_file(kept, tmp_path / WEIGHTS, metadata={"format": "pt"})
+        again = AutoModel.from_pretrained(tmp_path).state_dict()
+        assert again[missing].abs().max() < 10.0, f"{missing} is drawn at the size that a new layer has"
+        redrawn |= {name: missing for name in same_bits(again, kept)}
+    assert not redrawn, "tensors of the file that were drawn anew, and which one was missing"
