@@ -430,13 +430,7 @@ def test_the_registered_operator_passes_torchs_own_check(backend, reverse, full)
         ("cpu", False),
         ("cpu", True),
         ("reference", True),
-        pytest.param(
-            "reference",
-            False,
-            marks=pytest.mark.xfail(
-                strict=True, reason="gradient of h0 is a view with the strides of decay, which inductor's graph refuses"
-            ),
-        ),
+        ("reference", False),
     ],
 )
 def test_the_registered_gradient_passes_torchs_own_check(backend, reverse, full):

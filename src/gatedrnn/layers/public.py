@@ -36,7 +36,6 @@ class GRU(FusedLayer):
     """
 
     kernel = staticmethod(_VF.gru)
-    hold = {"update": SHUT}  # h = 0 * n + 1 * h
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(GRUEquations(), *args, **kwargs)

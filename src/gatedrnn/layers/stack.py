@@ -55,7 +55,7 @@ class RecurrentLayer(nn.Module, ABC):
                 raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
-        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout should be a number in range [0, 1], the probability of a zero; got {dropout!r}")
         self.cell = cell
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
@@ -178,6 +178,9 @@ class RecurrentLayer(nn.Module, ABC):
         return type(self).__name__
 
     def _check_features(self, x: Tensor) -> None:
+        own = next(self.parameters()).dtype
+        if x.dtype != own and not torch.is_autocast_enabled(x.device.type):
+            raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype ({own})")
         if x.shape[-1] != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}"
@@ -200,10 +203,10 @@ class RecurrentLayer(nn.Module, ABC):
         leading = (self.num_layers * len(self._directions), x.shape[0])
         if hx is None:
             return tuple(x.new_zeros(*leading, size, dtype=self._state_dtype(x)) for size in self.state_sizes())
-        states = hx if isinstance(hx, tuple) else (hx,)
+        states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
         if len(states) != self.cell.states:
             raise TypeError(f"{self._title}: hx must hold {self.cell.states} tensor(s), got {len(states)}")
-        states = tuple(states) if batched else tuple(s.unsqueeze(1) for s in states)
+        states = states if batched else tuple(s.unsqueeze(1) for s in states)
         for state, size in zip(states, self.state_sizes(), strict=True):
             if tuple(state.shape) != (*leading, size):
                 raise RuntimeError(f"Expected hidden size {(*leading, size)}, got {list(state.shape)}")
@@ -277,6 +280,8 @@ class ScanLayer(RecurrentLayer):
     def _direction(
         self, x: Series, state: StateTuple, weights: Weights, mask: Flags | None, resets: Flags | None, reverse: bool
     ) -> tuple[Series, StateTuple]:
+        if mask is not None:
+            x = zero_masked_steps(x, mask)  # a NaN there would reach the weights' gradients as 0 * NaN
         projected = self._project(x, weights)
         decay, drive = self.cell.coefficients(*self._gates(projected.to(accumulation_dtype(projected.dtype))))
         if mask is not None:

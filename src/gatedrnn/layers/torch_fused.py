@@ -19,15 +19,16 @@ SHUT = 1000.0
 class FusedLayer(RecurrentLayer):
     """A loop cell for which torch has a kernel. Without a mask the whole stack is one call of it.
 
-    With a mask each layer and direction is one call over the padded rectangle, with one more input feature: 1 where
-    a step is not real. Its weights shut the gates there, so that the state stays exactly as it was. torch's own way,
-    packing, leaves the fused kernel and is about half as fast on a CPU.
+    With a mask each layer and direction is one call over the padded rectangle, real steps first. The output at the
+    last real step is the final h. A state that is no output (an LSTM's c) is held over the padding by one more input
+    feature, 1 where a step is not real, whose weights shut the gates there: it stays exactly as it was. torch's own
+    way, packing, leaves the fused kernel and is about half as fast on a CPU.
     """
 
     cell: LoopCell
     kernel: ClassVar[Callable[..., Any]]
-    hold: ClassVar[dict[str, float]]
-    """The weight of the extra feature for each gate that it must open or shut to hold the state."""
+    hold: ClassVar[dict[str, float]] = {}
+    """The weight of the extra feature for each gate that it must open or shut; empty where h is the whole state."""
 
     def forward(
         self, input: Series, hx: States | StateTuple | None = None, *, mask: Flags | None = None
@@ -83,16 +84,17 @@ class FusedLayer(RecurrentLayer):
             return output.flip(1), last
         order = left_aligned(mask)
         if order is not None:
-            # An LSTM's h = o * tanh(c) would move over padding before the first real step, though its c does not.
+            # Over padding before the first real step h would move: o * tanh(c) is not the h it came from.
             aligned = torch.take_along_dim(mask, order, dim=1)
             output, last = self._direction(reorder(x, order), state, weights, aligned, resets, reverse=False)
             return reorder(output, torch.argsort(order, dim=1)), last
-        padding = (~mask).unsqueeze(2).to(x.dtype)
-        held = torch.cat([zero_masked_steps(x, mask), padding], dim=2)
-        gates = [self.hold.get(gate, 0.0) for gate in self.cell.projections]
-        column = x.new_tensor(gates).repeat_interleave(self.hidden_size).unsqueeze(1)
-        shut = [torch.cat([weights["weight_ih"], column], dim=1), *list(weights.values())[1:]]
-        output, *last_states = self._call(held, tuple(s.unsqueeze(0) for s in state), shut, 1, 0.0, False)
+        x, used = zero_masked_steps(x, mask), list(weights.values())
+        if self.hold:
+            x = torch.cat([x, (~mask).unsqueeze(2).to(x.dtype)], dim=2)
+            gates = [self.hold.get(gate, 0.0) for gate in self.cell.projections]
+            column = x.new_tensor(gates).repeat_interleave(self.hidden_size).unsqueeze(1)
+            used[0] = torch.cat([used[0], column], dim=1)
+        output, *last_states = self._call(x, tuple(s.unsqueeze(0) for s in state), used, 1, 0.0, False)
         h = _last_valid(output, state[0], mask)
         return zero_masked_steps(output, mask), (h, *(s.squeeze(0) for s in last_states[1:]))
 

@@ -143,7 +143,8 @@ def _gradient_by_scan(
     delta, _ = linear_scan(next_decay, grad_h, grad_last, resets=next_reset, reverse=not reverse, backend=backend)
     previous = along_walk(start, h[:, earlier], before=True)
     reaching = decay * delta
-    grad_start, grad_onset = reaching[:, first], torch.zeros_like(start[:0].sum(0))
+    # A copy: a view would carry strides that the registered gradient does not announce.
+    grad_start, grad_onset = reaching[:, first].clone(), torch.zeros_like(start[:0].sum(0))
     if resets is not None:
         cut = resets.unsqueeze(2)
         previous = torch.where(cut, torch.zeros_like(start[:1, None]) if onset is None else onset, previous)
