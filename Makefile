@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: compare test check slow clean
+.PHONY: compare test check clean
 
 # Parity and digits, four cells, both ways of matching, two seeds. FRESH=1 starts over.
 compare: $(VENV)/.train
@@ -14,7 +14,7 @@ compare: $(VENV)/.train
 	@echo "Reports: runs/compare-parity/report.html and runs/compare-digits/report.html"
 
 test: check
-	$(BIN)/pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 # Lint, layout and types, without the tests.
 check: $(VENV)/.dev
@@ -22,13 +22,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-slow: $(VENV)/.dev
-	$(BIN)/pytest -m slow
-
-# torch first and alone: a range in another package's needs would fetch the CUDA build.
+# torch first and alone, at the version of constraints.txt.
 $(VENV)/.torch: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gatedrnn needs Python 3.11 or newer; set PYTHON=")'
-	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) torch
 	@touch $@
 

@@ -37,11 +37,21 @@ def build_app() -> App:
         config: YAML file whose keys are the flags' names without the dashes in front.
         """
         if config is not None:
+            _check_config(config)
             app.config = (Yaml(config, must_exist=True, use_commands_as_keys=False),)
         app(tokens, exit_on_error=False, print_error=False)
 
     app.meta.suppress_keyboard_interrupt = False
     return app
+
+
+def _check_config(path: Path) -> None:
+    """A file of settings is a readable YAML mapping; what is not raises an error that names it."""
+    import yaml
+
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise yaml.YAMLError(f"{path}: must hold settings as 'name: value' lines")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -61,13 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _exit_code(error: Exception) -> int | None:
     """The exit code of an error that a user can mend; None for one that is ours."""
-    if isinstance(error, (CycloptsError, FileNotFoundError)):
+    if isinstance(error, (CycloptsError, FileNotFoundError, IsADirectoryError, UnicodeDecodeError)):
         return USAGE
     # By name, so that nothing heavy is imported only to fail.
     names = {kind.__name__ for kind in type(error).__mro__}
-    if names & {"DataError", "NoMatch", "FolderTaken", "ValidationError"}:
+    if names & {"DataError", "NoMatch", "FolderTaken", "ValidationError", "YAMLError"}:
         return USAGE
-    if names & {"NonFiniteLoss", "CheckpointDamaged"}:
+    if names & {"NonFiniteLoss", "CheckpointDamaged", "BrokenProcessPool", "OSError"}:
         return FAILURE
     return INTERRUPTED if "Interrupted" in names else None
 
@@ -76,8 +86,8 @@ def _one_line(error: Exception) -> str:
     """The error's message; pydantic's without its heading and web address."""
     cause: Any = error.__cause__ if hasattr(error.__cause__, "errors") else error
     if not hasattr(cause, "errors"):
-        if isinstance(error, FileNotFoundError):
-            return f"{error.filename}: no such file"
+        if isinstance(error, OSError) and error.filename is not None:
+            return f"{error.filename}: {(error.strerror or str(error)).lower()}"
         return " ".join(str(error).split())
     parts = []
     for fault in cause.errors():

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from gatedrnn.cli import main
+from gatedrnn.data import load_task
 
 
 def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -41,6 +42,11 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ("compare --task ag_news --train-file only.csv", "give both --train-file and --test-file"),
         ("compare --task digits --cells mingru lstm --hidden-size 1 --match params --embedding-size 512", "within 5 %"),
         ("train --cell lstmm", "Did you mean 'lstm'"),
+        ("compare --train-file reviews.csv", "--train-file belongs to the tasks ag_news and text-classification"),
+        ("compare --token-dropout 0.1", "digits has no unknown token"),
+        ("compare --task digits --validation-fraction 0.001", "cannot be split"),
+        ("compare --seeds 4294967296", "less than 4294967296"),
+        ("compare --config .", ".: is a directory"),
         ("train --resume nowhere", "holds no run to resume"),
     ],
 )
@@ -61,6 +67,14 @@ def test_an_unknown_key_in_a_file_is_refused(capsys: pytest.CaptureFixture[str],
     code, error = outcome(capsys, "compare", "--config", str(config))
     assert code == 2
     assert "hiden_size" in error
+
+
+def test_a_file_of_settings_that_is_no_yaml_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text("cells: [lstm\nseeds: }")
+    code, error = outcome(capsys, "compare", "--config", str(config))
+    assert code == 2
+    assert error.count("\n") == 1
 
 
 def test_settings_come_from_recipe_file_and_flags_in_this_order(
@@ -105,14 +119,69 @@ def test_an_existing_run_is_not_touched_without_resume(capsys: pytest.CaptureFix
     assert code == 2 and "--resume" in error
 
 
+def unfinished_run(capsys: pytest.CaptureFixture[str], folder: Path, *flags: str) -> Path:
+    """A run that was interrupted between its last checkpoint and its end."""
+    from gatedrnn.train.loop import Trainer
+
+    def interrupted(self: Trainer) -> None:
+        raise KeyboardInterrupt
+
+    run, flags = folder / "run", flags or ("--task", "digits")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "finish", interrupted)
+        code, error = outcome(capsys, "train", *flags, "--hidden-size", "8", "--epochs", "1", "--output", str(run))
+    assert code == 130 and "interrupted" in error
+    return run
+
+
 def test_a_damaged_checkpoint_ends_with_exit_code_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    outcome(capsys, "train", "--task", "digits", "--hidden-size", "8", "--epochs", "1", "--output", str(run))
-    (run / "result.json").unlink()
+    run = unfinished_run(capsys, tmp_path)
     (weights,) = run.glob("checkpoint/step-*/model.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1])
     code, error = outcome(capsys, "train", "--resume", str(run))
     assert code == 1 and "model.safetensors does not match" in error
+
+
+def test_a_run_whose_data_have_changed_is_not_resumed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "reviews.csv"
+    file.write_text("text,label\n" + "good,1\nbad,0\n" * 20)
+    run = unfinished_run(
+        capsys, tmp_path, "--task", "text-classification", "--train-file", str(file), "--min-count", "1"
+    )
+    file.write_text("text,label\n" + "good,1\nbad,0\n" * 21)
+    load_task.cache_clear()  # as in a new process
+    code, error = outcome(capsys, "train", "--resume", str(run))
+    assert code == 2 and "the data have changed" in error
+
+
+def test_resume_takes_no_other_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = unfinished_run(capsys, tmp_path)
+    code, error = outcome(capsys, "train", "--resume", str(run), "--epochs", "50")
+    assert code == 2 and "leave out --epochs" in error
+    assert outcome(capsys, "train", "--resume", str(run))[0] == 0
+    assert not (run / "checkpoint").exists(), "a finished run keeps its model, not its checkpoint"
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "precious").write_text("years of work")
+    code, error = outcome(capsys, "train", "--task", "digits", "--epochs", "1", "--output", str(tmp_path))
+    assert code == 2 and "holds no run" in error
+    assert [path.name for path in tmp_path.rglob("*")] == ["model", "precious"]
+
+
+@pytest.mark.parametrize(
+    "mistake", ["--train-file nowhere.csv --task text-classification", "--cells mingru lstm --hidden-size 1"]
+)
+def test_fresh_removes_nothing_for_a_comparison_that_cannot_be(
+    mistake: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    finished = tmp_path / "comparison"
+    finished.mkdir()
+    (finished / "comparison.yaml").write_text("hours: of training")
+    flags = ["--embedding-size", "512", "--fresh", "--output", str(finished)]
+    assert outcome(capsys, "compare", *mistake.split(), *flags)[0] == 2
+    assert (finished / "comparison.yaml").exists()
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

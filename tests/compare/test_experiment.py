@@ -113,7 +113,10 @@ def test_a_run_that_diverges_loses_nothing_that_was_finished(tmp_path: Path, mon
     monkeypatch.setattr(experiment, "run", diverging)
     with pytest.raises(NonFiniteLoss, match="mingru-layers/seed-0"):
         compare(small(), tmp_path / "comparison")
-    assert (tmp_path / "comparison" / "lstm" / "seed-0" / "result.json").exists()
+    finished = {path.parent.relative_to(tmp_path / "comparison").as_posix() for path in tmp_path.rglob("result.json")}
+    assert finished == {f"{name}/seed-{s}" for name in ("lstm", "mingru-params") for s in (0, 1)} | {
+        "mingru-layers/seed-1"
+    }, "the others were not run to their end"
     assert not (tmp_path / "comparison" / "results.json").exists()
 
 

@@ -19,9 +19,14 @@ def test_one_run_gives_no_interval_and_no_claim() -> None:
     assert not excludes_zero(ours)
 
 
+def test_runs_that_agree_to_the_last_example_are_no_evidence() -> None:
+    baseline, others = [350 / 360, 345 / 360], [352 / 360, 347 / 360]
+    assert not excludes_zero(paired_difference(others, baseline))
+
+
 def test_pairs_take_out_what_seeds_have_in_common() -> None:
     baseline = [0.80, 0.90, 0.70]
-    better = [value + 0.01 for value in baseline]
+    better = [0.8100, 0.9102, 0.7098]
     difference = paired_difference(better, baseline)
     assert difference["mean"] == pytest.approx(0.01)
     assert excludes_zero(difference)

@@ -72,7 +72,7 @@ def test_a_run_killed_with_sigkill_in_the_middle_of_an_epoch_ends_with_the_same_
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
     process = subprocess.Popen([*command, "--output", str(disturbed)], start_new_session=True)
     deadline = time.monotonic() + 120
-    while checkpoint_step(disturbed) < 60:
+    while checkpoint_step(disturbed) % 41 < 20:  # 41 steps are an epoch: some way into one, early or late
         assert process.poll() is None and time.monotonic() < deadline, "the run ended before it could be killed"
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
@@ -187,6 +187,34 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_pa
     with pytest.raises(NonFiniteLoss, match=r"nan at step 10; checkpoint step-00000007 is kept"):
         run(digits_run(), tmp_path / "run", poison)
     assert checkpoint.newest(tmp_path / "run" / "checkpoint") is not None
+
+
+def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path: Path, monkeypatch) -> None:
+    class Overflow(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * float("inf")
+
+    forward = torch.nn.Linear.forward
+    seen = {}
+
+    def overflowing(step: int, total: int, loss: float) -> None:
+        if step == 6:
+            monkeypatch.setattr(torch.nn.Linear, "forward", lambda self, x: Overflow.apply(forward(self, x)))
+
+    def weights_after(self: Trainer, what: str, value: float) -> None:
+        seen["finite"] = all(p.isfinite().all() for p in self.model.parameters())
+        check(self, what, value)
+
+    check = Trainer._demand_finite
+    monkeypatch.setattr(Trainer, "_demand_finite", weights_after)
+    with pytest.raises(NonFiniteLoss, match=r"norm of the gradient is (nan|inf) at step 7"):
+        run(digits_run(), tmp_path / "run", overflowing)
+    assert seen["finite"]
 
 
 def test_ctrl_c_ends_the_step_saves_and_goes_on_to_the_same_bits(undisturbed: Path, tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ def compare(
     fresh: Remove that comparison first and start over.
     """
     from gatedrnn.compare.experiment import compare as run_comparison
-    from gatedrnn.compare.experiment import start_over
     from gatedrnn.compare.report import print_summary, write_report
 
     console = Console()
@@ -59,15 +58,15 @@ def compare(
         train=with_recipe(data.task, "train", train),
     )
     folder = output or Path("runs") / f"compare-{data.task}"
-    if fresh:
-        start_over(folder)
     with _progress(console) as bars:
         total = bars.add_task("runs", total=None, detail="")
 
         def show(run: str, part: float, finished: int, runs: int) -> None:
             bars.update(total, completed=finished, total=runs, detail=f"{run} {part:.0%}")
 
-        results = run_comparison(settings, folder, jobs=jobs, memory=memory, command=_command_line(), on_progress=show)
+        results = run_comparison(
+            settings, folder, jobs=jobs, memory=memory, fresh=fresh, command=_command_line(), on_progress=show
+        )
     page = write_report(results, folder)
     print_summary(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)
@@ -80,4 +79,9 @@ def _progress(console: Console) -> Progress:
 
 def _command_line() -> str:
     """The command as typed, files and folders by name alone."""
-    return shlex.join(["gatedrnn", *(Path(part).name if "/" in part else part for part in sys.argv[1:])])
+
+    def by_name(part: str) -> str:
+        flag, equals, value = part.partition("=") if part.startswith("--") else ("", "", part)
+        return flag + equals + (Path(value).name if "/" in value else value)
+
+    return shlex.join(["gatedrnn", *(by_name(part) for part in sys.argv[1:])])

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gatedrnn.data import DataError, DataSettings, Settings
+from gatedrnn.data.settings import Seed
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings, with_recipe
 
 
@@ -20,7 +21,7 @@ class OneRun(Settings):
     """lstm, gru, minlstm or mingru."""
     hidden_size: int = Field(64, ge=1)
     """Channels of its state."""
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
     """Initial weights, data order and dropout follow from it."""
     threads: int = Field(1, ge=1)
     """Threads of torch; part of the run, since another number may sum in another order."""
@@ -49,6 +50,9 @@ def train(
 
     console = Console()
     if resume is not None:
+        given = [name for part in (data, one, model, train) for name in sorted(part.model_fields_set)]
+        if given or output is not None:
+            raise DataError(f"--resume goes on with the run's own settings; leave out --{(given or ['output'])[0]}")
         settings, folder = _settings_of(resume), resume
     else:
         settings = RunSettings(

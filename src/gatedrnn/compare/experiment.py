@@ -19,8 +19,8 @@ from gatedrnn.compare.memory import training_memory
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.compare.statistics import estimate, paired_difference
 from gatedrnn.data import TaskData, load_task
-from gatedrnn.train.folder import FolderTaken, differences, write_whole
-from gatedrnn.train.loop import Interrupted, StopFlag, run
+from gatedrnn.train.folder import FolderTaken, differences, is_free, write_whole
+from gatedrnn.train.loop import Interrupted, NonFiniteLoss, StopFlag, run
 from gatedrnn.train.metrics import read_metrics
 from gatedrnn.train.settings import RunSettings
 
@@ -30,8 +30,8 @@ OnProgress = Callable[[str, float, int, int], None]
 
 
 def compare(
-    settings: CompareSettings, folder: Path, *, jobs: int = 1, memory: bool = False, command: str = "",
-    on_progress: OnProgress = lambda *_: None,
+    settings: CompareSettings, folder: Path, *, jobs: int = 1, memory: bool = False, fresh: bool = False,
+    command: str = "", on_progress: OnProgress = lambda *_: None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run whatever is not finished yet and put the results together.
 
@@ -40,6 +40,7 @@ def compare(
         folder: where its runs are, or go.
         jobs: processes that work at the same time; the numbers do not depend on it, the times do.
         memory: measure each contender's memory in a process of its own.
+        fresh: remove the comparison that is in `folder` first; not before the new one is seen to make sense.
         command: the command line, for the record.
         on_progress: told how far each run is.
 
@@ -48,19 +49,23 @@ def compare(
 
     Raises:
         FolderTaken: the folder holds another comparison.  NoMatch: a width cannot be found.
-        and whatever a run raises; finished runs are kept, and the same call goes on from there.
+        and whatever a run raises; finished runs are kept, and the same call goes on from there. A run whose loss is
+        not finite lets the others finish first.
     """
     data = load_task(settings.data)
     entrants = contenders(settings, data)
-    _claim(folder, settings)
+    if fresh:
+        start_over(folder)
+    _claim(folder, settings, data)
     runs = {
         f"{entrant.name}/seed-{seed}": settings.run(entrant.cell, entrant.hidden_size, seed)
         for seed in settings.contenders.seeds
         for entrant in entrants
     }
     started = time.perf_counter()
-    records = dict(_all_runs(runs, folder, jobs, on_progress))
     linear = _once(folder / "linear.json", lambda: linear_baseline(data)) if data.texts else None
+    on_progress("", 0.0, 0, len(runs))
+    records = dict(_all_runs(runs, folder, jobs, on_progress))
     peaks = _once(folder / "memory.json", lambda: _memory(entrants, settings)) if memory else None
     results = _assemble(settings, data, entrants, records, linear, folder)
     results["measured"] = {
@@ -76,9 +81,9 @@ def compare(
     return results
 
 
-def _claim(folder: Path, settings: CompareSettings) -> None:
-    """Make the folder this comparison's own, or see that it already is."""
-    config, ours = folder / "comparison.yaml", settings.model_dump(mode="json")
+def _claim(folder: Path, settings: CompareSettings, data: TaskData) -> None:
+    """Make the folder this comparison's own, or see that it already is: the same settings, the same data."""
+    config, ours = folder / "comparison.yaml", {**settings.model_dump(mode="json"), "sources": data.sources}
     if config.exists():
         theirs = yaml.safe_load(config.read_text(encoding="utf-8"))
         if theirs != ours:
@@ -87,7 +92,7 @@ def _claim(folder: Path, settings: CompareSettings) -> None:
                 "give another --output, or --fresh to start over"
             )
         return
-    if folder.exists() and any(folder.iterdir()):
+    if not is_free(folder):
         raise FolderTaken(f"{folder}: is not empty and holds no comparison; give another --output")
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(config, yaml.safe_dump(ours, sort_keys=False, allow_unicode=True))
@@ -95,7 +100,7 @@ def _claim(folder: Path, settings: CompareSettings) -> None:
 
 def start_over(folder: Path) -> None:
     """Remove a comparison's folder, and nothing that is not one."""
-    if folder.exists() and any(folder.iterdir()):
+    if not is_free(folder):
         if not (folder / "comparison.yaml").exists():
             raise FolderTaken(f"{folder}: holds no comparison, so it was not removed; give another --output")
         shutil.rmtree(folder)
@@ -105,13 +110,19 @@ def _all_runs(
     runs: dict[str, RunSettings], folder: Path, jobs: int, on_progress: OnProgress
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every run's result, in the order of `runs`; several processes at once if `jobs` says so."""
+    diverged: list[NonFiniteLoss] = []
     if jobs == 1:
         for finished, (name, settings) in enumerate(runs.items()):
 
             def tell(step: int, total: int, _: float, name: str = name, finished: int = finished) -> None:
                 on_progress(name, step / total, finished, len(runs))
 
-            yield name, run(settings, folder / name, tell)
+            try:
+                yield name, run(settings, folder / name, tell)
+            except NonFiniteLoss as error:
+                diverged.append(error)
+        if diverged:
+            raise diverged[0]
         return
     context = multiprocessing.get_context("spawn")  # a fork would copy the parent's threads half-way
     stop = context.Event()
@@ -119,8 +130,14 @@ def _all_runs(
     try:
         futures = {pool.submit(_run_in_worker, settings, folder / name): name for name, settings in runs.items()}
         for finished, future in enumerate(as_completed(futures), start=1):
-            future.result()
+            fault = future.exception()
+            if isinstance(fault, NonFiniteLoss):
+                diverged.append(fault)
+            elif fault is not None:
+                raise fault
             on_progress(futures[future], 1.0, finished, len(runs))
+        if diverged:
+            raise diverged[0]
         yield from ((name, future.result()) for future, name in futures.items())
     except BaseException:
         stop.set()  # each run that is under way ends its step and saves; what is finished stays

@@ -1,5 +1,6 @@
 """What training a contender adds to a process's memory, measured in a short process of its own."""
 
+import gc
 import multiprocessing
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -24,12 +25,19 @@ def training_memory(settings: RunSettings) -> float | None:
 
 def _measure(settings: RunSettings) -> float | None:
     data = load_task(settings.data)
-    # The first step of a process imports and compiles; it happens before the measurement, on the same model.
-    _train(settings, 1)
+    # The first step of a process imports and compiles: it is taken before the measurement, by the smallest model.
+    tiny = settings.model_copy(
+        update={"hidden_size": 1, "model": settings.model.model_copy(update={"embedding_size": 1})}
+    )
+    _train(tiny, 1)
+    gc.collect()
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the kernel's way to set the peak back to the present
+    except OSError:
+        return None
     before = _resident("VmRSS")
     if before is None:
         return None
-    Path("/proc/self/clear_refs").write_text("5")  # the kernel's way to set the peak back to the present
     _train(settings, min(STEPS, data.train.steps_per_epoch(settings.train.batch_size)))
     peak = _resident("VmHWM")
     return None if peak is None else max(0.0, peak - before)

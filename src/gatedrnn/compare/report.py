@@ -13,7 +13,8 @@ from gatedrnn.compare import summary
 from gatedrnn.compare.figures import figures
 from gatedrnn.train.folder import write_whole
 
-TERMINAL = ("contender", "test", "to baseline", "seconds", "tokens/s")
+TERMINAL_STRUCTURE = ("contender", "layers", "width", "core", "to baseline's core", "total", "state", "multiply-adds")
+TERMINAL_SCORES = ("contender", "test", "to baseline", "seconds", "tokens/s")
 
 
 def write_report(results: dict[str, Any], folder: Path) -> Path:
@@ -47,16 +48,26 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
 
 
 def print_summary(results: dict[str, Any], console: Console) -> None:
-    """The headline and the main columns in the terminal."""
-    table = Table(title=f"{results['task']}: test accuracy, mean and 95 % interval over seeds", title_justify="left")
-    for column in TERMINAL:
-        table.add_column(column, justify="left" if column == "contender" else "right")
-    chosen = [summary.SCORES.index(column) for column in TERMINAL]
-    for row in summary.score_rows(results):
-        table.add_row(*(row[i] for i in chosen))
-    console.print(table)
+    """The main columns and the headline in the terminal."""
+    task = results["task"]
+    _print_table(f"{task}: structure", summary.STRUCTURE, TERMINAL_STRUCTURE, summary.structure_rows(results), console)
+    _print_table(
+        f"{task}: test accuracy, mean and 95 % interval over seeds",
+        summary.SCORES, TERMINAL_SCORES, summary.score_rows(results), console,
+    )  # fmt: skip
     for sentence in summary.headline(results):
         console.print(f"• {sentence}", highlight=False)
+
+
+def _print_table(
+    title: str, columns: tuple[str, ...], chosen: tuple[str, ...], rows: list[list[str]], console: Console
+) -> None:
+    table = Table(title=title, title_justify="left")
+    for column in chosen:
+        table.add_column(column, justify="left" if column == "contender" else "right")
+    for row in rows:
+        table.add_row(*(row[columns.index(column)] for column in chosen))
+    console.print(table)
 
 
 def _settings(results: dict[str, Any]) -> list[tuple[str, str]]:

@@ -3,10 +3,10 @@
 import os
 from typing import Literal
 
-from pydantic import Field, NonNegativeInt, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from gatedrnn.data import DataSettings, Settings
-from gatedrnn.data.settings import unknown_name
+from gatedrnn.data.settings import Seed, unknown_name
 from gatedrnn.layers import LAYERS
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 
@@ -20,7 +20,7 @@ class ContenderSettings(Settings):
     """layers: same depth and width. params: same depth, width solved for the baseline's recurrent parameters."""
     hidden_size: int = Field(64, ge=1)
     """Channels of the baseline's state."""
-    seeds: list[NonNegativeInt] = [0, 1, 2]
+    seeds: list[Seed] = [0, 1, 2]
     """One run each; initial weights, data order and dropout follow from it."""
 
     @field_validator("cells")
@@ -59,4 +59,5 @@ class CompareSettings(Settings):
 
 def threads_for(jobs: int) -> int:
     """Threads of each of `jobs` processes so that all cores work and none twice."""
-    return max(1, (os.cpu_count() or 1) // jobs)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // jobs)

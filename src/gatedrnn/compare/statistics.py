@@ -5,6 +5,8 @@ from typing import TypedDict
 
 from scipy.stats import t as student
 
+NO_WIDTH = 1e-9  # two equal differences of accuracies may differ by a rounding
+
 
 class Estimate(TypedDict):
     """A mean with its 95 % interval; the interval is None where one run gives none."""
@@ -32,6 +34,9 @@ def paired_difference(values: list[float], baseline: list[float]) -> Estimate:
 
 
 def excludes_zero(difference: Estimate) -> bool:
-    """Whether the interval lies wholly on one side of zero."""
+    """Whether the interval lies wholly on one side of zero.
+
+    An interval without width is no evidence: two runs on a small test set may differ by the same number of examples.
+    """
     low, high = difference["low"], difference["high"]
-    return low is not None and high is not None and (low > 0 or high < 0)
+    return low is not None and high is not None and high - low > NO_WIDTH and (low > 0 or high < 0)

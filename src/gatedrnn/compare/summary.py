@@ -129,7 +129,7 @@ def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str) -> 
             not_shown.append(row["cell"])
     parts = shown[:]
     if not_shown:
-        parts.append(f"no difference from {baseline} is shown for {' and '.join(not_shown)}: the interval covers zero")
+        parts.append(f"no difference from {baseline} is shown for {' and '.join(not_shown)}")
     if single:
         parts.append(f"one run each: {', '.join(single)} against {baseline}")
     return f"Test accuracy with {MATCH_WORDS[match]}: {'; '.join(parts)}."
@@ -151,8 +151,9 @@ def _remarks(results: dict[str, Any]) -> list[str]:
     minimal = [row["cell"] for row in results["contenders"] if row["cell"] in ("minlstm", "mingru")]
     if results["task"] != "parity" or not minimal:
         return []
+    longer = extra_scores(results)["test_4x"]
     return [
         f"Why {' and '.join(dict.fromkeys(minimal))} cannot do parity at length: their decay lies between 0 and 1 and "
-        "does not depend on the state, so a step can shrink the state but never flip its sign; what they learn at the "
-        "training length does not carry to longer sequences (Grazzi et al. 2025, arXiv:2411.12537)."
+        "does not depend on the state, so a step can shrink the state but never flip its sign (Grazzi et al. 2025, "
+        f"arXiv:2411.12537). At 4 times the training length: {', '.join(f'{n} {s}' for n, s in longer)}; chance is 0.5."
     ]

@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits as read_digits
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
+from gatedrnn.data.errors import DataError
 from gatedrnn.data.settings import DataSettings
 from gatedrnn.data.task import TaskData
 
@@ -16,12 +17,15 @@ def load_digits(settings: DataSettings) -> TaskData:
     digits = read_digits()
     images = (digits.images / 16).astype(np.float32).reshape(len(digits.target), settings.steps, -1)
     rows = np.arange(len(images))
-    rest, test = train_test_split(
-        rows, test_size=settings.test_fraction, random_state=settings.split_seed, stratify=digits.target
-    )
-    train, validation = train_test_split(
-        rest, test_size=settings.validation_fraction, random_state=settings.split_seed, stratify=digits.target[rest]
-    )
+    try:
+        rest, test = train_test_split(
+            rows, test_size=settings.test_fraction, random_state=settings.split_seed, stratify=digits.target
+        )
+        train, validation = train_test_split(
+            rest, test_size=settings.validation_fraction, random_state=settings.split_seed, stratify=digits.target[rest]
+        )
+    except ValueError as error:
+        raise DataError(f"digits: cannot be split at these fractions: {error}") from error
 
     def examples(chosen: np.ndarray) -> Examples:
         return Examples(list(images[chosen]), digits.target[chosen].astype(np.int64))

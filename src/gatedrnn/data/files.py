@@ -56,11 +56,11 @@ def read_hub(name: str, split: str, text_column: str | None, label_column: str |
             f"{name}: could not be loaded from the hub ({type(error).__name__}); "
             "give local copies with --train-file and --test-file"
         ) from error
-    return _table(data, f"{name} {split}", name, text_column, label_column, data._fingerprint)
+    return _table(data, f"{name} {split}", name, text_column, label_column, None)
 
 
 def _table(
-    data: Dataset, name: str, place: str, text_column: str | None, label_column: str | None, digest: str
+    data: Dataset, name: str, place: str, text_column: str | None, label_column: str | None, digest: str | None
 ) -> Table:
     text = _column(data, place, "text", text_column, TEXT_COLUMNS)
     label = _column(data, place, "label", label_column, LABEL_COLUMNS)
@@ -74,6 +74,8 @@ def _table(
             raise DataError(f"{place}: row {row} has no label in column {label!r}; remove the row or fill it in")
         labels.append(names[value] if names is not None else str(value))
     texts = ["" if value is None else str(value) for value in data[text]]
+    if digest is None:
+        digest = hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
     return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest})
 
 

@@ -3,11 +3,13 @@
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-TASKS = ("parity", "digits", "ag_news", "text-classification")
+TEXT_TASKS = ("ag_news", "text-classification")
+TASKS = ("parity", "digits", *TEXT_TASKS)
+TEXT_ONLY = ("train_file", "validation_file", "test_file", "text_column", "label_column")
 
 
 def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
@@ -21,6 +23,10 @@ class Settings(BaseModel):
     """Settings that refuse unknown keys and never change once made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""What numpy, torch and scikit-learn all take."""
 
 
 class DataSettings(Settings):
@@ -56,8 +62,18 @@ class DataSettings(Settings):
     """Part of the training split set apart for validation, where no validation file is given."""
     test_fraction: float = Field(0.2, gt=0, lt=1)
     """Part of the training file set apart for the test, where no test file is given."""
-    split_seed: int = Field(0, ge=0)
+    split_seed: Seed = 0
     """Seed of those splits."""
+
+    @model_validator(mode="after")
+    def _files_belong_to_text(self) -> "DataSettings":
+        given = [name for name in TEXT_ONLY if getattr(self, name) is not None]
+        if given and self.task not in TEXT_TASKS:
+            raise ValueError(
+                f"--{given[0].replace('_', '-')} belongs to the tasks {' and '.join(TEXT_TASKS)}, not to {self.task}; "
+                "name one with --task"
+            )
+        return self
 
     @field_validator("steps")
     @classmethod

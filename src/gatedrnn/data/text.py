@@ -14,7 +14,8 @@ AG_NEWS = "fancyzhx/ag_news"
 
 def load_ag_news(settings: DataSettings) -> TaskData:
     """AG News from the hub, or from local copies."""
-    if (settings.train_file is None) != (settings.test_file is None):
+    given = [file for file in (settings.train_file, settings.validation_file, settings.test_file) if file is not None]
+    if given and (settings.train_file is None or settings.test_file is None):
         raise DataError("ag_news: give both --train-file and --test-file, or neither to load it from the hub")
     return _load("ag_news", settings, hub=AG_NEWS)
 
@@ -103,6 +104,11 @@ def _label_names(splits: dict[str, Table]) -> tuple[str, ...]:
         )
     for split, table in splits.items():
         unknown = sorted(set(table.labels) - seen)
+        if unknown and table.source is train.source:
+            raise DataError(
+                f"{train.source['name']}: the label {unknown[0]!r} is so rare that the {split} rows set apart took all "
+                "of it; add rows, or leave the label out"
+            )
         if unknown:
             raise DataError(f"{table.source['name']}: {split} has the label {unknown[0]!r}, which training never saw")
     if train.label_names is not None:

@@ -72,11 +72,11 @@ def _fault(checkpoint: Path) -> str | None:
         sums = json.loads((checkpoint / MANIFEST).read_text())
     except (OSError, ValueError):
         return f"{MANIFEST} is missing or unreadable"
+    present = {path.name for path in checkpoint.iterdir()} - {MANIFEST}
+    if not isinstance(sums, dict) or sums.keys() != present:
+        return f"{MANIFEST} does not name the files that are there"
     for name, expected in sums.items():
-        path = checkpoint / name
-        if not path.is_file():
-            return f"{name} is missing"
-        if _sum(path) != expected:
+        if _sum(checkpoint / name) != expected:
             return f"{name} does not match its sha256 sum"
     return None
 

@@ -1,4 +1,4 @@
-"""A run is a folder: config.yaml, metrics.jsonl, checkpoint/, model/, and result.json once it is finished."""
+"""A run is a folder: config.yaml, data.json (what was read), metrics.jsonl, checkpoint/, then model/, result.json."""
 
 import json
 import os
@@ -19,27 +19,38 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config, self.metrics = path / "config.yaml", path / "metrics.jsonl"
+        self.config, self.data, self.metrics = path / "config.yaml", path / "data.json", path / "metrics.jsonl"
         self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
 
-    def claim(self, settings: RunSettings) -> None:
-        """Make the folder this run's own, or see that it already is.
+    def claim(self, settings: RunSettings, sources: list[dict[str, Any]]) -> None:
+        """Make the folder this run's own, or see that it already is: the same settings, the same data.
 
         Raises:
-            FolderTaken: it holds a run with another configuration.
+            FolderTaken: it holds a run with another configuration, or something else.
         """
         ours = settings.flat()
         if self.config.exists():
             theirs = yaml.safe_load(self.config.read_text(encoding="utf-8"))
             if theirs != ours:
                 raise FolderTaken(f"{self.path}: holds a run with another configuration ({differences(theirs, ours)})")
+            if json.loads(self.data.read_text(encoding="utf-8")) != sources:
+                raise FolderTaken(f"{self.path}: the data have changed since this run began; give another --output")
             return
+        if not is_free(self.path):
+            raise FolderTaken(f"{self.path}: is not empty and holds no run; give another --output")
         self.path.mkdir(parents=True, exist_ok=True)
+        write_whole(self.data, json.dumps(sources, indent=1, ensure_ascii=False))
         write_whole(self.config, yaml.safe_dump(ours, sort_keys=False, allow_unicode=True))
 
     def finished(self) -> dict[str, Any] | None:
         """The result, if the run has ended."""
         return json.loads(self.result.read_text(encoding="utf-8")) if self.result.exists() else None
+
+
+def is_free(path: Path) -> bool:
+    """Whether a folder can be taken: it is not there, or holds nothing but what a killed process left half-written."""
+    leftovers = ("data.json", ".writing")  # data.json is written just before the configuration
+    return not path.exists() or all(child.name.endswith(leftovers) for child in path.iterdir())
 
 
 def write_whole(path: Path, text: str) -> None:

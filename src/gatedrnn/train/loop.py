@@ -91,12 +91,12 @@ def run(
         DataError: the data cannot be used.
     """
     folder = RunFolder(path)
-    folder.claim(settings)
+    data = load_task(settings.data)
+    folder.claim(settings, data.sources)
     done = folder.finished()
     if done is not None:
         return done
     torch.set_num_threads(settings.threads)
-    data = load_task(settings.data)
     trainer = Trainer(settings, data, folder)
     trainer.resume()
     with nullcontext(stop) if stop is not None else _set_by_interrupt() as flag:
@@ -164,7 +164,7 @@ class Trainer:
                 checkpoint.save(self.folder.checkpoints, state.step, self._write_checkpoint)
             if on_step is not None:
                 on_step(state.step, self.total, loss)
-            if stopping and state.step < self.total:
+            if stopping:
                 raise Interrupted(f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept")
 
     def rehearse(self, steps: int) -> None:
@@ -197,6 +197,7 @@ class Trainer:
             },
         }
         write_whole(self.folder.result, json.dumps(result, indent=1))
+        shutil.rmtree(self.folder.checkpoints, ignore_errors=True)  # nothing is left to resume
         return result
 
     def _step(self, batch: Batch, rate: float) -> tuple[float, float]:
@@ -210,21 +211,27 @@ class Trainer:
         smoothing = self.settings.train.label_smoothing
         loss = cross_entropy(logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=smoothing)
         value = loss.item()
-        if not math.isfinite(value):
-            kept = checkpoint.newest(self.folder.checkpoints)
-            raise NonFiniteLoss(
-                f"{self.folder.path}: the loss is {value} at step {self.state.step + 1}; "
-                f"{f'checkpoint {kept.name} is kept' if kept else 'no checkpoint was taken yet'}. "
-                "A lower --learning-rate or --clip may help"
-            )
+        self._demand_finite("loss", value)
         self.accelerator.backward(loss)
-        norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.train.clip)
+        norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.train.clip))
+        self._demand_finite("norm of the gradient", norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return value, float(norm)
+        return value, norm
+
+    def _demand_finite(self, what: str, value: float) -> None:
+        if math.isfinite(value):
+            return
+        kept = checkpoint.newest(self.folder.checkpoints)
+        raise NonFiniteLoss(
+            f"{self.folder.path}: the {what} is {value} at step {self.state.step + 1}; "
+            f"{f'checkpoint {kept.name} is kept' if kept else 'no checkpoint was taken yet'}. "
+            "Try a lower --learning-rate or --clip, with another --output"
+        )
 
     def _validate(self, epoch: int) -> None:
         score, state = evaluate(self.model, self.data.evaluation["validation"], self.accelerator), self.state
+        self._demand_finite("validation loss", score["loss"])
         better = (score["accuracy"], -score["loss"]) > (state.best_score, -state.best_loss)
         if better:
             state.best_score, state.best_loss, state.best_step = score["accuracy"], score["loss"], state.step

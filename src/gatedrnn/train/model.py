@@ -1,6 +1,6 @@
 """From the settings of a run to its model."""
 
-from gatedrnn.data import TaskData
+from gatedrnn.data import DataError, TaskData
 from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNForTokenClassification
 from gatedrnn.models.modeling import GatedRNNClassifier
 from gatedrnn.train.settings import RunSettings
@@ -8,6 +8,8 @@ from gatedrnn.train.settings import RunSettings
 
 def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     """The configuration of a run's model."""
+    if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
+        raise DataError(f"--token-dropout: {data.name} has no unknown token to put in a token's place; leave it at 0")
     model = run.model.model_dump(exclude={"layers"})
     return GatedRNNConfig(
         cell=run.cell,

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, field_validator
 
 from gatedrnn.data import DataSettings, Settings
-from gatedrnn.data.settings import unknown_name
+from gatedrnn.data.settings import Seed, unknown_name
 from gatedrnn.layers import LAYERS
 
 
@@ -68,7 +68,7 @@ class RunSettings(Settings):
 
     cell: str
     hidden_size: int = Field(ge=1)
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
     threads: int = Field(1, ge=1)
     """Threads of torch. Another number may sum in another order, so it belongs to the run."""
     data: DataSettings

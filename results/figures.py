@@ -1,0 +1,34 @@
+"""The figures of a comparison's report as PNG files, drawn by a real browser.
+
+    python results/figures.py RUNS_FOLDER RESULTS_FOLDER
+
+Copies results.json and report.md from a comparison's folder too, so that the second folder holds all that is kept.
+"""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+
+def main(comparison: Path, kept: Path) -> None:
+    """Keep what a reader of the repository needs."""
+    kept.mkdir(parents=True, exist_ok=True)
+    for name in ("results.json", "report.md"):
+        shutil.copyfile(comparison / name, kept / name)
+    with sync_playwright() as playwright:
+        chromium = shutil.which("chromium") or shutil.which("google-chrome")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        tab = browser.new_page(viewport={"width": 1280, "height": 900})
+        tab.goto((comparison / "report.html").resolve().as_uri())
+        tab.wait_for_selector(".js-plotly-plot .main-svg")
+        for section in tab.locator("section:has(.js-plotly-plot)").all():
+            title = section.locator("h2").inner_text()
+            section.screenshot(path=kept / f"{re.sub(r'[^a-z]+', '-', title.lower()).strip('-')}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

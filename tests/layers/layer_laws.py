@@ -1,0 +1,86 @@
+"""What the laws of layers share: small layers of every cell, random states, outputs and gradients by name."""
+
+from functools import partial
+
+import pytest
+import torch
+from tolerances import assert_equal_within
+from torch import nn
+
+from gatedrnn.cells import ScanCell
+from gatedrnn.layers import LAYERS, LSTM, ScanLayer
+
+BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
+NAN, INF = float("nan"), float("inf")
+TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}
+
+
+class Signed(ScanCell):
+    """A cell in a few lines, with a decay of either sign and an output that is not its state."""
+
+    name = "signed"
+    projections = ("keep", "value")
+    decay_gates = {"keep": 1}
+
+    def coefficients(self, keep, value):
+        return torch.tanh(keep), (1 - torch.tanh(keep).abs()) * value
+
+    def output(self, state):
+        return torch.sin(state)
+
+
+CELLS = LAYERS | {"own": partial(ScanLayer, Signed())}
+SCAN_CELLS = ("minlstm", "mingru", "own")
+every_cell = pytest.mark.parametrize("name", CELLS)
+every_scan_cell = pytest.mark.parametrize("name", SCAN_CELLS)
+
+
+def layer_of(name, *args, dtype=torch.float64, batch_first=True, **kwargs):
+    """A small layer with weights large enough for every gate to leave its linear range."""
+    layer = CELLS[name](*(args or (FEATURES, HIDDEN)), batch_first=batch_first, dtype=dtype, **kwargs)
+    for weight in layer.parameters():
+        nn.init.normal_(weight)
+    return layer
+
+
+def series(*shape, dtype=torch.float64):
+    return torch.randn(*(shape or (BATCH, STEPS, FEATURES)), dtype=dtype)
+
+
+def states_of(layer, batch=BATCH, dtype=torch.float64):
+    """A random hx as a tuple, one tensor or two."""
+    leading = layer.num_layers * (2 if layer.bidirectional else 1), batch
+    sizes = (layer.proj_size or HIDDEN, HIDDEN) if isinstance(layer, LSTM) else (HIDDEN,)
+    return tuple(torch.randn(*leading, size, dtype=dtype) for size in sizes)
+
+
+def packed_up(states):
+    return states if len(states) > 1 else states[0]
+
+
+def as_tuple(state):
+    return state if isinstance(state, tuple) else (state,)
+
+
+def upstream(layer, x, states):
+    """Random gradients for an output of every step of x, and for every final state."""
+    width = (layer.proj_size or HIDDEN) * (2 if layer.bidirectional else 1)
+    return torch.randn(*x.shape[:-1], width, dtype=x.dtype), tuple(torch.randn_like(s) for s in states)
+
+
+def run(layer, x, states, grads, way=None, **flags):
+    """Output, final states, and all gradients by name; `way(x, hx)` takes the place of calling the layer."""
+    x, states = x.detach().requires_grad_(), tuple(s.detach().requires_grad_() for s in states)
+    output, last = (way or partial(layer, **flags))(x, packed_up(states))
+    last = as_tuple(last)
+    wanted = {"input": x} | {f"hx{i}": s for i, s in enumerate(states)} | dict(layer.named_parameters())
+    loss = (output * grads[0]).sum() + sum((s * g).sum() for s, g in zip(last, grads[1], strict=True))
+    found = torch.autograd.grad(loss, list(wanted.values()))
+    results = {"output": output} | {f"state {i}": s for i, s in enumerate(last)}
+    return results | {f"gradient of {k}": g for k, g in zip(wanted, found, strict=True)}
+
+
+def assert_same(actual, expected, dtype=torch.float64):
+    assert actual.keys() == expected.keys()
+    for what, value in expected.items():
+        assert_equal_within(actual[what], value, dtype, what, gradient=what.startswith("gradient"))
