@@ -154,7 +154,7 @@ def test_a_text_task_has_a_linear_baseline_in_the_same_table(tmp_path: Path) -> 
     results = compare(small(data=text_files(tmp_path), contenders=contenders), tmp_path / "comparison")
     linear = results["baseline"]["linear"]
     assert linear["test_accuracy"] == 1.0
-    assert score_rows(results)[-1][0] == linear["name"]
+    assert score_rows(results)[-1]["contender"] == linear["name"]
     for row in results["contenders"]:
         mean = row["scores"]["test"]["mean"]
         assert row["difference_to_linear"]["mean"] == pytest.approx(mean - linear["test_accuracy"])

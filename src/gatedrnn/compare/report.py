@@ -13,7 +13,7 @@ from gatedrnn.compare import summary
 from gatedrnn.compare.figures import figures
 from gatedrnn.train.folder import write_whole
 
-TERMINAL_STRUCTURE = ("contender", "layers", "width", "core", "to baseline's core", "total", "state", "multiply-adds")
+TERMINAL_STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
 TERMINAL_SCORES = ("contender", "test", "to baseline", "seconds", "tokens/s")
 
 
@@ -32,11 +32,9 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
         "results": results,
         "headline": summary.headline(results),
         "tables": {
-            "Structure": (summary.STRUCTURE, summary.structure_rows(results)),
-            "Score and price": (summary.SCORES, summary.score_rows(results)),
+            "Structure": summary.structure_rows(results),
+            "Score and price": summary.score_rows(results),
         },
-        "extra": summary.extra_scores(results),
-        "to_linear": summary.differences_to_linear(results),
         "settings": _settings(results),
         "environment": _environment(results["measured"]),
     }
@@ -50,23 +48,19 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
 def print_summary(results: dict[str, Any], console: Console) -> None:
     """The main columns and the headline in the terminal."""
     task = results["task"]
-    _print_table(f"{task}: structure", summary.STRUCTURE, TERMINAL_STRUCTURE, summary.structure_rows(results), console)
-    _print_table(
-        f"{task}: test accuracy, mean and 95 % interval over seeds",
-        summary.SCORES, TERMINAL_SCORES, summary.score_rows(results), console,
-    )  # fmt: skip
+    _print_table(f"{task}: structure", TERMINAL_STRUCTURE, summary.structure_rows(results), console)
+    title = f"{task}: test accuracy, mean and 95 % interval over seeds"
+    _print_table(title, TERMINAL_SCORES, summary.score_rows(results), console)
     for sentence in summary.headline(results):
         console.print(f"• {sentence}", highlight=False)
 
 
-def _print_table(
-    title: str, columns: tuple[str, ...], chosen: tuple[str, ...], rows: list[list[str]], console: Console
-) -> None:
+def _print_table(title: str, columns: tuple[str, ...], rows: list[dict[str, str]], console: Console) -> None:
     table = Table(title=title, title_justify="left")
-    for column in chosen:
+    for column in columns:
         table.add_column(column, justify="left" if column == "contender" else "right")
     for row in rows:
-        table.add_row(*(row[columns.index(column)] for column in chosen))
+        table.add_row(*(row[column] for column in columns))
     console.print(table)
 
 

@@ -6,11 +6,7 @@ from gatedrnn.compare.match import MARKED
 from gatedrnn.compare.statistics import Estimate, excludes_zero
 
 MATCH_WORDS = {"layers": "equal layers and widths", "params": "equal parameters of the recurrent core"}
-STRUCTURE = (
-    "contender", "layers", "width", "gates", "embedding", "core", "to baseline's core", "block", "head", "total",
-    "state", "multiply-adds",
-)  # fmt: skip
-SCORES = ("contender", "validation", "test", "to baseline", "seconds", "tokens/s", "MiB")
+NONE = "–"
 
 
 def headline(results: dict[str, Any]) -> list[str]:
@@ -34,45 +30,42 @@ def headline(results: dict[str, Any]) -> list[str]:
     return sentences
 
 
-def structure_rows(results: dict[str, Any]) -> list[list[str]]:
-    """One row of text per contender, in the order of STRUCTURE."""
+def structure_rows(results: dict[str, Any]) -> list[dict[str, str]]:
+    """One row of text per contender, by column."""
     rows = []
     for row in results["contenders"]:
         structure, parameters, residue = row["structure"], row["parameters"], row["core_residue"]
-        gates, mark = " ".join(structure["gates"]), " !" if row["match"] == "params" and abs(residue) > MARKED else ""
-        counts = (f"{parameters[part]:,}" for part in ("block", "head", "total"))
-        sizes = (f"{structure[size]:,}" for size in ("state_size", "multiply_adds_per_step"))
+        mark = " !" if row["match"] == "params" and abs(residue) > MARKED else ""
         rows.append(
-            [
-                row["name"], str(structure["layers"]), str(structure["hidden_size"]), gates,
-                f"{parameters['embedding']:,}", f"{parameters['core']:,}", f"{residue:+.2%}{mark}", *counts, *sizes,
-            ]
-        )  # fmt: skip
+            {
+                "contender": row["name"],
+                "layers": str(structure["layers"]),
+                "width": str(structure["hidden_size"]),
+                "gates": " ".join(structure["gates"]),
+                "embedding": f"{parameters['embedding']:,}",
+                "core": f"{parameters['core']:,}",
+                "to baseline's": f"{residue:+.2%}{mark}",
+                "block": f"{parameters['block']:,}",
+                "head": f"{parameters['head']:,}",
+                "total": f"{parameters['total']:,}",
+                "state": f"{structure['state_size']:,}",
+                "multiply-adds": f"{structure['multiply_adds_per_step']:,}",
+            }
+        )
     return rows
 
 
-def score_rows(results: dict[str, Any]) -> list[list[str]]:
-    """One row of text per contender, and one for the linear baseline, in the order of SCORES."""
-    rows = [_scores(row, results["measured"]) for row in results["contenders"]]
-    linear = results["baseline"]["linear"]
-    if linear is not None:
-        seconds = results["measured"]["linear"]["training_seconds"]
-        scores = (f"{linear[f'{split}_accuracy']:.4f}" for split in ("validation", "test"))
-        rows.append([linear["name"], *scores, "–", f"{seconds:.1f}", "–", "–"])
-    return rows
-
-
-def extra_scores(results: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
-    """Scores on further test sets, by set: (contender, score)."""
-    splits = [s for s in results["contenders"][0]["scores"] if s not in ("validation", "test")]
-    return {s: [(row["name"], with_interval(row["scores"][s])) for row in results["contenders"]] for s in splits}
-
-
-def differences_to_linear(results: dict[str, Any]) -> list[tuple[str, str]]:
-    """(contender, signed difference with interval) on the test split; empty without a linear baseline."""
-    if results["baseline"]["linear"] is None:
-        return []
-    return [(row["name"], signed(row["difference_to_linear"])) for row in results["contenders"]]
+def score_rows(results: dict[str, Any]) -> list[dict[str, str]]:
+    """One row of text per contender, and one for the linear baseline, by column."""
+    measured, linear = results["measured"], results["baseline"]["linear"]
+    rows = [_scores(row, measured) for row in results["contenders"]]
+    if linear is None:
+        return rows
+    for row, contender in zip(rows, results["contenders"], strict=True):
+        row["to linear"] = signed(contender["difference_to_linear"])
+    own = {split: f"{linear[f'{split}_accuracy']:.4f}" for split in ("validation", "test")}
+    own |= {"contender": linear["name"], "seconds": f"{measured['linear']['training_seconds']:.1f}"}
+    return [*rows, {column: own.get(column, NONE) for column in rows[0]}]
 
 
 def with_interval(estimate: Estimate) -> str:
@@ -100,19 +93,18 @@ def mean_measured(row: dict[str, Any], measured: dict[str, Any], what: str) -> f
     return None if any(value is None for value in values) else sum(values) / len(values)
 
 
-def _scores(row: dict[str, Any], measured: dict[str, Any]) -> list[str]:
+def _scores(row: dict[str, Any], measured: dict[str, Any]) -> dict[str, str]:
     seconds, rate = (mean_measured(row, measured, k) for k in ("training_seconds", "tokens_per_second"))
     peak = (measured["memory_mib"] or {}).get(row["name"])
     difference = row["difference_to_baseline"]
-    return [
-        row["name"],
-        with_interval(row["scores"]["validation"]),
-        with_interval(row["scores"]["test"]),
-        "baseline" if difference is None else signed(difference["test"]),
-        "–" if seconds is None else f"{seconds:.1f}",
-        "–" if rate is None else f"{rate:,.0f}",
-        "–" if peak is None else f"{peak:.0f}",
-    ]
+    return {
+        "contender": row["name"],
+        **{split: with_interval(score) for split, score in row["scores"].items()},
+        "to baseline": "baseline" if difference is None else signed(difference["test"]),
+        "seconds": NONE if seconds is None else f"{seconds:.1f}",
+        "tokens/s": NONE if rate is None else f"{rate:,.0f}",
+        "MiB": NONE if peak is None else f"{peak:.0f}",
+    }
 
 
 def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str) -> str:
@@ -151,7 +143,7 @@ def _remarks(results: dict[str, Any]) -> list[str]:
     minimal = [row["cell"] for row in results["contenders"] if row["cell"] in ("minlstm", "mingru")]
     if results["task"] != "parity" or not minimal:
         return []
-    longer = extra_scores(results)["test_4x"]
+    longer = [(row["name"], with_interval(row["scores"]["test_4x"])) for row in results["contenders"]]
     return [
         f"Why {' and '.join(dict.fromkeys(minimal))} cannot do parity at length: their decay lies between 0 and 1 and "
         "does not depend on the state, so a step can shrink the state but never flip its sign (Grazzi et al. 2025, "
