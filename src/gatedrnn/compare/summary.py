@@ -61,8 +61,6 @@ def score_rows(results: dict[str, Any]) -> list[dict[str, str]]:
     rows = [_scores(row, measured) for row in results["contenders"]]
     if linear is None:
         return rows
-    for row, contender in zip(rows, results["contenders"], strict=True):
-        row["to linear"] = signed(contender["difference_to_linear"])
     own = {split: f"{linear[f'{split}_accuracy']:.4f}" for split in ("validation", "test")}
     own |= {"contender": linear["name"], "seconds": f"{measured['linear']['training_seconds']:.1f}"}
     return [*rows, {column: own.get(column, NONE) for column in rows[0]}]
@@ -99,8 +97,10 @@ def _scores(row: dict[str, Any], measured: dict[str, Any]) -> dict[str, str]:
     difference = row["difference_to_baseline"]
     return {
         "contender": row["name"],
-        **{split: with_interval(score) for split, score in row["scores"].items()},
+        # Validation first, whatever the task calls its splits and in which order.
+        **{split: with_interval(row["scores"][split]) for split in sorted(row["scores"], key="validation".__ne__)},
         "to baseline": "baseline" if difference is None else signed(difference["test"]),
+        **({"to linear": signed(row["difference_to_linear"])} if "difference_to_linear" in row else {}),
         "seconds": NONE if seconds is None else f"{seconds:.1f}",
         "tokens/s": NONE if rate is None else f"{rate:,.0f}",
         "MiB": NONE if peak is None else f"{peak:.0f}",

@@ -115,7 +115,6 @@ _TEXT_TRAIN = {
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "parity": {
-        "contenders": {"hidden_size": 32},
         "model": {"embedding_size": 32},
         "train": {"epochs": 10, "batch_size": 64, "learning_rate": 5e-3, "weight_decay": 0.0},
     },
