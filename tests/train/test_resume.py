@@ -67,18 +67,19 @@ def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step: int, undisturbe
 
 def test_a_run_killed_with_sigkill_in_the_middle_of_an_epoch_ends_with_the_same_bits(tmp_path: Path) -> None:
     """A real process, a real kill -9 of its whole group, and the command line's own way to go on."""
-    flags = "train --task digits --cell mingru --hidden-size 16 --epochs 12 --head-dropout 0.3 --checkpoint-every 10"
+    flags = "train --task digits --hidden-size 16 --epochs 8 --batch-size 16 --head-dropout 0.3 --checkpoint-every 10"
     command = [sys.executable, "-m", "gatedrnn", *flags.split()]
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
     process = subprocess.Popen([*command, "--output", str(disturbed)], start_new_session=True)
     deadline = time.monotonic() + 120
-    while checkpoint_step(disturbed) % 41 < 20:  # 41 steps are an epoch: some way into one, early or late
+    # 81 steps are an epoch: some way into one, and far enough from its end.
+    while not 20 <= checkpoint_step(disturbed) % 81 < 50:
         assert process.poll() is None and time.monotonic() < deadline, "the run ended before it could be killed"
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not (disturbed / "result.json").exists()
-    assert checkpoint_step(disturbed) % 41 != 0, "killed at the end of an epoch; choose another moment"
+    assert checkpoint_step(disturbed) % 81 != 0, "killed at the end of an epoch; choose another moment"
     subprocess.run([sys.executable, "-m", "gatedrnn", "train", "--resume", str(disturbed)], check=True)
     subprocess.run([*command, "--output", str(whole)], check=True)
     assert_same_outcome(disturbed, whole)
