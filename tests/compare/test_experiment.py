@@ -77,6 +77,8 @@ def test_a_half_finished_comparison_goes_on_and_finished_runs_are_not_run_again(
     monkeypatch.setattr(experiment, "run", counted)
     assert unmeasured(compare(small(), folder)) == unmeasured(finished[1])
     assert started == ["mingru-params/seed-1"]
+    seconds = [json.loads((f / "results.json").read_text())["measured"]["wall_seconds"] for f in (finished[0], folder)]
+    assert seconds[0] > 0 and seconds[1] is None, "the time of a part was given as the time of the whole"
 
 
 def test_a_comparison_with_another_configuration_is_refused_and_kept(finished: tuple[Path, dict[str, Any]]) -> None:

@@ -62,6 +62,7 @@ def compare(
         for seed in settings.contenders.seeds
         for entrant in entrants
     }
+    whole = not any((folder / name / "result.json").exists() for name in runs)
     started = time.perf_counter()
     linear = _once(folder / "linear.json", lambda: linear_baseline(data)) if data.texts else None
     on_progress("", 0.0, 0, len(runs))
@@ -73,7 +74,7 @@ def compare(
         "linear": None if linear is None else linear["measured"],
         "memory_mib": peaks,
         "jobs": jobs,
-        "wall_seconds": time.perf_counter() - started,
+        "wall_seconds": time.perf_counter() - started if whole else None,  # None: some runs were finished before
         "command": command,
         **environment(),
     }
@@ -180,7 +181,7 @@ def _assemble(
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that is the same when the same comparison is run again."""
     seeds = settings.contenders.seeds
-    tests = [name for name in data.evaluation]
+    tests = list(data.evaluation)
     rows: list[dict[str, Any]] = []
     for entrant in entrants:
         own = []

@@ -52,11 +52,6 @@ def newest(folder: Path) -> Path | None:
     return None
 
 
-def step_of(checkpoint: Path) -> int:
-    """The step after which a checkpoint was taken."""
-    return int(checkpoint.name.removeprefix("step-"))
-
-
 def remove_unfinished(folder: Path) -> None:
     """Remove what a killed run left half-written."""
     for leftover in folder.glob(f"{_UNFINISHED}*"):
