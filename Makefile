@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: compare test check clean
+.PHONY: compare test slow check clean
 
 # Parity and digits, four cells, both ways of matching, two seeds. FRESH=1 starts over.
 compare: $(VENV)/.train
@@ -15,6 +15,10 @@ compare: $(VENV)/.train
 
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+
+# The tests that take minutes.
+slow: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
 
 # Lint, layout and types, without the tests.
 check: $(VENV)/.dev

@@ -1,8 +1,41 @@
 """Gated recurrent networks, from the LSTM of 1997 to the minLSTM and minGRU of 2024, shaped like `torch.nn.LSTM`."""
 
-from gatedrnn.layers import GRU, LSTM, MinGRU, MinLSTM, ScanLayer
+from gatedrnn.layers import (
+    GRU,
+    LSTM,
+    MGU,
+    GRUCell,
+    InputGatedGRU,
+    InputGatedGRUCell,
+    InputGatedLSTM,
+    InputGatedLSTMCell,
+    LoopLayer,
+    LSTMCell,
+    MGUCell,
+    MinGRU,
+    MinGRUCell,
+    MinLSTM,
+    MinLSTMCell,
+    NoOutputGateLSTM,
+    NoOutputGateLSTMCell,
+    NoResetGateGRU,
+    NoResetGateGRUCell,
+    NormalizedLSTM,
+    NormalizedLSTMCell,
+    PeepholeLSTM,
+    PeepholeLSTMCell,
+    ScanLayer,
+    from_min_gru_pytorch,
+    register,
+)
 from gatedrnn.scan import BackendUnavailable, choose_backend, linear_scan
 
 __version__ = "0.1.0"
 
-__all__ = ["GRU", "LSTM", "BackendUnavailable", "MinGRU", "MinLSTM", "ScanLayer", "choose_backend", "linear_scan"]
+__all__ = [
+    "GRU", "LSTM", "MGU", "BackendUnavailable", "GRUCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM",
+    "InputGatedLSTMCell", "LSTMCell", "LoopLayer", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell",
+    "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell", "NormalizedLSTM",
+    "NormalizedLSTMCell", "PeepholeLSTM", "PeepholeLSTMCell", "ScanLayer", "choose_backend", "from_min_gru_pytorch",
+    "linear_scan", "register",
+]  # fmt: skip

@@ -24,6 +24,8 @@ def build_app() -> App:
     )
     app.command("gatedrnn.commands.compare:compare", name="compare", help="Compare cells on a task.")
     app.command("gatedrnn.commands.train:train", name="train", help="Train one model on a task.")
+    app.command("gatedrnn.commands.describe:describe", name="describe", help="Say what cells are, and what runs them.")
+    app.command("gatedrnn.commands.verify:verify", name="verify", help="Prove that all ways of running a cell agree.")
 
     @app.meta.default
     def with_config(
@@ -75,7 +77,7 @@ def _exit_code(error: Exception) -> int | None:
         return USAGE
     # By name, so that nothing heavy is imported only to fail.
     names = {kind.__name__ for kind in type(error).__mro__}
-    if names & {"DataError", "NoMatch", "FolderTaken", "ValidationError", "YAMLError"}:
+    if names & {"UsageError", "DataError", "NoMatch", "FolderTaken", "ValidationError", "YAMLError"}:
         return USAGE
     if names & {"NonFiniteLoss", "CheckpointDamaged", "BrokenProcessPool", "OSError"}:
         return FAILURE

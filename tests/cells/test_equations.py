@@ -1,30 +1,39 @@
-"""Every cell's equations against the papers' formulas in float64 numpy, and the signs that the docstrings promise."""
+"""Every cell with every option equals the papers' formulas, written a second time in float64 numpy."""
 
 import numpy as np
-import oracle
 import pytest
 import torch
+from small_cells import BATCH, FEATURES, HIDDEN, STEPS, VARIANTS
 from tolerances import assert_equal_within
 
-from gatedrnn.cells import GRUEquations, LSTMEquations, MinGRUEquations, MinLSTMEquations, ScanCell
-from gatedrnn.cells.activations import CANDIDATE_ACTIVATIONS, g
+from gatedrnn.cells import Recurrent
 from gatedrnn.layers import LAYERS
+from gatedrnn.verify.oracle import ORACLES
 
-BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 4, 5
-MINIMAL = {"mingru": MinGRUEquations, "minlstm": MinLSTMEquations}
-PRE_ACTIVATIONS = torch.tensor([-1000.0, -30.0, -3.0, -0.5, -0.0, 0.0, 0.5, 3.0, 30.0, 1000.0], dtype=torch.float64)
+PROJECTIONS = {"lstm": (0, 2), "gru": (0,)}  # torch's bounds; any other cell's projection may widen
+CASES = [
+    (variant, bias, proj_size)
+    for variant, (name, _) in VARIANTS.items()
+    for bias in (True, False)
+    for proj_size in PROJECTIONS.get(name, (0, 2, 9))
+]
 
 
-def layer_of(name, **kwargs):
+def layer_of(variant, dtype=torch.float64, **kwargs):
     """A layer with weights large enough for every gate to leave its linear range, biases apart from each other."""
-    layer = LAYERS[name](FEATURES, HIDDEN, batch_first=True, dtype=torch.float64, **kwargs)
+    name, options = VARIANTS[variant]
+    layer = LAYERS[name](FEATURES, HIDDEN, batch_first=True, dtype=dtype, **options, **kwargs)
     for weight in layer.parameters():
         torch.nn.init.normal_(weight, std=1.5)
-    return layer, {k: v.numpy() for k, v in layer.state_dict().items()}
+    return layer
 
 
-def series():
-    return torch.randn(BATCH, STEPS, FEATURES, dtype=torch.float64)
+def oracle_of(variant, layer, x, states):
+    """Outputs and last states of the layer's weights in numpy."""
+    name, options = VARIANTS[variant]
+    weights = {k.removesuffix("_l0"): v.double().numpy() for k, v in layer.state_dict().items()}
+    states = tuple(s.double().numpy() for s in states)
+    return ORACLES[name](x.double().numpy(), weights, states, **options)
 
 
 def walked(layer, x, state):
@@ -36,148 +45,64 @@ def walked(layer, x, state):
     return torch.stack(outputs, dim=1), state
 
 
-def assert_same(actual, expected, what):
-    assert_equal_within(actual, expected, torch.float64, what)
+def assert_is(actual, expected, dtype=torch.float64):
+    """Outputs and last states of a layer are the oracle's."""
+    (output, last), (expected_output, expected_last) = actual, expected
+    last = last if isinstance(last, tuple) else (last,)
+    assert_equal_within(output, expected_output, dtype, "output")
+    for i, (state, number) in enumerate(zip(last, expected_last, strict=True)):
+        assert_equal_within(state[0], number, dtype, f"state {i}")
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("proj_size", [0, 2])
-def test_lstm_is_the_papers(bias, proj_size):
-    layer, weights = layer_of("lstm", bias=bias, proj_size=proj_size)
-    x = series()
-    h, c = torch.randn(1, BATCH, proj_size or HIDDEN).double(), torch.randn(1, BATCH, HIDDEN).double()
-    expected, expected_h, expected_c = oracle.lstm(x.numpy(), weights, h[0].numpy(), c[0].numpy())
-    for way in (layer, lambda *arguments: walked(layer, *arguments)):
-        output, (last_h, last_c) = way(x, (h, c))
-        assert_same(output, expected, "output")
-        assert_same(last_h[0], expected_h, "h")
-        assert_same(last_c[0], expected_c, "c")
+def test_every_cell_has_an_oracle():
+    assert set(ORACLES) == set(LAYERS)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_gru_is_torchs_with_the_reset_gate_after_the_product(bias):
-    layer, weights = layer_of("gru", bias=bias)
-    x, h = series(), torch.randn(1, BATCH, HIDDEN).double()
-    expected, expected_h = oracle.gru(x.numpy(), weights, h[0].numpy())
-    for way in (layer, lambda *arguments: walked(layer, *arguments)):
-        output, last = way(x, h)
-        assert_same(output, expected, "output")
-        assert_same(last[0], expected_h, "h")
+@pytest.mark.parametrize("variant, bias, proj_size", CASES)
+def test_every_cell_is_the_papers(variant, bias, proj_size):
+    layer = layer_of(variant, bias=bias, proj_size=proj_size)
+    x = torch.randn(BATCH, STEPS, FEATURES).double()
+    states = tuple(torch.randn(BATCH, size).double() for size in layer.state_sizes())
+    zeros = tuple(torch.zeros_like(s) for s in states)
+    for before, start in ((states, states), (None, zeros)):
+        hx = before and tuple(s.unsqueeze(0) for s in before)
+        hx = hx[0] if hx and len(hx) == 1 else hx
+        expected = oracle_of(variant, layer, x, start)
+        assert_is(layer(x, hx), expected)
+        assert_is(walked(layer, x, hx), expected)
 
 
-@pytest.mark.parametrize("name", MINIMAL)
-@pytest.mark.parametrize("activation", ["g", "identity"])
-@pytest.mark.parametrize("bias, proj_size", [(True, 0), (False, 2), (True, 9)])
-def test_the_minimal_cells_are_the_papers(name, activation, bias, proj_size):
-    layer, weights = layer_of(name, activation=activation, bias=bias, proj_size=proj_size)
-    x, h = series(), torch.randn(1, BATCH, HIDDEN).double()
-    expected, expected_h = getattr(oracle, name)(x.numpy(), weights, h[0].numpy(), activation)
-    for way in (layer, lambda *arguments: walked(layer, *arguments)):
-        output, last = way(x, h)
-        assert_same(output, expected, "output")
-        assert_same(last[0], expected_h, "h")
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v not in ("lstm", "gru")])
+def test_one_step_in_bfloat16_keeps_a_float32_state_near_the_papers(variant):
+    """Not torch's own two cells, which round the state and every number on the way to it."""
+    layer = layer_of(variant, torch.bfloat16)
+    # Sums that bfloat16 has exactly, so that the input projection is not rounded.
+    x = torch.randint(-2, 3, (BATCH, FEATURES)).bfloat16()
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.copy_((4 * weight).round() / 8)
+    states = tuple(torch.randn(1, BATCH, size) for size in layer.state_sizes())
+    output, last = layer.step(x, states if len(states) > 1 else states[0])
+    last = last if isinstance(last, tuple) else (last,)
+    expected = oracle_of(variant, layer, x.unsqueeze(1), tuple(s[0] for s in states))
+    assert output.dtype == torch.bfloat16 and {s.dtype for s in last} == {torch.float32}
+    assert_is((output.unsqueeze(1), last), expected, torch.bfloat16)
+    if not layer.cell.reads_state:
+        assert_equal_within(last[0][0], expected[1][0], torch.float32, "a scan's state")
 
 
-def test_g_is_the_papers_and_g_is_the_default():
-    assert_same(g(PRE_ACTIVATIONS), oracle.g(PRE_ACTIVATIONS.numpy()), "g")
-    assert g(torch.zeros(1)) == 0.5 and (g(PRE_ACTIVATIONS[1:]) > 0).all()
-    for equations in MINIMAL.values():
-        assert equations().activation == "g"
-
-
-def test_gradients_of_g_are_finite_everywhere():
-    x = PRE_ACTIVATIONS.clone().requires_grad_()
-    g(x).sum().backward()
-    s = oracle.sigmoid(PRE_ACTIVATIONS.numpy())
-    expected = np.where(PRE_ACTIVATIONS.numpy() >= 0, 1.0, s * (1 - s))
-    assert_equal_within(x.grad, expected, torch.float64, "gradient of g", gradient=True)
-
-
-@pytest.mark.parametrize("equations", MINIMAL.values())
-def test_an_unknown_activation_is_refused_with_the_known_ones(equations):
-    with pytest.raises(ValueError, match=f"{', '.join(CANDIDATE_ACTIVATIONS)}, got 'relu'"):
-        equations("relu")
-
-
-def test_minlstm_with_both_gates_shut_takes_the_limit():
-    """f / (f + i) is 0 / 0 there; its limit is the ratio of exponentials, sigmoid(forget - input)."""
-    for dtype in (torch.float32, torch.float64):
-        forget = torch.tensor([-1000.0, -1000.0, -1001.0], dtype=dtype, requires_grad=True)
-        input_ = torch.tensor([-1000.0, -1001.0, -1000.0], dtype=dtype, requires_grad=True)
-        decay, drive = MinLSTMEquations("identity").coefficients(torch.ones(3, dtype=dtype), forget, input_)
-        expected = oracle.sigmoid(np.array([0.0, 1.0, -1.0]))
-        assert_equal_within(decay, expected, dtype, "decay")
-        assert_equal_within(drive, 1 - expected, dtype, "drive")
-        decay.sum().backward()
-        for gate, sign in ((forget, 1), (input_, -1)):
-            slope = sign * expected * (1 - expected)
-            assert_equal_within(gate.grad, slope, dtype, "gradient of a shut gate", gradient=True)
-
-
-@pytest.mark.parametrize("name", MINIMAL)
-def test_coefficients_are_convex_and_finite_for_every_pre_activation(name):
-    """With the candidate at one, decay and drive are two shares of one whole, and no gradient is a NaN."""
-    gates = len(MINIMAL[name].projections) - 1
-    grid = torch.cartesian_prod(*[PRE_ACTIVATIONS] * gates).reshape(-1, gates).requires_grad_()
-    decay, drive = MINIMAL[name]("identity").coefficients(torch.ones(len(grid)).double(), *grid.unbind(1))
-    assert_same(decay + drive, torch.ones(len(grid)), "decay + drive")
-    assert (decay >= 0).all() and (drive >= 0).all()
-    (decay + 2 * drive).sum().backward()
-    assert grid.grad.isfinite().all()
-
-
-OPEN, SHUT = 40.0, -40.0
-
-
-def share_kept(cell, **gates):
-    """How much of a state of one a step keeps, the candidate and every other pre-activation at zero."""
-    projected = tuple(torch.full((1, 1), gates.get(p, 0.0), dtype=torch.float64) for p in cell.projections)
-    one = torch.ones(1, 1, dtype=torch.float64)
-    if isinstance(cell, ScanCell):
-        return float(cell.step(projected, one)[1])
-    # No recurrent weights: the gates read nothing but `projected`. The kept state stands last in (h,) and (h, c).
-    states = (one,) if cell.states == 1 else (0 * one, one)
-    return float(cell.step(projected, states, lambda h: (0 * h,) * len(projected))[1][-1])
-
-
-@pytest.mark.parametrize(
-    "cell, gate, kept_when_open, kept_when_shut",
-    [
-        (LSTMEquations(), "forget", 1.0, 0.0),
-        (GRUEquations(), "update", 1.0, 0.0),
-        (MinGRUEquations("identity"), "update", 0.0, 1.0),
-        # The other gate stands at one half, and the two share one whole.
-        (MinLSTMEquations("identity"), "forget", 2 / 3, 0.0),
-        (MinLSTMEquations("identity"), "input", 1 / 3, 1.0),
-    ],
-)
-def test_a_gate_keeps_or_replaces_as_its_docstring_says(cell, gate, kept_when_open, kept_when_shut):
-    assert_same(share_kept(cell, **{gate: OPEN}), kept_when_open, "state kept by an open gate")
-    assert_same(share_kept(cell, **{gate: SHUT}), kept_when_shut, "state kept by a shut gate")
-
-
-@pytest.mark.parametrize("cell", [MinGRUEquations(), MinLSTMEquations()])
-def test_the_sign_of_a_decay_gate_is_the_sign_of_its_slope(cell):
-    projected = {p: torch.zeros(1, requires_grad=True) for p in cell.projections}
-    decay, _ = cell.coefficients(*projected.values())
-    decay.backward()
-    slopes = {p: int(x.grad.sign()) for p, x in projected.items() if x.grad is not None}
-    assert slopes == dict(cell.decay_gates)
-
-
-@pytest.mark.parametrize("name", MINIMAL)
-def test_a_positive_state_stays_positive_under_g(name):
-    layer, _ = layer_of(name)
-    output, _ = layer(series(), torch.rand(1, BATCH, HIDDEN).double())
-    assert (output > 0).all()
-
-
-@pytest.mark.parametrize("name", MINIMAL)
-def test_a_bfloat16_cell_carries_its_state_in_float32(name):
-    cell = MINIMAL[name]()
-    projected = tuple(torch.randn(2, 3).bfloat16() for _ in cell.projections)
-    state = torch.randn(2, 3)
-    output, last = cell.step(projected, state)
-    expected, expected_last = cell.step(tuple(p.float() for p in projected), state)
-    assert last.dtype == torch.float32
-    assert torch.equal(last, expected_last) and torch.equal(output, expected)
+def test_gates_that_are_asked_for_by_name_are_the_rows_of_all():
+    gates = ("reset", "update", "candidate")
+    weights = {"weight_hh": torch.randn(3 * HIDDEN, HIDDEN).double(), "bias_hh": torch.randn(3 * HIDDEN).double()}
+    h, dropped = torch.randn(BATCH, HIDDEN).double(), torch.rand(BATCH, HIDDEN).double()
+    recurrent = Recurrent(gates, weights, dropped)
+    blocks = np.split((h * dropped).numpy() @ weights["weight_hh"].numpy().T + weights["bias_hh"].numpy(), 3, axis=1)
+    for asked, expected in ((gates, blocks), (("reset", "update"), blocks[:2]), (("candidate",), blocks[2:])):
+        for gate, block, number in zip(asked, recurrent(h, *asked), expected, strict=True):
+            assert_equal_within(block, number, torch.float64, gate)
+    for gate, block, number in zip(gates, recurrent(h), blocks, strict=True):
+        assert_equal_within(block, number, torch.float64, f"{gate}, where none is named")
+    halves = Recurrent(gates, {k: w.bfloat16() for k, w in weights.items()})
+    assert {block.dtype for block in halves(h.float())} == {torch.float32}
+    with pytest.raises(AssertionError, match="no neighbours"):
+        recurrent(h, "reset", "candidate")

@@ -8,11 +8,12 @@ from tolerances import assert_equal_within
 from torch import nn
 
 from gatedrnn.cells import ScanCell
-from gatedrnn.layers import LAYERS, LSTM, ScanLayer
+from gatedrnn.layers import GRU, LAYERS, MGU, ScanLayer
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
 NAN, INF = float("nan"), float("inf")
 TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}
+UNPROJECTED = ("gru", "gru-reset-before")  # as nn.GRU, which refuses proj_size
 
 
 class Signed(ScanCell):
@@ -29,8 +30,16 @@ class Signed(ScanCell):
         return torch.sin(state)
 
 
-CELLS = LAYERS | {"own": partial(ScanLayer, Signed())}
-SCAN_CELLS = ("minlstm", "mingru", "own")
+class Own(ScanLayer):
+    """Its layer."""
+
+    cell_class = Signed
+
+
+CELLS = LAYERS | {"gru-reset-before": partial(GRU, reset_after=False), "mgu-keep": partial(MGU, keep=True), "own": Own}
+PAIRS = ("lstm", "lstm-peephole")  # whose state is (h, c)
+SCAN_CELLS = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "own")
+LOOP_CELLS = tuple(name for name in CELLS if name not in SCAN_CELLS)
 every_cell = pytest.mark.parametrize("name", CELLS)
 every_scan_cell = pytest.mark.parametrize("name", SCAN_CELLS)
 
@@ -50,8 +59,12 @@ def series(*shape, dtype=torch.float64):
 def states_of(layer, batch=BATCH, dtype=torch.float64):
     """A random hx as a tuple, one tensor or two."""
     leading = layer.num_layers * (2 if layer.bidirectional else 1), batch
-    sizes = (layer.proj_size or HIDDEN, HIDDEN) if isinstance(layer, LSTM) else (HIDDEN,)
-    return tuple(torch.randn(*leading, size, dtype=dtype) for size in sizes)
+    return tuple(torch.randn(*leading, size, dtype=dtype) for size in layer.state_sizes())
+
+
+def projection(name, size):
+    """The argument proj_size, where the cell takes it."""
+    return {} if name in UNPROJECTED else {"proj_size": size}
 
 
 def packed_up(states):
@@ -75,7 +88,7 @@ def run(layer, x, states, grads, way=None, **flags):
     last = as_tuple(last)
     wanted = {"input": x} | {f"hx{i}": s for i, s in enumerate(states)} | dict(layer.named_parameters())
     loss = (output * grads[0]).sum() + sum((s * g).sum() for s, g in zip(last, grads[1], strict=True))
-    found = torch.autograd.grad(loss, list(wanted.values()))
+    found = torch.autograd.grad(loss, list(wanted.values()), materialize_grads=True)
     results = {"output": output} | {f"state {i}": s for i, s in enumerate(last)}
     return results | {f"gradient of {k}": g for k, g in zip(wanted, found, strict=True)}
 

@@ -14,6 +14,7 @@ from layer_laws import (
     assert_same,
     every_cell,
     layer_of,
+    projection,
     run,
     series,
     states_of,
@@ -75,9 +76,10 @@ def test_a_mask_equals_the_sequences_alone_whatever_stands_at_masked_steps(name,
     assert (masked["output"][~mask] == 0).all() and (masked["gradient of input"][~mask] == 0).all()
 
 
+@every_cell
 @pytest.mark.parametrize("where", PLACES)
-def test_a_masked_projected_lstm_equals_the_sequences_alone(where):
-    layer = layer_of("lstm", num_layers=2, bidirectional=True, proj_size=2, bias=False)
+def test_a_masked_layer_with_projection_and_without_bias_equals_the_sequences_alone(name, where):
+    layer = layer_of(name, num_layers=2, bidirectional=True, bias=False, **projection(name, 2))
     x, states = series(len(LENGTHS), STEPS, FEATURES), states_of(layer, len(LENGTHS))
     grads = upstream(layer, x, states)
     masked = run(layer, x, states, grads, mask=mask_of(PLACES[where]))

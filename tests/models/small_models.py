@@ -9,16 +9,37 @@ from gatedrnn.models import GatedRNNConfig
 VOCABULARY, FEATURES, EMBEDDING, HIDDEN, LABELS = 11, 3, 6, 5, 4
 PAD, UNK = 0, 1  # the configuration's own defaults; `tokens` draws neither
 KINDS = {"tokens": {"vocab_size": VOCABULARY}, "numbers": {"input_size": FEATURES}}
+BUILDS = {
+    "plain": {},
+    "block": {"block": True},
+    "both-ways": {"bidirectional": True},
+    "both-ways-block": {"bidirectional": True, "block": True},
+}
+OPTIONS = {
+    "gru": {"reset_after": False}, "mgu": {"keep": True},
+    "minlstm": {"activation": "identity"}, "mingru": {"activation": "identity"},
+}  # fmt: skip
+READS_STATE = ("lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "mgu", "gru-no-reset-gate")
 EVERY_POOLING = ("last", "mean", "max")
 
 every_cell = pytest.mark.parametrize("cell", LAYERS)
-every_build = pytest.mark.parametrize("block", [False, True], ids=["plain", "block"])
+every_build = pytest.mark.parametrize("build", BUILDS)
+# Where the full table is too much: every cell in both directions, and every build of a scan, a kernel and a step loop.
+_CROSS = [(cell, "both-ways") for cell in LAYERS]
+_CROSS += [(cell, build) for cell in ("mingru", "lstm", "mgu") for build in BUILDS if build != "both-ways"]
+every_cell_and_every_build = pytest.mark.parametrize("cell, build", _CROSS)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def config_of(kind="tokens", **fields):
+def poolings_of(build):
+    """The poolings that a build allows; a block mixes the directions, which "last" needs apart."""
+    return EVERY_POOLING[1:] if build == "both-ways-block" else EVERY_POOLING
+
+
+def config_of(kind="tokens", build="plain", **fields):
     chosen = {"embedding_size": EMBEDDING, "hidden_size": HIDDEN, "num_hidden_layers": 2, "num_labels": LABELS}
-    return GatedRNNConfig(**(KINDS[kind] | chosen | fields))
+    pooling = {"pooling": poolings_of(build)[0]}
+    return GatedRNNConfig(**(KINDS[kind] | BUILDS[build] | chosen | pooling | fields))
 
 
 def model_of(head, kind="tokens", dtype=torch.float64, **fields):

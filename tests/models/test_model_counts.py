@@ -2,76 +2,129 @@
 
 import pytest
 import torch
-from small_models import EMBEDDING, FEATURES, HIDDEN, LABELS, VOCABULARY, config_of, every_build, every_cell, every_kind
+from small_models import (
+    EMBEDDING,
+    FEATURES,
+    HIDDEN,
+    LABELS,
+    OPTIONS,
+    READS_STATE,
+    VOCABULARY,
+    config_of,
+    every_build,
+    every_cell,
+    every_kind,
+)
 
-from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification
+from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification, GatedRNNModel
 from gatedrnn.models.structure import PARTS, count_parameters, describe_structure
 
-GATES = {"lstm": 4, "gru": 3, "minlstm": 3, "mingru": 2}
-LOOPED = ("lstm", "gru")  # their gates read h too, and carry torch's second bias
-HEAD = (LABELS * HIDDEN + LABELS, LABELS * EMBEDDING + LABELS)  # plain, block
+# One layer in one direction over d features, h channels wide: its parameters, and its products of a weight and a
+# number a step. A gate has d·h of the input, h·h of the state where it reads it, and one bias or torch's two; a
+# peephole has h, and is no product.
+BY_HAND = {
+    "lstm": lambda d, h: (4 * h * (d + h + 2), 4 * h * (d + h)),
+    "lstm-peephole": lambda d, h: (4 * h * (d + h + 1) + 3 * h, 4 * h * (d + h)),
+    "lstm-no-output-gate": lambda d, h: (3 * h * (d + h + 1), 3 * h * (d + h)),
+    "lstm-input-gated": lambda d, h: (3 * h * (d + 1), 3 * h * d),
+    "lstm-normalized": lambda d, h: (3 * h * (d + 1), 3 * h * d),
+    "minlstm": lambda d, h: (3 * h * (d + 1), 3 * h * d),
+    "gru": lambda d, h: (3 * h * (d + h + 2), 3 * h * (d + h)),
+    "mgu": lambda d, h: (2 * h * (d + h + 1), 2 * h * (d + h)),
+    "gru-no-reset-gate": lambda d, h: (2 * h * (d + h + 1), 2 * h * (d + h)),
+    "gru-input-gated": lambda d, h: (2 * h * (d + 1), 2 * h * d),
+    "mingru": lambda d, h: (2 * h * (d + 1), 2 * h * d),
+}
+GATES = {
+    "lstm": "input forget candidate output",
+    "lstm-peephole": "input forget candidate output",
+    "lstm-no-output-gate": "input forget candidate",
+    "lstm-input-gated": "input forget candidate",
+    "lstm-normalized": "input forget candidate",
+    "minlstm": "candidate forget input",
+    "gru": "reset update candidate",
+    "mgu": "forget candidate",
+    "gru-no-reset-gate": "update candidate",
+    "gru-input-gated": "update candidate",
+    "mingru": "candidate update",
+}
+PAIRS = ("lstm", "lstm-peephole")
+DEFAULTS = {
+    "gru": {"reset_after": True}, "mgu": {"keep": False},
+    "minlstm": {"activation": "g"}, "mingru": {"activation": "g"},
+}  # fmt: skip
+BIASES = {
+    "lstm": "torch", "gru": "torch", "lstm-peephole": "forget-one", "lstm-no-output-gate": "forget-one",
+    "mgu": "zeros", "gru-no-reset-gate": "zeros",
+}  # fmt: skip
+EMBEDDING_PART = {"tokens": VOCABULARY * EMBEDDING, "numbers": FEATURES * EMBEDDING + EMBEDDING}
 FACTOR = 2  # feed_forward_factor's default
 
-# Two layers, embedding 6, hidden 5; worked out on paper, one product a weight matrix.
-BY_HAND = {
-    ("lstm", False): {"core": 20 * (6 + 5 + 2) + 20 * (5 + 5 + 2), "products": 20 * (6 + 5) + 20 * (5 + 5)},
-    ("gru", False): {"core": 15 * (6 + 5 + 2) + 15 * (5 + 5 + 2), "products": 15 * (6 + 5) + 15 * (5 + 5)},
-    ("minlstm", False): {"core": 15 * (6 + 1) + 15 * (5 + 1), "products": 15 * 6 + 15 * 5},
-    ("mingru", False): {"core": 10 * (6 + 1) + 10 * (5 + 1), "products": 10 * 6 + 10 * 5},
-    # A block: the cell, 5 x 6 back to the embedding's width, and 6 x 12 + 12 x 6 of feed-forward.
-    ("lstm", True): {"core": 2 * (20 * (6 + 5 + 2) + 30), "products": 2 * (20 * (6 + 5) + 30 + 144)},
-    ("gru", True): {"core": 2 * (15 * (6 + 5 + 2) + 30), "products": 2 * (15 * (6 + 5) + 30 + 144)},
-    ("minlstm", True): {"core": 2 * (15 * (6 + 1) + 30), "products": 2 * (15 * 6 + 30 + 144)},
-    ("mingru", True): {"core": 2 * (10 * (6 + 1) + 30), "products": 2 * (10 * 6 + 30 + 144)},
-}
-# Two norms a block and one at the end, 2 x 6 each; feed-forward 6 -> 12 -> 6 with biases.
-BLOCK_PART = {False: 0, True: 2 * (2 * 12 + 6 * 12 + 12 + 12 * 6 + 6) + 12}
-EMBEDDING_PART = {"tokens": VOCABULARY * EMBEDDING, "numbers": FEATURES * EMBEDDING + EMBEDDING}
+
+def core_of(cell, build, embedding=EMBEDDING, hidden=HIDDEN, layers=2):
+    """Parameters and products of the whole core."""
+    ways = 2 if "both-ways" in build else 1
+    if "block" in build:  # each layer reads the embedding's width, and a projection without bias leads back to it
+        parameters, products = BY_HAND[cell](embedding, hidden)
+        back = ways * hidden * embedding
+        return layers * (ways * parameters + back), layers * (ways * products + back)
+    widths = [embedding] + [ways * hidden] * (layers - 1)
+    return tuple(ways * sum(BY_HAND[cell](width, hidden)[which] for width in widths) for which in (0, 1))
+
+
+def block_of(build, embedding=EMBEDDING, layers=2):
+    """Parameters and products of norms (two a block, one at the end) and feed-forward networks with biases."""
+    if "block" not in build:
+        return 0, 0
+    products = 2 * FACTOR * embedding**2
+    return layers * (4 * embedding + products + FACTOR * embedding + embedding) + 2 * embedding, layers * products
+
+
+def head_of(build):
+    width = EMBEDDING if "block" in build else HIDDEN * (2 if "both-ways" in build else 1)
+    return LABELS * width + LABELS
 
 
 @every_cell
 @every_build
 @every_kind
-def test_parameters_by_part_are_those_counted_by_hand(cell, block, kind):
+def test_parameters_by_part_are_those_counted_by_hand(cell, build, kind):
     expected = {
         "embedding": EMBEDDING_PART[kind],
-        "core": BY_HAND[cell, block]["core"],
-        "block": BLOCK_PART[block],
-        "head": HEAD[block],
+        "core": core_of(cell, build)[0],
+        "block": block_of(build)[0],
+        "head": head_of(build),
     }
     for head in (GatedRNNForSequenceClassification, GatedRNNForTokenClassification):
-        counts = count_parameters(head(config_of(kind, cell=cell, block=block)))
+        counts = count_parameters(head(config_of(kind, build, cell=cell)))
         assert counts == expected | {"total": sum(expected.values())}
 
 
 @every_cell
-@pytest.mark.parametrize("embedding, hidden", [(3, 7), (8, 4)])
-@pytest.mark.parametrize("layers", [1, 3])
-def test_the_core_follows_the_formula_at_other_sizes(cell, embedding, hidden, layers):
-    def cell_of(features):
-        recurrent = hidden + 2 if cell in LOOPED else 1
-        return GATES[cell] * hidden * (features + recurrent)
-
+@every_build
+@pytest.mark.parametrize("embedding, hidden, layers", [(3, 7, 1), (8, 4, 3)])
+def test_the_core_follows_the_formula_at_other_sizes(cell, build, embedding, hidden, layers):
     sizes = {"embedding_size": embedding, "hidden_size": hidden, "num_hidden_layers": layers}
-    plain = count_parameters(GatedRNNForSequenceClassification(config_of(cell=cell, **sizes)))
-    assert plain["core"] == cell_of(embedding) + (layers - 1) * cell_of(hidden)
-    block = count_parameters(GatedRNNForSequenceClassification(config_of(cell=cell, block=True, **sizes)))
-    assert block["core"] == layers * (cell_of(embedding) + hidden * embedding)
-    feed_forward = 2 * FACTOR * embedding**2 + (FACTOR + 1) * embedding
-    assert block["block"] == layers * (4 * embedding + feed_forward) + 2 * embedding
+    model = GatedRNNForSequenceClassification(config_of(build=build, cell=cell, **sizes))
+    counts, structure = count_parameters(model), describe_structure(model)
+    core, products = core_of(cell, build, embedding, hidden, layers)
+    around, feed_forward = block_of(build, embedding, layers)
+    assert (counts["core"], counts["block"]) == (core, around)
+    assert structure["multiply_adds_per_step"] == products + feed_forward
+    assert structure["state_size"] == layers * (1 + model.config.bidirectional) * hidden * (1 + (cell in PAIRS))
 
 
 @every_cell
 @every_build
-def test_the_parts_sum_to_every_parameter_there_is(cell, block):
-    model = GatedRNNForSequenceClassification(config_of(cell=cell, block=block))
+def test_the_parts_sum_to_every_parameter_there_is(cell, build):
+    model = GatedRNNForSequenceClassification(config_of(build=build, cell=cell))
     counts = count_parameters(model)
     assert counts["total"] == sum(counts[part] for part in PARTS) == sum(p.numel() for p in model.parameters())
 
 
 @every_build
-def test_a_model_without_a_head_counts_as_the_same_model_under_one(block):
-    classifier = GatedRNNForSequenceClassification(config_of(block=block))
+def test_a_model_without_a_head_counts_as_the_same_model_under_one(build):
+    classifier = GatedRNNForSequenceClassification(config_of(build=build))
     counts, bare = count_parameters(classifier), count_parameters(classifier.model)
     assert bare == counts | {"head": 0, "total": counts["total"] - counts["head"]}
     assert describe_structure(classifier.model) == describe_structure(classifier)
@@ -80,19 +133,60 @@ def test_a_model_without_a_head_counts_as_the_same_model_under_one(block):
 @every_cell
 @every_build
 @every_kind
-def test_multiply_adds_are_those_counted_by_hand(cell, block, kind):
-    # A table of tokens costs none; the map that takes its place for numbers is one more product.
-    expected = BY_HAND[cell, block]["products"] + (FEATURES * EMBEDDING if kind == "numbers" else 0)
-    structure = describe_structure(GatedRNNForSequenceClassification(config_of(kind, cell=cell, block=block)))
-    assert structure["multiply_adds_per_step"] == expected
-    assert structure["state_size"] == 2 * HIDDEN * (2 if cell == "lstm" else 1)
-    assert len(structure["gates"]) == GATES[cell]
+def test_a_structure_is_what_was_asked_for(cell, build, kind):
+    config = config_of(kind, build, cell=cell)
+    # A table of tokens costs no product; the map that takes its place for numbers is one more.
+    mapped = FEATURES * EMBEDDING if kind == "numbers" else 0
+    assert describe_structure(GatedRNNForSequenceClassification(config)) == {
+        "cell": cell,
+        "options": DEFAULTS.get(cell, {}),
+        "layers": 2,
+        "bidirectional": "both-ways" in build,
+        "hidden_size": HIDDEN,
+        "embedding_size": EMBEDDING,
+        "gates": GATES[cell].split(),
+        "reads_state": cell in READS_STATE,
+        "initial_values": {
+            "weights": "torch" if cell in ("lstm", "gru") else "fan-in",
+            "biases": BIASES.get(cell, "time-scales"),
+        },
+        "block": "block" in build,
+        "pooling": config.pooling,
+        "state_size": 2 * (2 if "both-ways" in build else 1) * HIDDEN * (2 if cell in PAIRS else 1),
+        "multiply_adds_per_step": mapped + core_of(cell, build)[1] + block_of(build)[1],
+    }
+
+
+@pytest.mark.parametrize("cell", OPTIONS)
+def test_a_structure_names_the_options_that_the_cell_runs_with(cell):
+    model = GatedRNNModel(config_of(cell=cell, cell_options=OPTIONS[cell]))
+    assert describe_structure(model)["options"] == OPTIONS[cell] != DEFAULTS[cell]
+
+
+def test_a_gru_that_resets_before_has_one_bias_a_gate():
+    after, before = (
+        count_parameters(GatedRNNModel(config_of(cell="gru", cell_options={"reset_after": way})))["core"]
+        for way in (True, False)
+    )
+    assert after - before == 2 * 3 * HIDDEN
 
 
 @every_cell
 @every_build
-def test_a_model_without_memory_counts_the_same(cell, block):
-    config = config_of(cell=cell, block=block)
+def test_layer_norm_adds_a_gain_a_gate_to_the_core_and_regularisers_add_nothing(cell, build):
+    plain = GatedRNNModel(config_of(build=build, cell=cell))
+    rates = {"zoneout": 0.1, "input_dropout": 0.1, "state_dropout": 0.1}
+    normed = GatedRNNModel(config_of(build=build, cell=cell, layer_norm=True, **rates))
+    gains = 2 * (2 if "both-ways" in build else 1) * len(GATES[cell].split()) * HIDDEN
+    counts, expected = count_parameters(normed), count_parameters(plain)
+    assert counts == expected | {"core": expected["core"] + gains, "total": expected["total"] + gains}
+    assert describe_structure(normed) == describe_structure(plain)
+
+
+@every_cell
+@every_build
+def test_a_model_without_memory_counts_the_same(cell, build):
+    config = config_of(build=build, cell=cell)
     with torch.device("meta"):
         model = GatedRNNForSequenceClassification(config)
     assert {p.device.type for p in model.parameters()} == {"meta"}

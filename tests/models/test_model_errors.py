@@ -3,7 +3,7 @@
 import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from small_models import FEATURES, config_of, inputs_of, model_of, tokens
+from small_models import FEATURES, OPTIONS, READS_STATE, config_of, every_cell, inputs_of, model_of, tokens
 from transformers import AutoConfig
 
 from gatedrnn.models import (
@@ -16,13 +16,15 @@ from gatedrnn.models import (
 HEADS = (GatedRNNModel, GatedRNNForSequenceClassification, GatedRNNForTokenClassification)
 every_head = pytest.mark.parametrize("head", HEADS, ids=lambda head: head.__name__)
 WRONG = {
-    "cell": ("minigru", "cell must be one of lstm, gru, minlstm, mingru, got 'minigru'"),
+    "cell": ("minigru", "cell must be one of lstm, .*, mingru, got 'minigru'"),
+    "cell_options": ({"keep": True}, "cell_options: mingru has no option 'keep'; it has: activation"),
     "pooling": ("first", "pooling must be one of last, mean, max, got 'first'"),
-    "dropout": (1.0, r"dropout must lie in \[0, 1\), got 1.0"),
-    "head_dropout": (-0.1, r"head_dropout must lie in \[0, 1\), got -0.1"),
-    "token_dropout": (1.5, r"token_dropout must lie in \[0, 1\), got 1.5"),
-    "embedding_dropout": (2.0, r"embedding_dropout must lie in \[0, 1\), got 2.0"),
+    "weight_dropout": (0.5, "weight_dropout drops recurrent weights, and mingru has none"),
 }
+RATES = (
+    "token_dropout", "embedding_dropout", "dropout", "head_dropout", "zoneout", "input_dropout", "state_dropout",
+    "weight_dropout",
+)  # fmt: skip
 
 
 @every_head
@@ -69,9 +71,44 @@ def test_a_value_changed_on_the_way_from_a_file_is_refused_before_a_model_runs(n
         GatedRNNForSequenceClassification(AutoConfig.from_pretrained(tmp_path, **{name: value}))
 
 
-def test_an_unknown_activation_is_refused_with_the_known_ones():
+@pytest.mark.parametrize("rate", [1.0, -0.1, 1.5])
+@pytest.mark.parametrize("name", RATES)
+def test_a_rate_outside_of_0_to_1_is_refused_by_name(name, rate):
+    with pytest.raises(StrictDataclassError, match=rf"{name} must lie in \[0, 1\), got {rate}"):
+        config_of(cell="lstm", **{name: rate})
+
+
+@every_cell
+def test_every_cell_names_the_options_it_has_and_refuses_another(cell):
+    known = ", ".join(OPTIONS.get(cell, ())) or "none"
+    with pytest.raises(StrictDataclassError, match=f"cell_options: {cell} has no option 'turbo'; it has: {known}$"):
+        config_of(cell=cell, cell_options={"turbo": True})
+    for none in (None, {}):
+        GatedRNNModel(config_of(cell=cell, cell_options=none))
+
+
+@every_cell
+def test_weights_are_dropped_where_there_are_recurrent_ones(cell):
+    if cell in READS_STATE:
+        GatedRNNModel(config_of(cell=cell, weight_dropout=0.5))
+    else:
+        with pytest.raises(StrictDataclassError, match=f"weight_dropout .*{cell} has none; leave it at 0"):
+            config_of(cell=cell, weight_dropout=0.5)
+
+
+def test_a_block_that_mixes_both_directions_has_no_last_step():
+    with pytest.raises(StrictDataclassError, match=r"pooling 'last' .* take 'mean' or 'max'"):
+        config_of(bidirectional=True, block=True, pooling="last")
+    for pooling in ("mean", "max"):
+        config_of(bidirectional=True, block=True, pooling=pooling)
+    config_of(bidirectional=True, pooling="last")
+    config_of(block=True, pooling="last")
+
+
+@pytest.mark.parametrize("cell", ["mingru", "minlstm"])
+def test_an_unknown_activation_is_refused_with_the_known_ones(cell):
     with pytest.raises(ValueError, match="activation must be one of g, identity, got 'relu'"):
-        GatedRNNModel(config_of(cell="mingru", activation="relu"))
+        GatedRNNModel(config_of(cell=cell, cell_options={"activation": "relu"}))
 
 
 @pytest.mark.parametrize("block", [False, True])

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_models import EVERY_POOLING, LABELS, every_build, every_cell, every_kind, inputs_of, model_of
+from small_models import LABELS, every_build, every_cell, every_cell_and_every_build, inputs_of, model_of, poolings_of
 from tolerances import assert_equal_within
 from torch.nn.functional import cross_entropy
 
@@ -15,6 +15,7 @@ MASKS = {
     "between": [[1, 0, 0, 1, 0, 1, 1], [1, 1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 0, 1, 0]],
     "both": [[0, 0, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 0, 0, 0]],
 }
+KINDS = (("tokens", torch.float64), ("numbers", torch.float32))
 every_place = pytest.mark.parametrize("place", MASKS)
 
 
@@ -37,54 +38,37 @@ def assert_same_gradients(actual, expected):
 @every_cell
 @every_build
 @every_place
-@every_kind
 @torch.no_grad()
-def test_padding_anywhere_changes_no_sequence_logit(cell, block, place, kind):
-    for pooling in EVERY_POOLING:
-        for dtype in (torch.float32, torch.float64):
-            model = model_of(GatedRNNForSequenceClassification, kind, dtype, cell=cell, block=block, pooling=pooling)
+def test_padding_anywhere_changes_no_sequence_logit(cell, build, place):
+    for pooling in poolings_of(build):
+        for kind, dtype in KINDS:
+            model = model_of(GatedRNNForSequenceClassification, kind, dtype, build=build, cell=cell, pooling=pooling)
             batch, mask, alone = padded_and_alone(kind, place, dtype)
             expected = torch.cat([model(**row).logits for row in alone])
             assert_equal_within(model(**batch, attention_mask=mask).logits, expected, dtype, f"{pooling} logits")
 
 
-@every_cell
-@every_build
-@every_place
-@every_kind
-@torch.no_grad()
-def test_padding_anywhere_changes_no_logit_of_a_real_step(cell, block, place, kind):
-    for dtype in (torch.float32, torch.float64):
-        model = model_of(GatedRNNForTokenClassification, kind, dtype, cell=cell, block=block)
-        batch, mask, alone = padded_and_alone(kind, place, dtype)
-        expected = torch.cat([model(**row).logits[0] for row in alone])
-        assert_equal_within(model(**batch, attention_mask=mask).logits[mask.bool()], expected, dtype, "logits")
-
-
-@every_cell
-@every_build
-@every_place
-@every_kind
-def test_gradients_of_a_padded_batch_are_the_sum_over_its_rows_alone(cell, block, place, kind):
-    batch, mask, alone = padded_and_alone(kind, place)
+@every_cell_and_every_build
+def test_gradients_of_a_padded_batch_are_the_sum_over_its_rows_alone(cell, build):
+    batch, mask, alone = padded_and_alone("numbers", "between")
     upstream = torch.randn(len(mask), LABELS).double()
-    for pooling in EVERY_POOLING:
-        model = model_of(GatedRNNForSequenceClassification, kind, cell=cell, block=block, pooling=pooling)
+    for pooling in poolings_of(build):
+        model = model_of(GatedRNNForSequenceClassification, "numbers", build=build, cell=cell, pooling=pooling)
         together = gradients(model, (model(**batch, attention_mask=mask).logits * upstream).sum())
         rows = sum((model(**row).logits * up).sum() for row, up in zip(alone, upstream, strict=True))
         assert_same_gradients(together, gradients(model, rows))
 
 
-@every_cell
-@every_build
+@every_cell_and_every_build
 @every_place
-def test_gradients_of_real_steps_are_the_sum_over_the_rows_alone(cell, block, place):
-    model = model_of(GatedRNNForTokenClassification, cell=cell, block=block)
+def test_real_steps_have_the_logits_of_the_rows_alone_and_the_sum_of_their_gradients(cell, build, place):
+    model = model_of(GatedRNNForTokenClassification, build=build, cell=cell)
     batch, mask, alone = padded_and_alone("tokens", place)
     upstream = torch.randn(int(mask.sum()), LABELS).double()
-    together = gradients(model, (model(**batch, attention_mask=mask).logits[mask.bool()] * upstream).sum())
-    logits = torch.cat([model(**row).logits[0] for row in alone])
-    assert_same_gradients(together, gradients(model, (logits * upstream).sum()))
+    logits = model(**batch, attention_mask=mask).logits[mask.bool()]
+    expected = torch.cat([model(**row).logits[0] for row in alone])
+    assert_equal_within(logits, expected, torch.float64, "logits")
+    assert_same_gradients(gradients(model, (logits * upstream).sum()), gradients(model, (expected * upstream).sum()))
 
 
 @every_place
@@ -99,9 +83,9 @@ def test_the_loss_of_a_padded_batch_is_that_of_its_real_steps(place):
 
 @every_cell
 @every_build
-def test_a_row_without_a_real_step_reads_nothing_and_disturbs_nobody(cell, block):
-    for pooling in EVERY_POOLING:
-        model = model_of(GatedRNNForSequenceClassification, cell=cell, block=block, pooling=pooling)
+def test_a_row_without_a_real_step_reads_nothing_and_disturbs_nobody(cell, build):
+    for pooling in poolings_of(build):
+        model = model_of(GatedRNNForSequenceClassification, build=build, cell=cell, pooling=pooling)
         batch, mask, _ = padded_and_alone("tokens", "left")
         full = model(**batch, attention_mask=mask).logits
         mask[1] = 0
@@ -111,12 +95,11 @@ def test_a_row_without_a_real_step_reads_nothing_and_disturbs_nobody(cell, block
         assert all(g.isfinite().all() for g in gradients(model, logits.sum()).values())
 
 
-@every_cell
-@every_build
+@every_cell_and_every_build
 @torch.no_grad()
-def test_a_mask_of_ones_equals_no_mask(cell, block):
+def test_a_mask_of_ones_equals_no_mask(cell, build):
     for dtype in (torch.float32, torch.float64):
-        model = model_of(GatedRNNForSequenceClassification, dtype=dtype, cell=cell, block=block, pooling="mean")
+        model = model_of(GatedRNNForSequenceClassification, dtype=dtype, build=build, cell=cell, pooling="mean")
         batch = inputs_of("tokens", 3, STEPS)
         for ones in (torch.ones(3, STEPS, dtype=torch.int64), torch.ones(3, STEPS, dtype=torch.bool)):
             expected = model(**batch).logits

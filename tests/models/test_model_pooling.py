@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_models import EVERY_POOLING, every_build, every_cell, inputs_of, model_of
+from small_models import EVERY_POOLING, HIDDEN, every_build, every_cell, inputs_of, model_of, poolings_of
 from tolerances import assert_equal_within
 
 from gatedrnn.models import GatedRNNForSequenceClassification
@@ -48,13 +48,30 @@ def test_what_stands_in_a_padded_step_is_not_read(how):
         assert torch.equal(pool(spoilt, mask, how), pool(states, mask, how))
 
 
+@pytest.mark.parametrize("how", EVERY_POOLING)
+def test_of_both_directions_the_last_step_of_the_second_is_the_first_real_one(how):
+    states, mask = torch.randn(40, 6, 6).double(), torch.rand(40, 6) < 0.5
+    mask[0], mask[1] = False, True
+    forwards, backwards = states.chunk(2, dim=2)
+    if how == "last":
+        backwards = backwards.flip(1)
+    halves = by_loops(forwards, mask, how), by_loops(backwards, mask.flip(1) if how == "last" else mask, how)
+    expected = torch.cat([torch.tensor(half, dtype=torch.float64) for half in halves], dim=1)
+    assert_equal_within(pool(states, mask, how, both_ways=True), expected, torch.float64, how)
+    everything = pool(states, torch.ones_like(mask), how, both_ways=True)
+    assert_equal_within(pool(states, None, how, both_ways=True), everything, torch.float64, how)
+
+
 @every_cell
 @every_build
-@pytest.mark.parametrize("how", EVERY_POOLING)
-def test_a_classifier_is_its_head_on_the_pooled_states(cell, block, how):
-    model = model_of(GatedRNNForSequenceClassification, cell=cell, block=block, pooling=how)
+def test_a_classifier_is_its_head_on_the_pooled_states(cell, build):
     batch, mask = inputs_of("tokens", 3, 6), torch.tensor([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1], [1] * 6])
-    states = model.model(**batch, attention_mask=mask).last_hidden_state.detach()
-    pooled = torch.tensor(by_loops(states, mask, how), dtype=torch.float64)
-    expected = pooled @ model.classifier.weight.T + model.classifier.bias
-    assert_equal_within(model(**batch, attention_mask=mask).logits, expected, torch.float64, "logits")
+    for how in poolings_of(build):
+        model = model_of(GatedRNNForSequenceClassification, build=build, cell=cell, pooling=how)
+        states = model.model(**batch, attention_mask=mask).last_hidden_state.detach()
+        pooled = torch.tensor(by_loops(states, mask, how), dtype=torch.float64)
+        if how == "last" and build == "both-ways":
+            assert pooled.shape[1] == 2 * HIDDEN
+            pooled[:, HIDDEN:] = states[[0, 1, 2], [0, 2, 0], HIDDEN:]
+        expected = pooled @ model.classifier.weight.T + model.classifier.bias
+        assert_equal_within(model(**batch, attention_mask=mask).logits, expected, torch.float64, how)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import LABELS, config_of, every_build, every_cell, every_kind, inputs_of, model_of
+from small_models import LABELS, OPTIONS, config_of, every_cell_and_every_build, inputs_of, model_of
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -11,6 +11,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import (
     GatedRNNConfig,
     GatedRNNForSequenceClassification,
@@ -31,13 +32,13 @@ def same_bits(actual, expected):
     return [name for name, value in expected.items() if not torch.equal(actual[name], value)]
 
 
-@every_cell
-@every_build
-@every_kind
+@every_cell_and_every_build
 @pytest.mark.parametrize("auto", HEADS, ids=lambda auto: auto.__name__)
 @torch.no_grad()
-def test_a_saved_model_comes_back_bit_for_bit(cell, block, kind, auto, tmp_path):
-    model = model_of(HEADS[auto], kind, torch.float32, cell=cell, block=block)
+def test_a_saved_model_comes_back_bit_for_bit(cell, build, auto, tmp_path):
+    kind = "numbers" if "block" in build else "tokens"
+    fields = {"cell_options": OPTIONS.get(cell), "zoneout": 0.1, "layer_norm": True}
+    model = model_of(HEADS[auto], kind, torch.float32, build=build, cell=cell, **fields)
     model.save_pretrained(tmp_path)
     again = auto.from_pretrained(tmp_path)
     assert type(again) is HEADS[auto]
@@ -48,15 +49,21 @@ def test_a_saved_model_comes_back_bit_for_bit(cell, block, kind, auto, tmp_path)
 
 def test_a_configuration_comes_back_with_every_field(tmp_path):
     fields = {
-        "cell": "minlstm", "activation": "identity", "embedding_size": 9, "hidden_size": 8, "num_hidden_layers": 3,
-        "block": True, "feed_forward_factor": 5, "token_dropout": 0.1, "embedding_dropout": 0.2, "dropout": 0.3,
-        "head_dropout": 0.4, "pooling": "max", "pad_token_id": 4, "unk_token_id": 3,
+        "cell": "mgu", "cell_options": {"keep": True}, "embedding_size": 9, "hidden_size": 8, "num_hidden_layers": 3,
+        "bidirectional": True, "zoneout": 0.15, "input_dropout": 0.25, "state_dropout": 0.35, "weight_dropout": 0.45,
+        "layer_norm": True, "block": True, "feed_forward_factor": 5, "token_dropout": 0.1, "embedding_dropout": 0.2,
+        "dropout": 0.3, "head_dropout": 0.4, "pooling": "max", "pad_token_id": 4, "unk_token_id": 3,
     }  # fmt: skip
     labels = {"id2label": {0: "아니", 1: "네"}, "label2id": {"아니": 0, "네": 1}}
     config_of(num_labels=2, **fields, **labels).save_pretrained(tmp_path)
     again = AutoConfig.from_pretrained(tmp_path)
     assert type(again) is GatedRNNConfig
     assert {name: getattr(again, name) for name in fields | labels} == fields | labels
+    layers = [m for m in GatedRNNModel(again).modules() if isinstance(m, RecurrentLayer)]
+    assert [layer.cell.keep for layer in layers] == [True] * 3
+    assert {(layer.zoneout, layer.input_dropout) for layer in layers} == {(0.15, 0.25)}
+    assert {(layer.state_dropout, layer.weight_dropout) for layer in layers} == {(0.35, 0.45)}
+    assert {(layer.bidirectional, layer.layer_norm) for layer in layers} == {(True, True)}
 
 
 def test_the_weights_are_safetensors_alone(tmp_path):
@@ -68,10 +75,9 @@ def test_the_weights_are_safetensors_alone(tmp_path):
     assert not same_bits(stored, model.state_dict())
 
 
-@every_cell
-@every_build
-def test_a_classifier_from_a_model_without_a_head_keeps_the_model_and_draws_a_sane_head(cell, block, tmp_path):
-    model = model_of(GatedRNNModel, dtype=torch.float32, cell=cell, block=block)
+@every_cell_and_every_build
+def test_a_classifier_from_a_model_without_a_head_keeps_the_model_and_draws_a_sane_head(cell, build, tmp_path):
+    model = model_of(GatedRNNModel, dtype=torch.float32, build=build, cell=cell)
     model.save_pretrained(tmp_path)
     for auto in (AutoModelForSequenceClassification, AutoModelForTokenClassification):
         classifier = auto.from_pretrained(tmp_path, num_labels=LABELS)
@@ -82,18 +88,16 @@ def test_a_classifier_from_a_model_without_a_head_keeps_the_model_and_draws_a_sa
         assert bias.abs().max() < 1.0
 
 
-@every_cell
-@every_build
-def test_a_model_without_a_head_from_a_classifier_keeps_the_model(cell, block, tmp_path):
-    classifier = model_of(GatedRNNForSequenceClassification, dtype=torch.float32, cell=cell, block=block)
+@every_cell_and_every_build
+def test_a_model_without_a_head_from_a_classifier_keeps_the_model(cell, build, tmp_path):
+    classifier = model_of(GatedRNNForSequenceClassification, dtype=torch.float32, build=build, cell=cell)
     classifier.save_pretrained(tmp_path)
     assert not same_bits(AutoModel.from_pretrained(tmp_path).state_dict(), classifier.model.state_dict())
 
 
-@every_cell
-@every_build
-def test_a_tensor_missing_from_the_file_is_drawn_and_no_other_one(cell, block, tmp_path):
-    model = model_of(GatedRNNModel, dtype=torch.float32, cell=cell, block=block, num_hidden_layers=1)
+@every_cell_and_every_build
+def test_a_tensor_missing_from_the_file_is_drawn_and_no_other_one(cell, build, tmp_path):
+    model = model_of(GatedRNNModel, dtype=torch.float32, build=build, cell=cell, num_hidden_layers=1, layer_norm=True)
     model.save_pretrained(tmp_path)
     stored = load_file(tmp_path / WEIGHTS)
     redrawn = {}

@@ -117,6 +117,18 @@ def test_every_schedule_resumes_to_the_same_bits(schedule: str, tmp_path: Path) 
     assert_same_outcome(tmp_path / "whole", tmp_path / "killed")
 
 
+@pytest.mark.parametrize("cell", ["lstm-peephole", "gru", "mingru"])
+def test_a_run_that_drops_parts_of_its_layers_resumes_to_the_same_bits(cell: str, tmp_path: Path) -> None:
+    whole = digits_run(cell, epochs=1)
+    dropped = {"bidirectional": True, "zoneout": 0.1, "input_dropout": 0.1, "state_dropout": 0.1}
+    settings = whole.model_copy(update={"model": whole.model.model_copy(update=dropped)})
+    run(settings, tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(settings, tmp_path / "killed", killed_at(10))
+    run(settings, tmp_path / "killed")
+    assert_same_outcome(tmp_path / "whole", tmp_path / "killed")
+
+
 def test_another_seed_gives_other_weights(undisturbed: Path, tmp_path: Path) -> None:
     run(digits_run(seed=1), tmp_path / "run")
     ours, theirs = outcome(undisturbed)[0], outcome(tmp_path / "run")[0]

@@ -1,9 +1,17 @@
 """The equations, one file a paper."""
 
-from gatedrnn.cells.base import Cell, LoopCell, ScanCell
+from gatedrnn.cells.base import Cell, LoopCell, PositiveScanCell, Recurrent, ScanCell, split_gates
 from gatedrnn.cells.gru import GRUEquations
+from gatedrnn.cells.gru_ladder import InputGatedGRUEquations, NoResetGateGRUEquations
 from gatedrnn.cells.lstm import LSTMEquations
+from gatedrnn.cells.lstm_ladder import InputGatedLSTMEquations, NoOutputGateLSTMEquations, NormalizedLSTMEquations
+from gatedrnn.cells.mgu import MGUEquations
 from gatedrnn.cells.mingru import MinGRUEquations
 from gatedrnn.cells.minlstm import MinLSTMEquations
+from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
 
-__all__ = ["Cell", "GRUEquations", "LSTMEquations", "LoopCell", "MinGRUEquations", "MinLSTMEquations", "ScanCell"]
+__all__ = [
+    "Cell", "GRUEquations", "InputGatedGRUEquations", "InputGatedLSTMEquations", "LSTMEquations", "LoopCell",
+    "MGUEquations", "MinGRUEquations", "MinLSTMEquations", "NoOutputGateLSTMEquations", "NoResetGateGRUEquations",
+    "NormalizedLSTMEquations", "PeepholeLSTMEquations", "PositiveScanCell", "Recurrent", "ScanCell", "split_gates",
+]  # fmt: skip

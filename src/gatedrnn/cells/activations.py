@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 
 def g(x: Tensor) -> Tensor:
@@ -10,6 +11,12 @@ def g(x: Tensor) -> Tensor:
     Feng et al. 2024, arXiv:2410.01201, appendix B.3.
     """
     return torch.where(x >= 0, x + 0.5, torch.sigmoid(x))
+
+
+def log_g(x: Tensor) -> Tensor:
+    """log g(x), finite where g underflows; the same appendix."""
+    # The clamp keeps the branch that is not taken from handing back log of a negative number as a NaN gradient.
+    return torch.where(x >= 0, torch.log(x.clamp(min=0) + 0.5), logsigmoid(x))
 
 
 def identity(x: Tensor) -> Tensor:

@@ -1,18 +1,20 @@
 """Minimal GRU."""
 
 import torch
+from torch.nn.functional import logsigmoid
 
-from gatedrnn.cells.activations import CANDIDATE_ACTIVATIONS, candidate_activation
-from gatedrnn.cells.base import ScanCell
+from gatedrnn.cells.activations import CANDIDATE_ACTIVATIONS, candidate_activation, log_g
+from gatedrnn.cells.base import PositiveScanCell
 from gatedrnn.shapes import Series
 
 
-class MinGRUEquations(ScanCell):
-    """Minimal GRU: one gate, which sees the input only; here z *replaces* (in `gru` it keeps).
+class MinGRUEquations(PositiveScanCell):
+    """Minimal GRU: one gate, which sees the input only; z *replaces* (in `gru` it keeps).
 
-    z = sigmoid(W_z x + b),  h = (1 - z) * h + z * g(W_v x + b)
+    z = sigmoid(W_z x),  h = (1 - z) * h + z * g(W_v x)
 
-    Feng et al. 2024, arXiv:2410.01201: g of appendix B.3 (a positive state), or identity (appendix A).
+    State h, which is the output; one bias a gate. Feng et al. 2024, arXiv:2410.01201: g of appendix B.3 (a positive
+    state), or identity (appendix A).
     """
 
     name = "mingru"
@@ -23,6 +25,10 @@ class MinGRUEquations(ScanCell):
         self.activation = candidate_activation(activation)
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        candidate, update = projected
+        v, update = projected
         z = torch.sigmoid(update)
-        return 1 - z, z * CANDIDATE_ACTIVATIONS[self.activation](candidate)
+        return 1 - z, z * CANDIDATE_ACTIVATIONS[self.activation](v)
+
+    def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
+        v, update = projected
+        return logsigmoid(-update), logsigmoid(update) + log_g(v)

@@ -1,20 +1,21 @@
 """Minimal LSTM."""
 
-import torch
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid
 
-from gatedrnn.cells.activations import CANDIDATE_ACTIVATIONS, candidate_activation
-from gatedrnn.cells.base import ScanCell
+from gatedrnn.cells.activations import CANDIDATE_ACTIVATIONS, candidate_activation, log_g
+from gatedrnn.cells.base import PositiveScanCell
+from gatedrnn.cells.lstm_ladder import normalized_log_ratio, normalized_share
 from gatedrnn.shapes import Series
 
 
-class MinLSTMEquations(ScanCell):
-    """Minimal LSTM: gates see the input only and sum to one; here the forget gate *keeps*.
+class MinLSTMEquations(PositiveScanCell):
+    """Minimal LSTM: gates see the input only and sum to one; the forget gate *keeps*.
 
-    f = sigmoid(W_f x + b),  i = sigmoid(W_i x + b),  f' = f / (f + i),  i' = i / (f + i)
-    h = f' * h + i' * g(W_v x + b)
+    f = sigmoid(W_f x),  i = sigmoid(W_i x),  f' = f / (f + i),  i' = i / (f + i)
+    h = f' * h + i' * g(W_v x)
 
-    Feng et al. 2024, arXiv:2410.01201: g of appendix B.3 (a positive state), or identity (appendix A).
+    State h, which is the output; one bias a gate. Feng et al. 2024, arXiv:2410.01201: g of appendix B.3 (a positive
+    state), or identity (appendix A).
     """
 
     name = "minlstm"
@@ -25,8 +26,11 @@ class MinLSTMEquations(ScanCell):
         self.activation = candidate_activation(activation)
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        candidate, forget, input_ = projected
-        # f' = sigmoid(log f - log i): where both gates are shut this does not divide zero by zero.
-        log_ratio = softplus(-input_) - softplus(-forget)
-        keep = torch.sigmoid(log_ratio)
-        return keep, (1 - keep) * CANDIDATE_ACTIVATIONS[self.activation](candidate)
+        v, f, i = projected
+        keep = normalized_share(f, i)
+        return keep, (1 - keep) * CANDIDATE_ACTIVATIONS[self.activation](v)
+
+    def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
+        v, f, i = projected
+        log_ratio = normalized_log_ratio(f, i)
+        return logsigmoid(log_ratio), logsigmoid(-log_ratio) + log_g(v)

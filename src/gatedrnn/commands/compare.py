@@ -43,7 +43,7 @@ def compare(
     jobs: Runs at the same time, each in a process of its own.
     threads: Threads of each run; the machine's cores shared out over the jobs, if not given.
     memory: Measure the memory that training each contender takes.
-    output: Folder of the comparison; runs/compare-TASK if not given.
+    output: Folder of the comparison; runs/compare-TASK or runs/ladder-LADDER-TASK if not given.
     fresh: Remove that comparison first and start over.
     """
     from gatedrnn.compare.experiment import compare as run_comparison
@@ -57,7 +57,8 @@ def compare(
         model=with_recipe(data.task, "model", model),
         train=with_recipe(data.task, "train", train),
     )
-    folder = output or Path("runs") / f"compare-{data.task}"
+    ladder = settings.contenders.ladder
+    folder = output or Path("runs") / (f"ladder-{ladder}-{data.task}" if ladder else f"compare-{data.task}")
     with _progress(console) as bars:
         total = bars.add_task("runs", total=None, detail="")
 

@@ -18,7 +18,7 @@ class OneRun(Settings):
     """The cell of a single run."""
 
     cell: str = "mingru"
-    """lstm, gru, minlstm or mingru."""
+    """Its name, as `gatedrnn describe` lists it."""
     hidden_size: int = Field(64, ge=1)
     """Channels of its state."""
     seed: Seed = 0

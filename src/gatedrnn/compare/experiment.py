@@ -12,16 +12,18 @@ from typing import Any
 
 import yaml
 
-from gatedrnn.compare.environment import environment
 from gatedrnn.compare.linear import linear_baseline
 from gatedrnn.compare.match import Contender, contenders
 from gatedrnn.compare.memory import training_memory
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.compare.statistics import estimate, paired_difference
 from gatedrnn.data import TaskData, load_task
-from gatedrnn.train.folder import FolderTaken, differences, is_free, write_whole
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.records import environment, write_whole
+from gatedrnn.train.folder import FolderTaken, differences, is_free
 from gatedrnn.train.loop import Interrupted, NonFiniteLoss, StopFlag, run
 from gatedrnn.train.metrics import read_metrics
+from gatedrnn.train.model import build_model
 from gatedrnn.train.settings import RunSettings
 
 SCHEMA = 1
@@ -73,6 +75,7 @@ def compare(
         "runs": {name: record["measured"] for name, record in records.items()},
         "linear": None if linear is None else linear["measured"],
         "memory_mib": peaks,
+        "runs_on": {entrant.name: _runs_on(settings, data, entrant) for entrant in entrants},
         "jobs": jobs,
         "wall_seconds": time.perf_counter() - started if whole else None,  # None: some runs were finished before
         "command": command,
@@ -222,6 +225,12 @@ def _assemble(
             "linear": None if linear is None else {k: v for k, v in linear.items() if k != "measured"},
         },
     }
+
+
+def _runs_on(settings: CompareSettings, data: TaskData, entrant: Contender) -> str:
+    """What runs a contender's recurrent layers in training, here."""
+    model = build_model(settings.run(entrant.cell, entrant.hidden_size, 0), data)
+    return next(module for module in model.modules() if isinstance(module, RecurrentLayer)).runs_on().name
 
 
 def _differences(row: dict[str, Any], baseline: dict[str, Any], tests: list[str]) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
+from gatedrnn.compare.ladder import BESIDE, rungs
 from gatedrnn.compare.summary import best_on_validation, mean_measured
 
 # Okabe & Ito's colours, told apart by colour-blind readers too; cells keep theirs in every figure.
@@ -25,6 +27,8 @@ def figures(results: dict[str, Any]) -> dict[str, go.Figure]:
         "Learning curves": _curves(results),
         "Confusion on the test split": _confusion(results),
     }
+    if results["settings"]["contenders"]["ladder"] is not None:
+        drawn = {"Down the ladder": _ladder(results), **drawn}
     for figure in drawn.values():
         figure.update_layout(
             template="plotly_white", font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
@@ -65,6 +69,35 @@ def _scores(results: dict[str, Any]) -> go.Figure:
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title="test accuracy; large marks are means with 95 % intervals")
     figure.update_layout(height=90 + 42 * len(results["contenders"]))
+    return figure
+
+
+def _ladder(results: dict[str, Any]) -> go.Figure:
+    """Score, parameters and speed by step, a line for each way of matching."""
+    titles = ("test accuracy, 95 % interval", "parameters of the recurrent core", "training tokens a second")
+    figure = make_subplots(rows=1, cols=3, subplot_titles=titles, horizontal_spacing=0.09)
+    top, measured = results["contenders"][0], results["measured"]
+    beside = BESIDE.get(results["settings"]["contenders"]["ladder"], ())
+    for number, match in enumerate(results["settings"]["contenders"]["match"]):
+        rows = [top] + [row for row, _ in rungs(results, match) if row["cell"] not in beside]
+        estimates = [row["scores"]["test"] for row in rows]
+        heights = [
+            [estimate["mean"] for estimate in estimates],
+            [row["parameters"]["core"] for row in rows],
+            [mean_measured(row, measured, "tokens_per_second") for row in rows],
+        ]
+        half = [0 if e["high"] is None else e["high"] - e["mean"] for e in estimates]
+        for column, height in enumerate(heights, start=1):
+            figure.add_scatter(
+                x=[row["cell"] for row in rows], y=height, mode="lines+markers", name=f"equal {match}",
+                line={"color": COLOURS[number], "width": 2}, marker={"size": 9, "symbol": SYMBOLS[match]},
+                error_y={"type": "data", "array": half} if column == 1 else None, showlegend=column == 1,
+                row=1, col=column,
+            )  # fmt: skip
+    figure.update_yaxes(rangemode="tozero", row=1, col=2)
+    figure.update_yaxes(rangemode="tozero", row=1, col=3)
+    figure.update_xaxes(tickangle=30)
+    figure.update_layout(height=420)
     return figure
 
 

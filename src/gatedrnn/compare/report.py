@@ -11,9 +11,10 @@ from rich.table import Table
 
 from gatedrnn.compare import summary
 from gatedrnn.compare.figures import figures
-from gatedrnn.train.folder import write_whole
+from gatedrnn.records import write_whole
 
 TERMINAL_STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
+TERMINAL_LADDER = ("step", "takes away", "core to step above", "score to step above", "speed to step above")
 TERMINAL_SCORES = ("contender", "test", "to baseline", "seconds", "tokens/s")
 
 
@@ -31,10 +32,7 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
     shared = {
         "results": results,
         "headline": summary.headline(results),
-        "tables": {
-            "Structure": summary.structure_rows(results),
-            "Score and price": summary.score_rows(results),
-        },
+        "tables": _tables(results),
         "settings": _settings(results),
         "environment": _environment(results["measured"]),
     }
@@ -45,12 +43,26 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
     return page
 
 
+def _tables(results: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
+    tables = {"Structure": summary.structure_rows(results), "Score and price": summary.score_rows(results)}
+    contenders = results["settings"]["contenders"]
+    if contenders["ladder"] is not None:
+        for match in contenders["match"]:
+            tables[f"The ladder with {summary.MATCH_WORDS[match]}"] = summary.ladder_rows(results, match)
+    return tables
+
+
 def print_summary(results: dict[str, Any], console: Console) -> None:
     """The main columns and the headline in the terminal."""
     task = results["task"]
     _print_table(f"{task}: structure", TERMINAL_STRUCTURE, summary.structure_rows(results), console)
     title = f"{task}: test accuracy, mean and 95 % interval over seeds"
     _print_table(title, TERMINAL_SCORES, summary.score_rows(results), console)
+    contenders = results["settings"]["contenders"]
+    if contenders["ladder"] is not None:
+        for match in contenders["match"]:
+            title = f"{task}: the ladder with {summary.MATCH_WORDS[match]}"
+            _print_table(title, TERMINAL_LADDER, summary.ladder_rows(results, match), console)
     for sentence in summary.headline(results):
         console.print(f"• {sentence}", highlight=False)
 
@@ -58,7 +70,7 @@ def print_summary(results: dict[str, Any], console: Console) -> None:
 def _print_table(title: str, columns: tuple[str, ...], rows: list[dict[str, str]], console: Console) -> None:
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column, justify="left" if column == "contender" else "right")
+        table.add_column(column, justify="left" if column in ("contender", "step", "takes away") else "right")
     for row in rows:
         table.add_row(*(row[column] for column in columns))
     console.print(table)

@@ -1,10 +1,11 @@
 """What a comparison is made of."""
 
 import os
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from gatedrnn.compare.ladder import BESIDE, LADDERS
 from gatedrnn.data import DataSettings, Settings
 from gatedrnn.data.settings import Seed, unknown_name
 from gatedrnn.layers import LAYERS
@@ -14,6 +15,8 @@ from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 class ContenderSettings(Settings):
     """Who takes part."""
 
+    ladder: Literal["lstm", "gru"] | None = None
+    """Instead of cells: the steps from lstm to minlstm, or from gru to mingru (with mgu beside them), one at a time."""
     cells: list[str] = ["lstm", "gru", "minlstm", "mingru"]
     """Cells to compare; the first is the baseline that the others are matched to."""
     match: list[Literal["layers", "params"]] = ["layers", "params"]
@@ -22,6 +25,17 @@ class ContenderSettings(Settings):
     """Channels of the baseline's state."""
     seeds: list[Seed] = [0, 1, 2]
     """One run each; initial weights, data order and dropout follow from it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _cells_of_ladder(cls, given: dict[str, Any]) -> dict[str, Any]:
+        ladder = given.get("ladder")
+        if ladder not in LADDERS:
+            return given
+        cells = [*LADDERS[ladder], *BESIDE.get(ladder, ())]
+        if given.get("cells", cells) != cells:
+            raise ValueError("--ladder and --cells both say who takes part; give one")
+        return {**given, "cells": cells}
 
     @field_validator("cells")
     @classmethod

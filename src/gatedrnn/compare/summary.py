@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gatedrnn.compare.ladder import BESIDE, LADDERS, REMOVED, cost, rungs
 from gatedrnn.compare.match import MARKED
 from gatedrnn.compare.statistics import Estimate, excludes_zero
 
@@ -16,6 +17,7 @@ def headline(results: dict[str, Any]) -> list[str]:
         rows = [row for row in results["contenders"] if row["match"] == match]
         if rows:
             sentences.append(_against_baseline(match, rows, results["baseline"]["contender"]))
+            sentences += _down_the_ladder(results, match)
     linear = results["baseline"]["linear"]
     if linear is not None:
         sentences.append(_against_linear(results, linear))
@@ -42,6 +44,7 @@ def structure_rows(results: dict[str, Any]) -> list[dict[str, str]]:
                 "layers": str(structure["layers"]),
                 "width": str(structure["hidden_size"]),
                 "gates": " ".join(structure["gates"]),
+                "initial values": "{weights}; {biases}".format(**structure["initial_values"]),
                 "embedding": f"{parameters['embedding']:,}",
                 "core": f"{parameters['core']:,}",
                 "to baseline's": f"{residue:+.2%}{mark}",
@@ -50,6 +53,7 @@ def structure_rows(results: dict[str, Any]) -> list[dict[str, str]]:
                 "total": f"{parameters['total']:,}",
                 "state": f"{structure['state_size']:,}",
                 "multiply-adds": f"{structure['multiply_adds_per_step']:,}",
+                "runs on": results["measured"]["runs_on"][row["name"]],
             }
         )
     return rows
@@ -64,6 +68,35 @@ def score_rows(results: dict[str, Any]) -> list[dict[str, str]]:
     own = {split: f"{linear[f'{split}_accuracy']:.4f}" for split in ("validation", "test")}
     own |= {"contender": linear["name"], "seconds": f"{measured['linear']['training_seconds']:.1f}"}
     return [*rows, {column: own.get(column, NONE) for column in rows[0]}]
+
+
+def ladder_rows(results: dict[str, Any], match: str) -> list[dict[str, str]]:
+    """One row of text for each step down the ladder: what it takes away, costs and buys, against the step above."""
+    measured = results["measured"]
+    top = results["contenders"][0]
+    first = {"step": top["name"], "takes away": NONE, **_price(top, None, measured)}
+    return [first] + [
+        {"step": row["name"], "takes away": REMOVED[row["cell"]], **_price(row, above, measured)}
+        for row, above in rungs(results, match)
+    ]
+
+
+def _price(row: dict[str, Any], above: dict[str, Any] | None, measured: dict[str, Any]) -> dict[str, str]:
+    core, rate = row["parameters"]["core"], mean_measured(row, measured, "tokens_per_second")
+    shown = {"core": f"{core:,}", "core to step above": NONE, "test": with_interval(row["scores"]["test"])}
+    shown |= {
+        "score to step above": NONE,
+        "tokens/s": NONE if rate is None else f"{rate:,.0f}",
+        "speed to step above": NONE,
+    }
+    if above is None:
+        return shown
+    shown["core to step above"] = f"{core / above['parameters']['core'] - 1:+.1%}"
+    shown["score to step above"] = signed(cost(row, above))
+    before = mean_measured(above, measured, "tokens_per_second")
+    if rate is not None and before is not None:
+        shown["speed to step above"] = f"{rate / before:.2f} ×"
+    return shown
 
 
 def with_interval(estimate: Estimate) -> str:
@@ -127,6 +160,24 @@ def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str) -> 
     return f"Test accuracy with {MATCH_WORDS[match]}: {'; '.join(parts)}."
 
 
+def _down_the_ladder(results: dict[str, Any], match: str) -> list[str]:
+    """What each removal costs, and the whole way down."""
+    ladder = results["settings"]["contenders"]["ladder"]
+    if ladder is None:
+        return []
+    beside = BESIDE.get(ladder, ())
+    steps = [(row, cost(row, above)) for row, above in rungs(results, match) if row["cell"] not in beside]
+    parts = [f"without {REMOVED[row['cell']]} {signed(price)}" for row, price in steps]
+    shown = [row["cell"] for row, price in steps if price["low"] is not None and excludes_zero(price)]
+    verdict = f"shown to differ: {', '.join(shown)}" if shown else "no single step is shown to differ"
+    bottom = next(row for row in results["contenders"] if row["cell"] == LADDERS[ladder][-1] and row["match"] == match)
+    whole = signed(bottom["difference_to_baseline"]["test"])
+    return [
+        f"Down the ladder with {MATCH_WORDS[match]}, test accuracy of each step less that of the step above: "
+        f"{'; '.join(parts)} ({verdict}). The whole way from {ladder} to {bottom['cell']}: {whole}."
+    ]
+
+
 def _against_linear(results: dict[str, Any], linear: dict[str, Any]) -> str:
     best = best_on_validation(results)
     difference = best["difference_to_linear"]
@@ -140,8 +191,10 @@ def _against_linear(results: dict[str, Any], linear: dict[str, Any]) -> str:
 
 def _remarks(results: dict[str, Any]) -> list[str]:
     """What is known about a task beyond the numbers."""
-    minimal = [row["cell"] for row in results["contenders"] if row["cell"] in ("minlstm", "mingru")]
-    if results["task"] != "parity" or not minimal:
+    if results["task"] != "parity":
+        return []
+    minimal = [row["cell"] for row in results["contenders"] if not row["structure"]["reads_state"]]
+    if not minimal:
         return []
     longer = [(row["name"], with_interval(row["scores"]["test_4x"])) for row in results["contenders"]]
     return [

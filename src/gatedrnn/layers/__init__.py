@@ -1,6 +1,45 @@
 """Cells over time, with the signature of `torch.nn.LSTM`."""
 
-from gatedrnn.layers.public import GRU, LAYERS, LSTM, MinGRU, MinLSTM
-from gatedrnn.layers.stack import RecurrentLayer, ScanLayer
+from gatedrnn.layers.interchange import from_min_gru_pytorch
+from gatedrnn.layers.loop_layer import LoopLayer
+from gatedrnn.layers.public import (
+    GRU,
+    LAYERS,
+    LSTM,
+    MGU,
+    InputGatedGRU,
+    InputGatedLSTM,
+    MinGRU,
+    MinLSTM,
+    NoOutputGateLSTM,
+    NoResetGateGRU,
+    NormalizedLSTM,
+    PeepholeLSTM,
+    register,
+)
+from gatedrnn.layers.regularise import Noise
+from gatedrnn.layers.scan_layer import PositiveScanLayer, ScanLayer
+from gatedrnn.layers.single_step import (
+    CELLS,
+    GRUCell,
+    InputGatedGRUCell,
+    InputGatedLSTMCell,
+    LSTMCell,
+    MGUCell,
+    MinGRUCell,
+    MinLSTMCell,
+    NoOutputGateLSTMCell,
+    NoResetGateGRUCell,
+    NormalizedLSTMCell,
+    PeepholeLSTMCell,
+    SingleStep,
+)
+from gatedrnn.layers.stack import Path, RecurrentLayer
 
-__all__ = ["GRU", "LAYERS", "LSTM", "MinGRU", "MinLSTM", "RecurrentLayer", "ScanLayer"]
+__all__ = [
+    "CELLS", "GRU", "LAYERS", "LSTM", "MGU", "GRUCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM",
+    "InputGatedLSTMCell", "LSTMCell", "LoopLayer", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell",
+    "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell", "Noise", "NormalizedLSTM",
+    "NormalizedLSTMCell", "Path", "PeepholeLSTM", "PeepholeLSTMCell", "PositiveScanLayer", "RecurrentLayer",
+    "ScanLayer", "SingleStep", "from_min_gru_pytorch", "register",
+]  # fmt: skip

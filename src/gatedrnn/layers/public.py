@@ -2,70 +2,144 @@
 
 from typing import Any
 
-from torch import _VF
-
-from gatedrnn.cells import GRUEquations, LSTMEquations, MinGRUEquations, MinLSTMEquations
-from gatedrnn.layers.stack import RecurrentLayer, ScanLayer
+from gatedrnn.cells import (
+    GRUEquations,
+    InputGatedGRUEquations,
+    InputGatedLSTMEquations,
+    LSTMEquations,
+    MGUEquations,
+    MinGRUEquations,
+    MinLSTMEquations,
+    NoOutputGateLSTMEquations,
+    NoResetGateGRUEquations,
+    NormalizedLSTMEquations,
+    PeepholeLSTMEquations,
+)
+from gatedrnn.layers.loop_layer import LoopLayer
+from gatedrnn.layers.scan_layer import PositiveScanLayer, ScanLayer
+from gatedrnn.layers.stack import RecurrentLayer
 from gatedrnn.layers.torch_fused import SHUT, FusedLayer
 
 
 class LSTM(FusedLayer):
-    """`torch.nn.LSTM` with masks and streaming: same parameters, state dict, numbers and kernels.
+    """`torch.nn.LSTM` with masks, resets, regularisers and streaming: same parameters, state dict, numbers, kernels.
 
-    The equations stand in `gatedrnn.cells.lstm`, the arguments in `RecurrentLayer`. With `proj_size`, which must be
+    The equations stand in `gatedrnn.cells.lstm`, the arguments in `RecurrentModule`. With `proj_size`, which must be
     below hidden_size, the projected output is also what the gates read (LSTMP, Sak et al. 2014, arXiv:1402.1128).
     """
 
-    kernel = staticmethod(_VF.lstm)
+    cell_class = LSTMEquations
     hold = {"input": -SHUT, "forget": SHUT}  # c = 1 * c + 0 * g
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(LSTMEquations(), *args, **kwargs)
+        super().__init__(*args, **kwargs)
         if self.proj_size >= self.hidden_size:
             raise ValueError(f"proj_size has to be smaller than hidden_size, got {self.proj_size}")
 
-    def state_sizes(self) -> tuple[int, ...]:
-        return (self.proj_size or self.hidden_size, self.hidden_size)
-
 
 class GRU(FusedLayer):
-    """`torch.nn.GRU` with masks and streaming: same parameters, state dict, numbers and kernels.
+    """`torch.nn.GRU` with masks, resets, regularisers and streaming: same parameters, state dict, numbers, kernels.
 
-    The equations stand in `gatedrnn.cells.gru` (the reset gate after the product, z keeps), the arguments in
-    `RecurrentLayer`; there is no `proj_size`, as in torch.
+    The equations stand in `gatedrnn.cells.gru` (z keeps), the arguments in `RecurrentModule`; there is no `proj_size`,
+    as in torch. `reset_after=False` applies the reset gate before the product (Cho et al. 2014, arXiv:1406.1078): one
+    bias a gate, and the step loop, since torch has no kernel for it.
     """
 
-    kernel = staticmethod(_VF.gru)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(GRUEquations(), *args, **kwargs)
-        if self.proj_size:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+    cell_class = GRUEquations
+    options = ("reset_after",)
+    takes_proj_size = False
 
 
-class MinLSTM(ScanLayer):
+class PeepholeLSTM(LoopLayer):
+    """LSTM whose gates see the cell state (Gers et al. 2002). Equations in `gatedrnn.cells.peephole_lstm`.
+
+    With `proj_size` the projected output is also what the gates read: the LSTMP of Sak et al. 2014 (arXiv:1402.1128).
+    """
+
+    cell_class = PeepholeLSTMEquations
+    bias_init = "forget-one"
+
+
+class NoOutputGateLSTM(LoopLayer):
+    """Step 1 from LSTM to minLSTM: no output gate. Equations in `gatedrnn.cells.lstm_ladder`; the state is c."""
+
+    cell_class = NoOutputGateLSTMEquations
+    bias_init = "forget-one"
+
+
+class InputGatedLSTM(ScanLayer):
+    """Step 2: gates read the input alone, so a scan runs it. Equations in `gatedrnn.cells.lstm_ladder`; state c."""
+
+    cell_class = InputGatedLSTMEquations
+
+
+class NormalizedLSTM(ScanLayer):
+    """Step 3: input and forget gate sum to one. Equations in `gatedrnn.cells.lstm_ladder`; the state is c."""
+
+    cell_class = NormalizedLSTMEquations
+
+
+class MinLSTM(PositiveScanLayer):
     """minLSTM (Feng et al. 2024, arXiv:2410.01201), run by a scan. Equations in `gatedrnn.cells.minlstm`.
 
-    Arguments as in `RecurrentLayer`; `activation`: "g" (appendix B.3, a positive state) or "identity" (appendix A).
+    `activation`: "g" (appendix B.3, a positive state) or "identity" (appendix A).
     """
 
+    cell_class = MinLSTMEquations
     options = ("activation",)
 
-    def __init__(self, *args: Any, activation: str = "g", **kwargs: Any) -> None:
-        super().__init__(MinLSTMEquations(activation), *args, **kwargs)
 
+class MGU(LoopLayer):
+    """Minimal gated unit (Zhou et al. 2016, arXiv:1603.09420). Equations in `gatedrnn.cells.mgu`.
 
-class MinGRU(ScanLayer):
-    """minGRU (Feng et al. 2024, arXiv:2410.01201), run by a scan. Equations in `gatedrnn.cells.mingru`.
-
-    Arguments as in `RecurrentLayer`; `activation`: "g" (appendix B.3, a positive state) or "identity" (appendix A).
+    f replaces; `keep=True` is the other cell that goes by this name, in which it keeps.
     """
 
+    cell_class = MGUEquations
+    options = ("keep",)
+
+
+class NoResetGateGRU(LoopLayer):
+    """Step 1 from GRU to minGRU: no reset gate. Equations in `gatedrnn.cells.gru_ladder`; z keeps."""
+
+    cell_class = NoResetGateGRUEquations
+
+
+class InputGatedGRU(ScanLayer):
+    """Step 2: gates read the input alone, so a scan runs it. Equations in `gatedrnn.cells.gru_ladder`; z keeps."""
+
+    cell_class = InputGatedGRUEquations
+
+
+class MinGRU(PositiveScanLayer):
+    """minGRU (Feng et al. 2024, arXiv:2410.01201), run by a scan. Equations in `gatedrnn.cells.mingru`; z replaces.
+
+    `activation`: "g" (appendix B.3, a positive state) or "identity" (appendix A).
+    """
+
+    cell_class = MinGRUEquations
     options = ("activation",)
 
-    def __init__(self, *args: Any, activation: str = "g", **kwargs: Any) -> None:
-        super().__init__(MinGRUEquations(activation), *args, **kwargs)
 
-
-LAYERS: dict[str, type[RecurrentLayer]] = {"lstm": LSTM, "gru": GRU, "minlstm": MinLSTM, "mingru": MinGRU}
+LAYERS: dict[str, type[RecurrentLayer]] = {
+    layer.cell_class.name: layer
+    for layer in (
+        LSTM, PeepholeLSTM, NoOutputGateLSTM, InputGatedLSTM, NormalizedLSTM, MinLSTM,
+        GRU, MGU, NoResetGateGRU, InputGatedGRU, MinGRU,
+    )
+}  # fmt: skip
 """Every cell by its name on the command line."""
+
+
+def register(layer: type[RecurrentLayer]) -> type[RecurrentLayer]:
+    """Make a layer of your own known by its cell's name to models, `compare`, `describe` and `verify`; a decorator.
+
+    Raises:
+        ValueError: another layer has that name.
+    """
+    name = layer.cell_class.name
+    known = LAYERS.setdefault(name, layer)
+    if known is not layer and (known.__module__, known.__qualname__) != (layer.__module__, layer.__qualname__):
+        raise ValueError(f"the name {name!r} is taken by {known.__module__}.{known.__qualname__}; choose another")
+    LAYERS[name] = layer
+    return layer

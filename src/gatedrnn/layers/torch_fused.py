@@ -1,119 +1,178 @@
 """LSTM and GRU run by torch's own fused kernels (oneDNN on a CPU, cuDNN on a GPU)."""
 
-import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import _VF, Tensor
+from torch.nn.utils.rnn import PackedSequence
 
-from gatedrnn.cells import LoopCell
-from gatedrnn.layers.ragged import left_aligned, reorder, zero_masked_steps
-from gatedrnn.layers.stack import RecurrentLayer, StateTuple, Weights
-from gatedrnn.shapes import Flags, Series, State, States, Step
+from gatedrnn.layers.arguments import check_features
+from gatedrnn.layers.fused_op import call_kernel, torch_rnn
+from gatedrnn.layers.loop_layer import LoopLayer
+from gatedrnn.layers.parameters import Weights
+from gatedrnn.layers.ragged import Segments, left_aligned, reorder, zero_masked_steps
+from gatedrnn.layers.regularise import DirectionNoise, Noise
+from gatedrnn.layers.stack import Path, StateTuple
+from gatedrnn.scan import transforming
+from gatedrnn.shapes import Flags, Series, State, States
 
 SHUT = 1000.0
 """A pre-activation at which a sigmoid is exactly 0 or 1, and its gradient exactly 0, in every floating dtype."""
 
 
-class FusedLayer(RecurrentLayer):
-    """A loop cell for which torch has a kernel. Without a mask the whole stack is one call of it.
+class FusedLayer(LoopLayer):
+    """A loop cell for which torch has a kernel. Without mask and resets the whole stack is one call of it.
 
     With a mask each layer and direction is one call over the padded rectangle, real steps first. The output at the
     last real step is the final h. A state that is no output (an LSTM's c) is held over the padding by one more input
     feature, 1 where a step is not real, whose weights shut the gates there: it stays exactly as it was. torch's own
     way, packing, takes a CPU out of the fused kernel and walks time step by step.
+
+    With resets each layer and direction is one packed call: every stretch between two resets is a row of it. A
+    `PackedSequence` is torch's own packed call. What the kernel cannot do runs on the step loop, and `runs_on` says so.
     """
 
-    cell: LoopCell
-    kernel: ClassVar[Callable[..., Any]]
     hold: ClassVar[dict[str, float]] = {}
     """The weight of the extra feature for each gate that it must open or shut; empty where h is the whole state."""
+    weight_init = "torch"
+    bias_init = "torch"
 
-    def forward(
-        self, input: Series, hx: States | StateTuple | None = None, *, mask: Flags | None = None
-    ) -> tuple[Series, Any]:
-        """The whole sequence at once.
+    @property
+    def backends(self) -> tuple[str, ...]:
+        return ("loop",) if self._not_fused(training=False) else ("loop", "torch")
 
-        Args:
-            input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size).
-            hx: the state before the first step, as torch has it; zeros if None.
-            mask: bool, the input's first axes; True = real step. A masked step leaves the state as it was, outputs 0.
+    def runs_on(self) -> Path:
+        reason = self._not_fused(training=self.training)
+        if reason is not None:
+            return Path("the step loop", reason)
+        device = self.weight_ih_l0.device.type
+        library = {"cpu": "oneDNN where it can, else ATen", "cuda": "cuDNN"}.get(device, "ATen")
+        return Path(f"torch's fused kernel ({library})", f"torch has one for {self.cell.name}")
 
-        Returns:
-            The output, and the state after the last valid step.
-        """
-        return self._forward(input, hx, mask, None)
-
-    def _shapes(self, features: int) -> dict[str, tuple[int, ...]]:
-        rows, recurrent = len(self.cell.projections) * self.hidden_size, self.proj_size or self.hidden_size
-        shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features), "weight_hh": (rows, recurrent)}
-        if self.bias:
-            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
-        if self.proj_size:
-            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
-        return shapes
-
-    def reset_parameters(self) -> None:
-        """Everything uniform within 1/sqrt(hidden_size), as `torch.nn` does it, in the same order."""
-        bound = 1 / math.sqrt(self.hidden_size)
-        for weight in self.parameters():
-            nn.init.uniform_(weight, -bound, bound)
+    def _not_fused(self, training: bool) -> str | None:
+        """Why torch's kernel cannot run this layer; None if it can."""
+        if not self.cell.recurrent_bias:
+            return "torch's GRU applies the reset gate after the product"
+        if self.backend == "loop":
+            return "backend='loop' asks for it"
+        if self.layer_norm:
+            return "layer_norm stands inside torch's kernel, between product and gates"
+        if self.zoneout:
+            return "zoneout changes the state at every step, inside torch's kernel"
+        if self.state_dropout and training:
+            return "state_dropout stands inside torch's kernel, before the recurrent product"
+        return None
 
     def _state_dtype(self, x: Tensor) -> torch.dtype:
-        return x.dtype  # torch's own
+        return x.dtype if self.cell.recurrent_bias else super()._state_dtype(x)
 
-    def _run(self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None) -> tuple[Series, StateTuple]:
-        if mask is None:
-            weights = [
-                weight
-                for layer in range(self.num_layers)
-                for suffix in self._directions
-                for weight in self._weights(layer, suffix).values()
-            ]
-            output, *last = self._call(x, state, weights, self.num_layers, self.dropout, self.bidirectional)
-            return output, tuple(last)
-        return self._walk(x, state, mask, resets)
+    def _run(
+        self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, noise: Noise | None
+    ) -> tuple[Series, StateTuple]:
+        by_layer = mask is not None or resets is not None or noise is not None or torch.compiler.is_compiling()
+        if by_layer or self._not_fused(self.training) is not None:
+            return super()._run(x, state, mask, resets, noise)
+        output, *last = call_kernel(
+            x, state, self._flat_weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+        )
+        return output, tuple(last)
+
+    def _forward_packed(
+        self, packed: PackedSequence, hx: States | StateTuple | None, mask: Flags | None, resets: Flags | None,
+        noise: Noise | None,
+    ) -> tuple[PackedSequence, Any]:  # fmt: skip
+        padded = mask is not None or resets is not None or noise is not None or self._draws
+        if padded or self._not_fused(self.training) is not None or packed.data.dim() != 2:
+            return super()._forward_packed(packed, hx, mask, resets, noise)
+        check_features(packed.data, self.weight_ih_l0, self.input_size)
+        state = self._take_state(hx, packed.data.new_empty(int(packed.batch_sizes[0]), 0), batched=True)
+        if packed.sorted_indices is not None:
+            state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
+        options = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        output, *last = _packed_call(packed.data, packed.batch_sizes, state, self._flat_weights(), *options)
+        if packed.unsorted_indices is not None:
+            last = [s.index_select(1, packed.unsorted_indices) for s in last]
+        return packed._replace(data=output), self._give_state(tuple(last), batched=True)
 
     def _direction(
-        self, x: Series, state: StateTuple, weights: Weights, mask: Flags | None, resets: Flags | None, reverse: bool
-    ) -> tuple[Series, StateTuple]:
-        assert mask is not None, "without a mask the whole stack is one call"
+        self, x: Series, state: StateTuple, weights: Weights, noise: DirectionNoise, mask: Flags | None,
+        resets: Flags | None, reverse: bool,
+    ) -> tuple[Series, StateTuple]:  # fmt: skip
+        # Segments are found from the values of the flags, which a compiled graph or a transform does not know.
+        walked = resets is not None and (torch.compiler.is_compiling() or transforming())
+        inside = noise.state is not None or noise.keep is not None
+        if walked or inside or self._not_fused(training=False) is not None:
+            return super()._direction(x, state, weights, noise, mask, resets, reverse)
+        if resets is not None:
+            segments = Segments.of(torch.ones_like(resets) if mask is None else mask, resets, reverse)
+            if not len(segments.steps):
+                return super()._direction(x, state, weights, noise, mask, resets, reverse)
+            return self._segments(x, state, weights, segments)
         if reverse:
-            output, last = self._direction(x.flip(1), state, weights, mask.flip(1), resets, reverse=False)
+            flipped = None if mask is None else mask.flip(1)
+            output, last = self._rectangle(x.flip(1), state, weights, flipped)
             return output.flip(1), last
+        return self._rectangle(x, state, weights, mask)
+
+    def _rectangle(
+        self, x: Series, state: StateTuple, weights: Weights, mask: Flags | None
+    ) -> tuple[Series, StateTuple]:
+        """One call over the padded rectangle, forwards."""
+        if mask is None:
+            return self._call(x, state, weights)
+        ragged_left = torch.compiler.is_compiling() or bool((mask[:, 1:] & ~mask[:, :-1]).any())
+        if not ragged_left:
+            return self._aligned(x, state, weights, mask)
+        # Over padding before the first real step h would move: o * tanh(c) is not the h it came from.
         order = left_aligned(mask)
-        if order is not None:
-            # Over padding before the first real step h would move: o * tanh(c) is not the h it came from.
-            aligned = torch.take_along_dim(mask, order, dim=1)
-            output, last = self._direction(reorder(x, order), state, weights, aligned, resets, reverse=False)
-            return reorder(output, torch.argsort(order, dim=1)), last
-        x, used = zero_masked_steps(x, mask), list(weights.values())
+        output, last = self._aligned(reorder(x, order), state, weights, torch.take_along_dim(mask, order, dim=1))
+        return reorder(output, torch.argsort(order, dim=1)), last
+
+    def _aligned(self, x: Series, state: StateTuple, weights: Weights, mask: Flags) -> tuple[Series, StateTuple]:
+        """One call over rows whose real steps come first."""
+        x = zero_masked_steps(x, mask)
         if self.hold:
             x = torch.cat([x, (~mask).unsqueeze(2).to(x.dtype)], dim=2)
             gates = [self.hold.get(gate, 0.0) for gate in self.cell.projections]
             column = x.new_tensor(gates).repeat_interleave(self.hidden_size).unsqueeze(1)
-            used[0] = torch.cat([used[0], column], dim=1)
-        output, *last_states = self._call(x, tuple(s.unsqueeze(0) for s in state), used, 1, 0.0, False)
-        h = _last_valid(output, state[0], mask)
-        return zero_masked_steps(output, mask), (h, *(s.squeeze(0) for s in last_states[1:]))
+            weights = weights | {"weight_ih": torch.cat([weights["weight_ih"], column], dim=1)}
+        output, last = self._call(x, state, weights)
+        return output, (_last_valid(output, state[0], mask), *last[1:])
 
-    def _cell_step(self, x: Step, state: StateTuple, weights: Weights) -> tuple[Step, StateTuple]:
-        linear, gates = nn.functional.linear, len(self.cell.projections)
-        projected = linear(x, weights["weight_ih"], weights.get("bias_ih")).chunk(gates, dim=1)
-        x, last = self.cell.step(
-            projected, state, lambda h: linear(h, weights["weight_hh"], weights.get("bias_hh")).chunk(gates, dim=1)
-        )
-        if "weight_hr" in weights:
-            x = linear(x, weights["weight_hr"])
-            last = (x, *last[1:])  # the projected output is what the gates read next
-        return x, last
+    def _segments(
+        self, x: Series, state: StateTuple, weights: Weights, segments: Segments
+    ) -> tuple[Series, StateTuple]:
+        """One packed call, every stretch between resets a row of it."""
+        batch, time = x.shape[:2]
+        packed = x.flatten(0, 1)[segments.steps]
+        start = tuple(segments.start(s).unsqueeze(0) for s in state)
+        output, *last = _packed_call(packed, segments.batch_sizes, start, list(weights.values()), self.bias)
+        ends = tuple(segments.end(s.squeeze(0), hx) for s, hx in zip(last, state, strict=True))
+        return segments.spread(output, batch, time), ends
 
-    def _call(
-        self, x: Series, state: StateTuple, weights: list[Tensor], layers: int, dropout: float, bidirectional: bool
-    ) -> tuple[Tensor, ...]:
-        hx = state if len(state) > 1 else state[0]
-        return type(self).kernel(x, hx, weights, self.bias, layers, dropout, self.training, bidirectional, True)
+    def _call(self, x: Series, state: StateTuple, weights: Weights) -> tuple[Series, StateTuple]:
+        """torch's kernel for one layer, forwards."""
+        stacked = tuple(s.unsqueeze(0) for s in state)
+        if torch.compiler.is_compiling():
+            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+            h, c = stacked[0], stacked[1] if len(stacked) == 2 else None
+            output, *last = torch_rnn(x, h, c, *(weights.get(name) for name in names))
+        else:
+            output, *last = call_kernel(x, stacked, list(weights.values()), self.bias)
+        return output, tuple(s.squeeze(0) for s in last[: len(state)])
+
+    def _flat_weights(self) -> list[Tensor]:
+        return [weight for weights in self._all_weights() for weight in weights.values()]
+
+
+def _packed_call(
+    data: Tensor, batch_sizes: Tensor, states: StateTuple, weights: list[Tensor], biases: bool, layers: int = 1,
+    dropout: float = 0.0, training: bool = False, bidirectional: bool = False,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """torch's kernel over packed data, (steps in all, features)."""
+    if len(states) == 2:
+        return _VF.lstm(data, batch_sizes, states, weights, biases, layers, dropout, training, bidirectional)
+    return _VF.gru(data, batch_sizes, states[0], weights, biases, layers, dropout, training, bidirectional)
 
 
 def _last_valid(output: Series, h0: State, mask: Flags) -> State:

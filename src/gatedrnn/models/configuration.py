@@ -8,6 +8,8 @@ from transformers import PreTrainedConfig
 from gatedrnn.layers import LAYERS
 
 POOLINGS = ("last", "mean", "max")
+LAYER_RATES = ("zoneout", "input_dropout", "state_dropout", "weight_dropout")
+RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *LAYER_RATES)
 
 
 @strict
@@ -16,31 +18,41 @@ class GatedRNNConfig(PreTrainedConfig):
 
     Args:
         cell: the cell's name, as on the command line.
-        activation: candidate activation of `minlstm` and `mingru`: "g" or "identity"; others have none.
+        cell_options: keyword arguments of that cell's equations, as its layer takes them: `activation` of `minlstm` and
+            `mingru`, `reset_after` of `gru`, `keep` of `mgu`; None for none.
         vocab_size: tokens that the embedding knows; None for a model that reads numbers instead of tokens.
         input_size: numbers per step, where `vocab_size` is None.
         embedding_size: width of the embedding, or of the linear map that takes its place for numbers. With `block`
             it is the width of the model.
         hidden_size: channels of each layer's state.
         num_hidden_layers: recurrent layers.
+        bidirectional: a second set of weights walks time backwards in each layer; outputs are joined.
+        zoneout, input_dropout, state_dropout, weight_dropout, layer_norm: regularisers of the layer, see
+            `gatedrnn.layers.module`.
         block: each layer becomes a residual block: normalisation, cell, projection back to `embedding_size`, then
             normalisation and a feed-forward network.
         feed_forward_factor: inner width of that network in units of `embedding_size`.
         token_dropout: probability with which a whole token becomes `unk_token_id`, in training.
         embedding_dropout, dropout, head_dropout: on the embedding, between layers, before the head; in training.
-        pooling: what a sequence classifier reads: the output at the "last" valid step, or the "mean" or "max" over
-            the valid steps.
+        pooling: what a sequence classifier reads: the output at the "last" valid step (of each direction its own last),
+            or the "mean" or "max" over the valid steps.
     """
 
     model_type = "gatedrnn"
 
     cell: str = "mingru"
-    activation: str = "g"
+    cell_options: dict[str, Any] | None = None
     vocab_size: int | None = None
     input_size: int | None = None
     embedding_size: int = 64
     hidden_size: int = 128
     num_hidden_layers: int = 1
+    bidirectional: bool = False
+    zoneout: float = 0.0
+    input_dropout: float = 0.0
+    state_dropout: float = 0.0
+    weight_dropout: float = 0.0
+    layer_norm: bool = False
     block: bool = False
     feed_forward_factor: int = 2
     token_dropout: float = 0.0
@@ -62,9 +74,18 @@ class GatedRNNConfig(PreTrainedConfig):
         """
         if self.cell not in LAYERS:
             raise ValueError(f"cell must be one of {', '.join(LAYERS)}, got {self.cell!r}")
+        layer = LAYERS[self.cell]
+        for name in self.cell_options or {}:
+            if name not in layer.options:
+                known = ", ".join(layer.options) or "none"
+                raise ValueError(f"cell_options: {self.cell} has no option {name!r}; it has: {known}")
+        if self.weight_dropout and not layer.cell_class.reads_state:
+            raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
         if self.pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, got {self.pooling!r}")
-        for name in ("token_dropout", "embedding_dropout", "dropout", "head_dropout"):
+        if self.bidirectional and self.block and self.pooling == "last":
+            raise ValueError("pooling 'last' needs the directions apart, which a block mixes; take 'mean' or 'max'")
+        for name in RATES:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
         for name in ("embedding_size", "hidden_size", "num_hidden_layers", "feed_forward_factor"):

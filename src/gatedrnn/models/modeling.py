@@ -9,7 +9,7 @@ from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOut
 from transformers.utils import can_return_tuple
 
 from gatedrnn.layers import LAYERS, RecurrentLayer
-from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.configuration import LAYER_RATES, GatedRNNConfig
 from gatedrnn.shapes import Flags, Series, Step
 
 EMBEDDING_STD = 0.1
@@ -42,11 +42,11 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
 def build_layer(config: GatedRNNConfig, input_size: int, num_layers: int) -> RecurrentLayer:
     """The recurrent layer that a configuration names."""
-    layer: Any = LAYERS[config.cell]
-    extras = {name: getattr(config, name) for name in layer.options}
-    return layer(
-        input_size, config.hidden_size, num_layers=num_layers, batch_first=True,
-        dropout=config.dropout if num_layers > 1 else 0.0, **extras,
+    rates = {name: getattr(config, name) for name in LAYER_RATES}
+    return LAYERS[config.cell](
+        input_size, config.hidden_size, num_layers=num_layers, batch_first=True, bidirectional=config.bidirectional,
+        dropout=config.dropout if num_layers > 1 else 0.0, layer_norm=config.layer_norm, **rates,
+        **(config.cell_options or {}),
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ class GatedRNNBlock(nn.Module):
         width, inner = config.embedding_size, config.embedding_size * config.feed_forward_factor
         self.cell_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.layer = build_layer(config, width, num_layers=1)
-        self.projection = nn.Linear(config.hidden_size, width, bias=False)
+        self.projection = nn.Linear(self.layer.output_size, width, bias=False)
         self.feed_forward = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
         self.dropout = nn.Dropout(config.dropout)
 
@@ -166,7 +166,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
     ) -> SequenceClassifierOutput:  # fmt: skip
         """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`."""
         states = self.model(input_ids, attention_mask, input_values).last_hidden_state
-        pooled = pool(states, None if attention_mask is None else attention_mask.bool(), self.config.pooling)
+        mask = None if attention_mask is None else attention_mask.bool()
+        pooled = pool(states, mask, self.config.pooling, both_ways=self.config.bidirectional)
         logits = self.classifier(self.head_dropout(pooled))
         loss = None
         if labels is not None:
@@ -191,14 +192,19 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
         return TokenClassifierOutput(loss=loss, logits=logits)
 
 
-def pool(states: Series, mask: Flags | None, how: str) -> Step:
+def pool(states: Series, mask: Flags | None, how: str, both_ways: bool = False) -> Step:
     """One vector a sequence from the valid steps: the last, the mean or the maximum. A row without any gives zeros.
 
     Args:
         states: (batch, time, features).
         mask: (batch, time), True = valid; None if all are.
         how: "last", "mean" or "max".
+        both_ways: the features' second half walked backwards, so that its last step is the first valid one.
     """
+    if how == "last" and both_ways:
+        forwards, backwards = states.chunk(2, dim=2)
+        turned = None if mask is None else mask.flip(1)
+        return torch.cat([pool(forwards, mask, how), pool(backwards.flip(1), turned, how)], dim=1)
     if mask is None:
         return {"last": lambda: states[:, -1], "mean": lambda: states.mean(1), "max": lambda: states.amax(1)}[how]()
     real, any_real = mask.unsqueeze(2), mask.any(1, keepdim=True)

@@ -47,12 +47,16 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
         products += config.input_size * config.embedding_size
     return {
         "cell": config.cell,
+        "options": {name: getattr(layer.cell, name) for name in layer.options},
         "layers": config.num_hidden_layers,
+        "bidirectional": config.bidirectional,
         "hidden_size": config.hidden_size,
         "embedding_size": config.embedding_size,
         "gates": list(layer.cell.projections),
+        "reads_state": layer.cell.reads_state,
+        "initial_values": {"weights": layer.weight_init, "biases": layer.bias_init},
         "block": config.block,
         "pooling": config.pooling,
-        "state_size": config.num_hidden_layers * sum(layer.state_sizes()),
+        "state_size": config.num_hidden_layers * (1 + config.bidirectional) * sum(layer.state_sizes()),
         "multiply_adds_per_step": products,
     }

@@ -52,7 +52,8 @@ def linear_scan(
         resets: bool, (batch, time). Where True, `reset_state` stands in the place of h_(t-1).
         reset_state: (channels,), zeros if None; dtype as for `h0`.
         reverse: walk from the last step to the first; h_(t-1) then reads h_(t+1).
-        backend: "reference", "cpu", "gpu", or "auto" (see `choose_backend`).
+        backend: "reference", "cpu", "gpu", or "auto" (see `choose_backend`). Under `torch.func` (vmap, grad, jvp)
+            "auto" is the plain torch loop, which every transform knows; a registered operator knows none.
 
     Returns:
         h_1 … h_T in the dtype of `drive`, and the last state walked in the dtype of accumulation (the one at the first
@@ -64,7 +65,17 @@ def linear_scan(
         BackendUnavailable: a named backend cannot run here.
     """
     _check(decay, drive, h0, resets, reset_state, backend)
+    if backend == "auto" and transforming():
+        a, b, start, onset = _accumulate(decay, drive, _initial(h0, drive), reset_state)
+        h, last = reference.scan(a, b, start, resets, onset, reverse)
+        return h.to(drive.dtype), last
     return _linear_scan(decay, drive, h0, resets, reset_state, reverse, backend)
+
+
+def transforming() -> bool:
+    """Whether a `torch.func` transform is at work, whose tensors no kernel can read."""
+    # torch has no public word for it.
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:

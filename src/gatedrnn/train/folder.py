@@ -1,12 +1,12 @@
 """A run is a folder: config.yaml, data.json (what was read), metrics.jsonl, checkpoint/, then model/, result.json."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from gatedrnn.records import write_whole
 from gatedrnn.train.settings import RunSettings
 
 
@@ -51,13 +51,6 @@ def is_free(path: Path) -> bool:
     """Whether a folder can be taken: it is not there, or holds nothing but what a killed process left half-written."""
     leftovers = ("data.json", ".writing")  # data.json is written just before the configuration
     return not path.exists() or all(child.name.endswith(leftovers) for child in path.iterdir())
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is either whole or as it was."""
-    temporary = path.with_name(f"{path.name}.writing")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
 
 
 def differences(theirs: Any, ours: Any, prefix: str = "") -> str:

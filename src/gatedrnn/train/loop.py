@@ -22,9 +22,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn.data import Batch, TaskData, load_task, tokens_in
 from gatedrnn.models.modeling import GatedRNNClassifier
+from gatedrnn.records import write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.evaluate import Scores, evaluate
-from gatedrnn.train.folder import RunFolder, write_whole
+from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.metrics import MetricsLog
 from gatedrnn.train.model import build_model
 from gatedrnn.train.schedule import Plateau, learning_rate_at

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from gatedrnn.data import DataSettings, Settings
 from gatedrnn.data.settings import Seed, unknown_name
@@ -16,8 +16,24 @@ class ModelSettings(Settings):
     """Recurrent layers."""
     embedding_size: int = Field(64, ge=1)
     """Width of the embedding (tokens) or of the linear map in its place (numbers)."""
+    bidirectional: bool = False
+    """A second set of weights walks time backwards in each layer."""
     activation: Literal["g", "identity"] = "g"
-    """Candidate activation of minlstm and mingru: g of their paper's appendix B.3, or identity."""
+    """minlstm, mingru: candidate activation, g of their paper's appendix B.3, or identity."""
+    reset_before: bool = False
+    """gru: the reset gate before the recurrent product (Cho et al. 2014) instead of after it, as torch has it."""
+    keep: bool = False
+    """mgu: the other cell of that name, whose gate keeps."""
+    zoneout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which a step leaves a number of the state as it was, in training."""
+    input_dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout on each recurrent layer's input, the same at all steps."""
+    state_dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout on the state as gates read it (scan cells: on what enters it), the same at all steps."""
+    weight_dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout of recurrent weights; scan cells have none."""
+    layer_norm: bool = False
+    """Normalise each gate's input projection."""
     block: bool = False
     """A residual block (normalisation, cell, projection, feed-forward) around each layer."""
     feed_forward_factor: int = Field(2, ge=1)
@@ -81,6 +97,12 @@ class RunSettings(Settings):
         if cell not in LAYERS:
             raise ValueError(unknown_name("cell", cell, LAYERS))
         return cell
+
+    @model_validator(mode="after")
+    def _weights_to_drop(self) -> "RunSettings":
+        if self.model.weight_dropout and not LAYERS[self.cell].cell_class.reads_state:
+            raise ValueError(f"--weight-dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
+        return self
 
     def flat(self) -> dict[str, Any]:
         """All settings under one level of names, as the command line has them; what is None is left out."""

@@ -1,0 +1,28 @@
+"""A cell of your own in every command: `python examples/own_cell.py verify leaky-average`, or compare, train, …"""
+
+import torch
+
+from gatedrnn import ScanLayer, register
+from gatedrnn.cells import ScanCell
+from gatedrnn.cli import main
+
+
+class LeakyAverageEquations(ScanCell):
+    """r = sigmoid(W_r x),  h = (1 - r) * h + r * tanh(W_v x); r *replaces*."""
+
+    name = "leaky-average"
+    projections = ("candidate", "rate")  # the blocks of rows of weight_ih
+    decay_gates = {"rate": -1}  # a larger bias of this gate keeps less
+
+    def coefficients(self, candidate, rate):
+        r = torch.sigmoid(rate)
+        return 1 - r, r * torch.tanh(candidate)
+
+
+@register
+class LeakyAverage(ScanLayer):
+    cell_class = LeakyAverageEquations
+
+
+if __name__ == "__main__":
+    main()

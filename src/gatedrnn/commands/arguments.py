@@ -1,0 +1,22 @@
+"""What commands share on the command line: cells by name, and arguments that do not go together."""
+
+from difflib import get_close_matches
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from gatedrnn.layers import LAYERS
+
+
+class UsageError(ValueError):
+    """The arguments do not go together; ends the command with the code for usage."""
+
+
+def _known(_: object, value: str) -> None:
+    if value not in LAYERS:
+        near = get_close_matches(value, LAYERS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(LAYERS)}"
+        raise ValueError(f"there is no cell {value!r}; {hint}")
+
+
+CellName: TypeAlias = Annotated[str, Parameter(validator=_known)]

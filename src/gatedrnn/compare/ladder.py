@@ -1,0 +1,41 @@
+"""The minimalisation, one removal at a time: what each costs in score, and buys in parameters and speed."""
+
+from typing import Any
+
+from gatedrnn.compare.statistics import Estimate, paired_difference
+
+LADDERS = {
+    "lstm": ("lstm", "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "minlstm"),
+    "gru": ("gru", "gru-no-reset-gate", "gru-input-gated", "mingru"),
+}
+"""From the full cell to the minimal one."""
+BESIDE = {"gru": ("mgu",)}
+"""Cells that are shown with a ladder and are no step of it."""
+REMOVED = {
+    "lstm-no-output-gate": "the output gate",
+    "lstm-input-gated": "the state from the gates",
+    "lstm-normalized": "one degree of freedom: gates sum to one",
+    "minlstm": "tanh (g in its place)",
+    "gru-no-reset-gate": "the reset gate",
+    "gru-input-gated": "the state from the gates",
+    "mingru": "tanh (g in its place)",
+    "mgu": "the reset gate, its work given to the update gate",
+}
+"""What a cell lacks that the one above it has; `mgu` against gru."""
+
+
+def rungs(results: dict[str, Any], match: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """(row, row of the step above it) down the ladder, then the cells beside it against the top; records alone."""
+    ladder = results["settings"]["contenders"]["ladder"]
+    top = results["contenders"][0]
+    by_cell = {row["cell"]: row for row in results["contenders"] if row["match"] == match} | {top["cell"]: top}
+    steps = LADDERS[ladder]
+    pairs = [(steps[i], steps[i - 1]) for i in range(1, len(steps))]
+    pairs += [(cell, steps[0]) for cell in BESIDE.get(ladder, ())]
+    return [(by_cell[cell], by_cell[above]) for cell, above in pairs if cell in by_cell]
+
+
+def cost(row: dict[str, Any], above: dict[str, Any]) -> Estimate:
+    """Test accuracy of a step less that of the one above it, seed by seed."""
+    ours, theirs = ([run["test_accuracy"] for run in one["runs"]] for one in (row, above))
+    return paired_difference(ours, theirs)

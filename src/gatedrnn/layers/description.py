@@ -1,0 +1,75 @@
+"""A layer in words and numbers: equations, parameters by part, state, work, and what runs it."""
+
+import inspect
+from typing import NamedTuple
+
+from gatedrnn.layers.stack import Path, RecurrentLayer
+
+PARTS = {
+    "input weights": ("weight_ih",),
+    "recurrent weights": ("weight_hh",),
+    "peepholes": ("weight_ci", "weight_cf", "weight_co"),
+    "projection": ("weight_hr",),
+    "normalisation": ("weight_norm",),
+    "biases": ("bias_ih", "bias_hh"),
+}
+
+
+class Description(NamedTuple):
+    """What there is to say about a layer."""
+
+    cell: str
+    layer: str
+    equations: str
+    gates: tuple[str, ...]
+    parameters: dict[str, int]
+    """By part; parts that the layer does not have are left out."""
+    one_bias_a_gate: int | None
+    """Parameters in all, were there one bias a gate; None where there is no second one."""
+    state: int
+    """Numbers kept between two steps of one sequence."""
+    multiply_adds: int
+    """Per step of one sequence, of the matrix products."""
+    initial_values: str
+    training: Path
+    evaluation: Path
+
+    @property
+    def total(self) -> int:
+        """Parameters in all."""
+        return sum(self.parameters.values())
+
+
+def describe(layer: RecurrentLayer) -> Description:
+    """Describe a layer as it stands."""
+    counts: dict[str, int] = {}
+    second = 0
+    for name, parameter in layer.named_parameters():
+        base = name.rsplit("_l", 1)[0]
+        part = next((part for part, names in PARTS.items() if base in names), base)
+        counts[part] = counts.get(part, 0) + parameter.numel()
+        second += parameter.numel() if base == "bias_hh" else 0
+    paths = []
+    was_training = layer.training
+    for training in (True, False):
+        layer.train(training)
+        paths.append(layer.runs_on())
+    layer.train(was_training)
+    return Description(
+        cell=layer.cell.name,
+        layer=type(layer).__name__,
+        equations=inspect.cleandoc(type(layer.cell).__doc__ or "no equations are written down"),
+        gates=layer.cell.projections,
+        parameters={part: counts[part] for part in (*PARTS, *counts) if part in counts},
+        one_bias_a_gate=sum(counts.values()) - second if second else None,
+        state=layer.num_layers * (1 + layer.bidirectional) * sum(layer.state_sizes()),
+        multiply_adds=sum(p.numel() for p in layer.parameters() if p.dim() == 2),
+        initial_values=f"weights {layer.weight_init}, biases {layer.bias_init}",
+        training=paths[0],
+        evaluation=paths[1],
+    )
+
+
+def gate_weights(layer: RecurrentLayer) -> int:
+    """Parameters of the gates alone, without biases and projection: what the minimal cells' paper counts."""
+    return sum(p.numel() for name, p in layer.named_parameters() if name.startswith(("weight_ih", "weight_hh")))

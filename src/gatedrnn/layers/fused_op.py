@@ -1,0 +1,91 @@
+"""torch's fused LSTM and GRU, for one layer and direction, as registered ops: what a compiled graph can hold.
+
+Dynamo refuses the calls themselves in a graph that is trained. In eager mode they are called directly.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import _VF, Tensor
+
+
+def call_kernel(
+    x: Tensor, states: tuple[Tensor, ...], weights: list[Tensor], biases: bool, layers: int = 1, dropout: float = 0.0,
+    training: bool = False, bidirectional: bool = False,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """torch's kernel over (batch, time, features): LSTM for a pair of states, GRU for one. Output and last states."""
+    if len(states) == 2:
+        return _VF.lstm(x, states, weights, biases, layers, dropout, training, bidirectional, True)
+    return _VF.gru(x, states[0], weights, biases, layers, dropout, training, bidirectional, True)
+
+
+@torch.library.custom_op("gatedrnn::torch_rnn", mutates_args=())
+def torch_rnn(
+    x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor,
+    bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """One layer in one direction: LSTM if there is a c, else GRU. (B, T, P), (1, B, P), and (1, B, H) or nothing."""
+    output, *last = _run(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
+    return output.contiguous(), last[0].clone(), last[1].clone() if c is not None else x.new_empty(0)
+
+
+@torch_rnn.register_fake
+def _(
+    x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor,
+    bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    output = x.new_empty(x.shape[0], x.shape[1], h.shape[2])
+    return output, x.new_empty(h.shape), x.new_empty(0 if c is None else c.shape)
+
+
+@torch.library.custom_op("gatedrnn::torch_rnn_gradient", mutates_args=())
+def torch_rnn_gradient(
+    grad_output: Tensor, grad_h: Tensor, grad_c: Tensor, x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor,
+    weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
+) -> list[Tensor]:  # fmt: skip
+    """Gradients of the inputs that are there, in order, through one more run of the kernel."""
+
+    def compute() -> list[Tensor]:
+        inputs = [v.detach().requires_grad_() if v is not None else None for v in _arguments]
+        outputs = _run(*inputs)  # type: ignore[arg-type]
+        grads = [grad_output, grad_h] if c is None else [grad_output, grad_h, grad_c]
+        found = torch.autograd.grad(outputs, [v for v in inputs if v is not None], grads)
+        return [g.contiguous() for g in found]
+
+    _arguments = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
+    # Inside an op autograd records nothing, whatever the grad mode: that is a state of the thread, and a fresh thread
+    # does not have it.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(compute).result()
+
+
+@torch_rnn_gradient.register_fake
+def _(
+    grad_output: Tensor, grad_h: Tensor, grad_c: Tensor, x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor,
+    weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
+) -> list[Tensor]:  # fmt: skip
+    arguments = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
+    return [v.new_empty(v.shape) for v in arguments if v is not None]
+
+
+def _save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple[Tensor | None, ...], output: object) -> None:
+    ctx.save_for_backward(*inputs)  # type: ignore[arg-type]
+
+
+def _gradient(
+    ctx: torch.autograd.function.FunctionCtx, grad_output: Tensor, grad_h: Tensor, grad_c: Tensor
+) -> tuple[Tensor | None, ...]:
+    saved = ctx.saved_tensors  # type: ignore[attr-defined]
+    found = iter(torch_rnn_gradient(grad_output, grad_h, grad_c, *saved))
+    return tuple(None if v is None else next(found) for v in saved)
+
+
+torch_rnn.register_autograd(_gradient, setup_context=_save)
+
+
+def _run(
+    x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor,
+    bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    weights = [w for w in (weight_ih, weight_hh, bias_ih, bias_hh, weight_hr) if w is not None]
+    return call_kernel(x, (h,) if c is None else (h, c), weights, bias_ih is not None)

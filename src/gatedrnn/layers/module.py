@@ -1,0 +1,175 @@
+"""What a layer is made of: the constructor, the parameters and the attributes of `torch.nn.LSTM`."""
+
+from abc import ABC
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from gatedrnn.cells import Cell
+from gatedrnn.layers.arguments import check_dropout, check_name, check_rate, check_size
+from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS, Weights, initialise, shapes, state_sizes
+from gatedrnn.layers.regularise import REGULARISERS, DirectionNoise, Noise, draw_keep, draw_locked
+
+TORCH_ARGUMENTS = {
+    "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False, "proj_size": 0,
+}  # fmt: skip
+
+
+class RecurrentModule(nn.Module, ABC):
+    """A cell over time with the signature, attributes and parameter names of `torch.nn.LSTM`.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: channels of the state.
+        num_layers: layers; each reads the output of the one below.
+        bias: False leaves the biases out.
+        batch_first: True for (batch, time, features) in and out; False, torch's default, for (time, batch, features).
+        dropout: probability with which outputs between layers are dropped, in training; not after the last layer.
+        bidirectional: a second set of weights walks time backwards; outputs are joined, forward first.
+        proj_size: if above 0, outputs are projected to this size (`weight_hr_l0`).
+        device, dtype: of the parameters.
+        zoneout: probability with which a step leaves a number of the state as it was, in training; the expectation
+            otherwise. Krueger et al. 2017 (arXiv:1606.01305).
+        input_dropout: probability with which a feature of each layer's input is dropped for a whole sequence. Gal &
+            Ghahramani 2016 (arXiv:1512.05287).
+        state_dropout: the same for the channels of h_(t-1) as gates read them; in a scan cell, whose gates read none,
+            for what enters the state, after Semeniuta et al. 2016 (arXiv:1603.05118).
+        weight_dropout: probability with which a recurrent weight is dropped for a whole batch (DropConnect). Merity et
+            al. 2018 (arXiv:1708.02182). Scan cells have no such weight.
+        layer_norm: normalise the input projection, each gate by itself, with a gain (`weight_norm_l0`); never the
+            state. After Ba et al. 2016 (arXiv:1607.06450).
+        weight_init, bias_init: initial values by name, see `gatedrnn.layers.parameters.initialise`.
+
+    Shapes, with `batch_first=True`, P = proj_size or hidden_size, and L = layers × directions:
+        input (batch, time, input_size) or (time, input_size) or a `PackedSequence`; output (batch, time,
+        directions · P); the state (`hx`, `h_n`) is one tensor (L, batch, hidden_size), or the pair (h, c) of them for
+        `LSTM` and `PeepholeLSTM`, where h has P channels, as torch has it.
+
+    Raises:
+        TypeError, ValueError: where `torch.nn.LSTM` raises them, and for names and rates out of range.
+    """
+
+    cell_class: ClassVar[type[Cell]]
+    """The equations."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """Keyword arguments of the equations that this layer takes too."""
+    takes_proj_size: ClassVar[bool] = True
+    weight_ih_l0: nn.Parameter  # for type checkers; all are registered in a loop
+    weight_hr_l0: nn.Parameter
+    weight_init: str = "fan-in"
+    bias_init: str = "zeros"
+    __constants__ = ("input_size", "hidden_size", *TORCH_ARGUMENTS)
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        sizes = {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}
+        for name, size in sizes.items():
+            check_size(name, size, 1)
+        check_size("proj_size", proj_size, 0)
+        if proj_size and not self.takes_proj_size:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        check_dropout(dropout, num_layers)
+        rates = dict(zip(REGULARISERS, (zoneout, input_dropout, state_dropout, weight_dropout), strict=True))
+        for name, rate in rates.items():
+            check_rate(name, rate)
+        unknown = sorted(set(options) - set(self.options))
+        if unknown:
+            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {unknown[0]!r}")
+        self.cell = self.cell_class(**options)
+        if weight_dropout and not self.cell.reads_state:
+            raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell.name} has none; leave it at 0")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size, self.layer_norm = bidirectional, proj_size, layer_norm
+        self.zoneout, self.input_dropout = float(zoneout), float(input_dropout)
+        self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
+        self.weight_init, self.bias_init = weight_init or self.weight_init, bias_init or self.bias_init
+        check_name("weight_init", self.weight_init, WEIGHT_INITS)
+        check_name("bias_init", self.bias_init, BIAS_INITS)
+        for layer in range(num_layers):
+            for suffix in self._directions:
+                for name, shape in self._shapes(layer).items():
+                    weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+                    self.register_parameter(f"{name}_l{layer}{suffix}", weight)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values, by the layer's schemes."""
+        for weights in self._all_weights():
+            initialise(self.cell, weights, self.hidden_size, self.weight_init, self.bias_init)
+
+    @property
+    def output_size(self) -> int:
+        """Features of the output: both directions joined."""
+        return (self.proj_size or self.hidden_size) * len(self._directions)
+
+    @property
+    def all_weights(self) -> list[list[nn.Parameter]]:
+        """The parameters of each layer and direction, as `torch.nn.LSTM` has them."""
+        return [list(weights.values()) for weights in self._all_weights()]  # type: ignore[arg-type]
+
+    def flatten_parameters(self) -> None:
+        """For code written for `torch.nn`: there is nothing to flatten."""
+
+    def state_sizes(self) -> tuple[int, ...]:
+        """Channels of each tensor that one layer and direction hands from step to step."""
+        return state_sizes(self.cell, self.hidden_size, self.proj_size)
+
+    def draw_noise(self, batch: int, steps: int) -> Noise:
+        """Draw what training drops for `batch` sequences of `steps` steps: for `forward`, or `.at(t)` for `step`."""
+        parts = []
+        for layer in range(self.num_layers):
+            for suffix in self._directions:
+                weights = self._weights(layer, suffix)
+                like = weights["weight_ih"]
+                recurrent = weights.get("weight_hh")
+                read = self.hidden_size if recurrent is None else recurrent.shape[1]
+                parts.append(
+                    DirectionNoise(
+                        input=draw_locked(self.input_dropout, batch, like.shape[1], like=like),
+                        state=draw_locked(self.state_dropout, batch, read, like=like),
+                        weight=None if recurrent is None else draw_locked(
+                            self.weight_dropout, *recurrent.shape, like=recurrent
+                        ),
+                        keep=tuple(draw_keep(self.zoneout, batch, steps, n, like=like) for n in self.state_sizes())
+                        if self.zoneout else None,
+                    )
+                )  # fmt: skip
+        return Noise(tuple(parts))
+
+    @property
+    def _draws(self) -> bool:
+        """Whether something is dropped for whole sequences now."""
+        return self.training and any(getattr(self, name) for name in REGULARISERS)
+
+    @property
+    def _directions(self) -> tuple[str, ...]:
+        return ("", "_reverse") if self.bidirectional else ("",)
+
+    def _shapes(self, layer: int) -> dict[str, tuple[int, ...]]:
+        features = self.input_size if layer == 0 else self.output_size
+        return shapes(self.cell, features, self.hidden_size, self.bias, self.proj_size, self.layer_norm)
+
+    def _weights(self, layer: int, suffix: str, dropped: Tensor | None = None) -> Weights:
+        """The parameters of one layer and direction; `dropped` multiplies the recurrent weight."""
+        weights = {name: getattr(self, f"{name}_l{layer}{suffix}") for name in self._shapes(layer)}
+        return weights if dropped is None else weights | {"weight_hh": weights["weight_hh"] * dropped}
+
+    def _all_weights(self) -> Iterator[Weights]:
+        for layer in range(self.num_layers):
+            for suffix in self._directions:
+                yield self._weights(layer, suffix)
+
+    def extra_repr(self) -> str:
+        defaults = TORCH_ARGUMENTS | dict.fromkeys(REGULARISERS, 0.0) | {"layer_norm": False}
+        shown = [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
+        shown += [f"{k}={getattr(self.cell, k)!r}" for k in self.options]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])

@@ -1,0 +1,112 @@
+"""The parameters of one layer and direction: names and shapes as `torch.nn` has them, and initial values by name."""
+
+import math
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from gatedrnn.cells import Cell
+from gatedrnn.scan import accumulation_dtype
+from gatedrnn.shapes import Channels
+
+Weights: TypeAlias = dict[str, Tensor]  # one layer and direction, without `_l0` and `_reverse`, in torch's order
+
+WEIGHT_INITS = ("torch", "fan-in", "xavier", "orthogonal")
+BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
+PEEPHOLE_BOUND = 0.1
+LONGEST_TIME_SCALE = 64.0
+
+
+def shapes(
+    cell: Cell, features: int, hidden_size: int, bias: bool, proj_size: int = 0, layer_norm: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """Name (without layer and direction) and shape of each parameter, torch's first and in torch's order."""
+    rows = len(cell.projections) * hidden_size
+    found: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features)}
+    if cell.reads_state:
+        found["weight_hh"] = (rows, (proj_size if cell.projects_state else 0) or hidden_size)
+    if bias:
+        found["bias_ih"] = (rows,)
+        if cell.recurrent_bias:
+            found["bias_hh"] = (rows,)
+    if proj_size:
+        found["weight_hr"] = (proj_size, hidden_size)
+    found |= {f"weight_{name}": (hidden_size,) for name in cell.peepholes}
+    if layer_norm:
+        found["weight_norm"] = (rows,)
+    return found
+
+
+def state_sizes(cell: Cell, hidden_size: int, proj_size: int = 0) -> tuple[int, ...]:
+    """Channels of each tensor that goes from one step to the next."""
+    first = proj_size if proj_size and cell.projects_state else hidden_size
+    return (first, *(hidden_size,) * (cell.states - 1))
+
+
+def initialise(cell: Cell, weights: Mapping[str, Tensor], hidden_size: int, weight_init: str, bias_init: str) -> None:
+    """Fill the parameters of one layer and direction by the schemes' names.
+
+    Weights: "torch", uniform within 1/sqrt(hidden_size); "fan-in", uniform within 1/sqrt(fan-in); "xavier", Xavier
+    uniform a gate; "orthogonal", the same, but an orthogonal matrix a gate where a state is read (Saxe et al. 2014,
+    arXiv:1312.6120). Peepholes are uniform within 0.1, but with "torch".
+    Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
+    replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to 64.
+    Through `torch.nn.init` alone: transformers guards those while it loads a file.
+    """
+    for name, weight in weights.items():
+        if getattr(weight, "_is_hf_initialized", False):
+            continue  # transformers has loaded it, and its guard does not see into the slices below
+        if name.startswith("bias"):
+            _fill_bias(cell, name, weight.detach(), hidden_size, bias_init)
+        elif name == "weight_norm":
+            nn.init.ones_(weight)
+        else:
+            _fill_weight(cell, name, weight.detach(), hidden_size, weight_init)
+
+
+def _fill_weight(cell: Cell, name: str, weight: Tensor, hidden_size: int, scheme: str) -> None:
+    if scheme == "torch":
+        bound = 1 / math.sqrt(hidden_size)
+        nn.init.uniform_(weight, -bound, bound)
+    elif weight.dim() == 1:
+        nn.init.uniform_(weight, -PEEPHOLE_BOUND, PEEPHOLE_BOUND)
+    elif scheme == "fan-in":
+        bound = 1 / math.sqrt(weight.shape[1])
+        nn.init.uniform_(weight, -bound, bound)
+    else:
+        for block in weight.chunk(1 if name == "weight_hr" else len(cell.projections)):
+            if scheme == "orthogonal" and name == "weight_hh":
+                # There is no orthogonal matrix in half precision.
+                exact = torch.empty_like(block, dtype=accumulation_dtype(block.dtype))
+                block.copy_(nn.init.orthogonal_(exact))
+            else:
+                nn.init.xavier_uniform_(block)
+
+
+def _fill_bias(cell: Cell, name: str, bias: Channels, hidden_size: int, scheme: str) -> None:
+    if scheme == "torch":
+        bound = 1 / math.sqrt(hidden_size)
+        nn.init.uniform_(bias, -bound, bound)
+        return
+    nn.init.zeros_(bias)
+    if name != "bias_ih":
+        return  # a second bias would add up with the first
+    for gate, block in zip(cell.projections, bias.chunk(len(cell.projections)), strict=True):
+        sign = cell.decay_gates.get(gate, 0)
+        if scheme == "forget-one":
+            nn.init.constant_(block, sign)
+        elif scheme == "time-scales" and sign:
+            spread_time_scales(block, sign)
+
+
+def spread_time_scales(bias: Channels, sign: int) -> None:
+    """Fill a decay gate's bias so that sigmoid(sign · bias) = 1 - 1/tau, tau log-uniform from 2 to the longest.
+
+    tau is the number of steps after which a state has decayed to 1/e. The idea, with another spread, is the chrono
+    initialisation of Tallec & Ollivier 2018 (arXiv:1804.11188). `sign` as in `Cell.decay_gates`.
+    """
+    # tau - 1 log-uniform from 1: bias = sign · log(tau - 1) is then plainly uniform.
+    edge = sign * math.log(LONGEST_TIME_SCALE - 1)
+    nn.init.uniform_(bias, min(0.0, edge), max(0.0, edge))

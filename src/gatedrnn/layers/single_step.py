@@ -1,0 +1,198 @@
+"""One step of one cell as a module, shaped like `torch.nn.LSTMCell`."""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from gatedrnn.cells import Cell, Recurrent, split_gates
+from gatedrnn.layers.arguments import check_features, check_name, check_size, check_states
+from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS, initialise, shapes, state_sizes
+from gatedrnn.layers.public import (
+    GRU,
+    LSTM,
+    MGU,
+    InputGatedGRU,
+    InputGatedLSTM,
+    MinGRU,
+    MinLSTM,
+    NoOutputGateLSTM,
+    NoResetGateGRU,
+    NormalizedLSTM,
+    PeepholeLSTM,
+)
+from gatedrnn.layers.stack import RecurrentLayer
+from gatedrnn.scan import accumulation_dtype
+from gatedrnn.shapes import State, Step
+
+
+class SingleStep(nn.Module):
+    """One step of one layer: `hx = cell(x, hx)`, with the signature of `torch.nn.LSTMCell` or `GRUCell`.
+
+    Args:
+        input_size, hidden_size, bias, device, dtype: as in `torch.nn.LSTMCell`.
+        weight_init, bias_init: initial values by name, see `gatedrnn.layers.parameters.initialise`; the layer's own
+            if None.
+
+    The parameters are the layer's without layer and direction: `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`. What is
+    returned is the next state in the form of `hx`: (h, c) or one tensor, (batch, hidden_size) or (hidden_size,).
+    `output(hx)` is what a layer would hand on.
+    """
+
+    layer_class: ClassVar[type[RecurrentLayer]]
+    __constants__ = ("input_size", "hidden_size", "bias")
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *,
+        weight_init: str | None = None, bias_init: str | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        check_size("input_size", input_size, 1)
+        check_size("hidden_size", hidden_size, 1)
+        unknown = sorted(set(options) - set(self.layer_class.options))
+        if unknown:
+            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {unknown[0]!r}")
+        self.cell: Cell = self.layer_class.cell_class(**options)
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        self.weight_init = weight_init or self.layer_class.weight_init
+        self.bias_init = bias_init or self.layer_class.bias_init
+        check_name("weight_init", self.weight_init, WEIGHT_INITS)
+        check_name("bias_init", self.bias_init, BIAS_INITS)
+        for name, shape in shapes(self.cell, input_size, hidden_size, bias).items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values, by the cell's schemes."""
+        weights = dict(self.named_parameters())
+        initialise(self.cell, weights, self.hidden_size, self.weight_init, self.bias_init)
+
+    def forward(self, input: Step, hx: State | tuple[State, ...] | None = None) -> Any:
+        """The state after one step.
+
+        Args:
+            input: (batch, input_size) or (input_size,).
+            hx: the state before; zeros if None.
+        """
+        title, weights = type(self).__name__, dict(self.named_parameters())
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{title}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        if input.dtype != weights["weight_ih"].dtype and not torch.is_autocast_enabled(input.device.type):
+            raise RuntimeError(
+                f"{title}: input dtype ({input.dtype}) does not match weight dtype ({weights['weight_ih'].dtype})"
+            )
+        check_features(input, weights["weight_ih"], self.input_size)
+        batched = input.dim() == 2
+        x = input if batched else input.unsqueeze(0)
+        projected = linear(x, weights["weight_ih"], weights.get("bias_ih"))
+        before = self._take_state(hx, x, batched)
+        wide = accumulation_dtype(
+            x.dtype
+        )  # as in a layer: computed in at least float32, rounded at the end of the step
+        gates = split_gates(len(self.cell.projections), projected.to(wide))
+        after = self.cell.step(gates, tuple(s.to(wide) for s in before), Recurrent(self.cell.projections, weights))
+        state = tuple(s.to(before[0].dtype) for s in after)
+        state = state if batched else tuple(s.squeeze(0) for s in state)
+        return state if len(state) > 1 else state[0]
+
+    def output(self, hx: State | tuple[State, ...]) -> Step:
+        """What a layer hands on of a state: h."""
+        return self.cell.output(*(hx if isinstance(hx, (tuple, list)) else (hx,)))
+
+    def _state_dtype(self, x: Tensor) -> torch.dtype:
+        return x.dtype if self.cell.recurrent_bias else accumulation_dtype(x.dtype)
+
+    def _take_state(self, hx: State | tuple[State, ...] | None, x: Step, batched: bool) -> tuple[State, ...]:
+        sizes, dtype = state_sizes(self.cell, self.hidden_size), self._state_dtype(x)
+        if hx is None:
+            return tuple(x.new_zeros(x.shape[0], size, dtype=dtype) for size in sizes)
+        states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
+        for state in states:
+            if state.dim() not in (1, 2):
+                raise ValueError(f"{type(self).__name__}: Expected hx to be 1D or 2D, got {state.dim()}D instead")
+        states = states if batched else tuple(s.unsqueeze(0) for s in states)
+        check_states(type(self).__name__, states, (x.shape[0],), sizes, {dtype, x.dtype})
+        return tuple(s.to(dtype) for s in states)
+
+    def extra_repr(self) -> str:
+        shown = [] if self.bias else ["bias=False"]
+        shown += [f"{k}={getattr(self.cell, k)!r}" for k in self.layer_class.options]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
+
+
+class LSTMCell(SingleStep):
+    """`torch.nn.LSTMCell`: the same parameters, state dict and numbers."""
+
+    layer_class = LSTM
+
+
+class PeepholeLSTMCell(SingleStep):
+    """One step of `PeepholeLSTM`."""
+
+    layer_class = PeepholeLSTM
+
+
+class NoOutputGateLSTMCell(SingleStep):
+    """One step of `NoOutputGateLSTM`; the state is c."""
+
+    layer_class = NoOutputGateLSTM
+
+
+class InputGatedLSTMCell(SingleStep):
+    """One step of `InputGatedLSTM`; the state is c."""
+
+    layer_class = InputGatedLSTM
+
+
+class NormalizedLSTMCell(SingleStep):
+    """One step of `NormalizedLSTM`; the state is c."""
+
+    layer_class = NormalizedLSTM
+
+
+class MinLSTMCell(SingleStep):
+    """One step of `MinLSTM`."""
+
+    layer_class = MinLSTM
+
+
+class GRUCell(SingleStep):
+    """`torch.nn.GRUCell`: the same parameters, state dict and numbers; `reset_after=False` as in `GRU`."""
+
+    layer_class = GRU
+
+
+class MGUCell(SingleStep):
+    """One step of `MGU`."""
+
+    layer_class = MGU
+
+
+class NoResetGateGRUCell(SingleStep):
+    """One step of `NoResetGateGRU`."""
+
+    layer_class = NoResetGateGRU
+
+
+class InputGatedGRUCell(SingleStep):
+    """One step of `InputGatedGRU`."""
+
+    layer_class = InputGatedGRU
+
+
+class MinGRUCell(SingleStep):
+    """One step of `MinGRU`."""
+
+    layer_class = MinGRU
+
+
+CELLS: dict[str, type[SingleStep]] = {
+    module.layer_class.cell_class.name: module
+    for module in (
+        LSTMCell, PeepholeLSTMCell, NoOutputGateLSTMCell, InputGatedLSTMCell, NormalizedLSTMCell, MinLSTMCell,
+        GRUCell, MGUCell, NoResetGateGRUCell, InputGatedGRUCell, MinGRUCell,
+    )
+}  # fmt: skip
+"""Every single-step cell by its name on the command line."""

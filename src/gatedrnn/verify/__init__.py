@@ -1,0 +1,1 @@
+"""The law that every way of running a cell gives the same numbers, as a command."""

@@ -1,0 +1,97 @@
+"""How the error grows with the length of a sequence, in float32: it does not, but for the scan over logarithms."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from gatedrnn.cells import PositiveScanCell, split_gates
+from gatedrnn.layers import LAYERS, RecurrentLayer
+from gatedrnn.scan import choose_backend, linear_scan, log_space_scan
+from gatedrnn.shapes import Series
+from gatedrnn.verify.contract import Row, as_log_space
+from gatedrnn.verify.tolerances import allowed_error, largest_error
+from gatedrnn.verify.walk import Sequences, walk
+
+SCAN_LENGTHS = (100, 10_000, 1_000_000)
+LOOP_LENGTHS = (100, 10_000)
+CHANNELS = 2
+LONG_SCAN_CELL = "mingru"
+"""One scan cell stands for all: what is long is the same scan."""
+
+
+def check_lengths(cells: tuple[str, ...]) -> Iterator[Row]:
+    """The error against T of the bare scan, of one scan cell, and of every loop cell among `cells`."""
+    backend = choose_backend("cpu").backend
+    decay, drive = _bare(SCAN_LENGTHS[-1])
+    exact = _plain_loop(decay, drive)
+    for steps in SCAN_LENGTHS:
+        h, _ = linear_scan(decay[:, :steps].float(), drive[:, :steps].float(), backend=backend)
+        yield _row("linear_scan", backend, steps, h, exact[:, :steps])
+    for name in cells:
+        layer_class = LAYERS[name]
+        if layer_class.cell_class.reads_state:
+            layer, x = _long(name, LOOP_LENGTHS[-1])
+            with torch.no_grad():
+                exact, _ = walk(layer.double(), _sequences(layer, x.double()))
+                layer.float()
+                for steps in LOOP_LENGTHS:
+                    yield _row(name, layer.backends[-1], steps, layer(x[:, :steps])[0], exact[:, :steps])
+        elif name == LONG_SCAN_CELL:
+            yield from _long_scan_cell(name, backend)
+
+
+def _long_scan_cell(name: str, backend: str) -> Iterator[Row]:
+    """In linear space, where the error must not grow, and in the logarithms, where it is only shown."""
+    layer, x = _long(name, SCAN_LENGTHS[-1])
+    cell = layer.cell
+    assert isinstance(cell, PositiveScanCell), f"{name} has no logarithms"
+    with torch.no_grad():
+        projected = layer._project(x.double(), {k.removesuffix("_l0"): p.double() for k, p in layer.named_parameters()})
+        exact = _plain_loop(*cell.coefficients(*split_gates(len(cell.projections), projected)))
+        for steps in SCAN_LENGTHS:
+            yield _row(name, backend, steps, layer(x[:, :steps])[0], exact[:, :steps])
+        for steps in SCAN_LENGTHS:
+            gates = split_gates(len(cell.projections), projected[:, :steps].float())
+            log_decay, log_drive = cell.log_coefficients(*gates)
+            h, _ = log_space_scan(log_decay, log_drive, torch.zeros(1, CHANNELS))
+            yield as_log_space(_row(name, backend, steps, h, exact[:, :steps]), steps)
+
+
+def _row(cell: str, backend: str, steps: int, found: Series, exact: Series) -> Row:
+    allowed = allowed_error(exact, torch.float32)
+    return Row(cell, "float32", backend, f"T = {steps:,}", "output", largest_error(found, exact), allowed)
+
+
+def _bare(steps: int) -> tuple[Tensor, Tensor]:
+    """Decays of both signs, up to a time scale of 64, and drives that keep the state within one; float32's numbers."""
+    generator = torch.Generator().manual_seed(0)
+    decay = (2 * torch.rand(1, steps, CHANNELS, generator=generator) - 1) * (1 - 1 / 64)
+    drive = (1 - decay.abs()) * (2 * torch.rand(1, steps, CHANNELS, generator=generator) - 1)
+    return decay.double(), drive.double()
+
+
+def _plain_loop(decay: Series, drive: Series) -> Series:
+    """The recurrence in Python's own floats: nothing of ours, and faster than tensors of two numbers."""
+    channels = []
+    for a, b in zip(decay[0].T.tolist(), drive[0].T.tolist(), strict=True):
+        h, states = 0.0, []
+        for a_t, b_t in zip(a, b, strict=True):
+            h = a_t * h + b_t
+            states.append(h)
+        channels.append(torch.tensor(states, dtype=torch.float64))
+    return torch.stack(channels, dim=1).unsqueeze(0)
+
+
+def _long(name: str, steps: int) -> tuple[RecurrentLayer, Series]:
+    """A layer with its own initial values and one long sequence."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layer = LAYERS[name](CHANNELS, CHANNELS, batch_first=True)
+        return layer, torch.randn(1, steps, CHANNELS)
+
+
+def _sequences(layer: RecurrentLayer, x: Series) -> Sequences:
+    hx = tuple(x.new_zeros(1, 1, size) for size in layer.state_sizes())
+    flags = torch.zeros(x.shape[:2], dtype=torch.bool)
+    return Sequences(x, hx, ~flags, flags)

@@ -1,0 +1,212 @@
+"""The cells a second time: plain numpy in float64, number for number from the papers, one function a cell.
+
+Each walks one layer in one direction over a whole sequence of one step or more. x is (batch, time, features); weights
+are named as in `torch.nn` without the layer's suffix, and a bias or `weight_hr` that is absent is left out; state is
+what stands before the first step, (h, c), (h,) or (c,), each (batch, size). Back come the outputs and the last state.
+Nothing of the library is read here, and nothing is shared between the cells but sigmoid, g and the output projection.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Weights = Mapping[str, Array]
+State = tuple[Array, ...]
+
+
+def lstm(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """`torch.nn.LSTM`: Gers et al. 2000; projection of Sak et al. 2014 (arXiv:1402.1128), inside the recurrence.
+
+    Rows i f g o. f keeps, i writes. State (h, c).
+    """
+    h, c = state
+    outputs = []
+    for t in range(x.shape[1]):
+        gates = x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0)
+        gates = gates + h @ weights["weight_hh"].T + weights.get("bias_hh", 0)
+        i, f, g, o = np.split(gates, 4, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        if "weight_hr" in weights:
+            h = h @ weights["weight_hr"].T
+        outputs.append(h)
+    return np.stack(outputs, axis=1), (h, c)
+
+
+def lstm_peephole(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """Gers et al. 2002; Sak et al. 2014 (arXiv:1402.1128), whose projection stands inside the recurrence.
+
+    Rows i f g o. f keeps, i writes; i and f see the cell before the step, o the one after it. State (h, c).
+    """
+    h, c = state
+    outputs = []
+    for t in range(x.shape[1]):
+        gates = x[:, t] @ weights["weight_ih"].T + h @ weights["weight_hh"].T + weights.get("bias_ih", 0)
+        i, f, g, o = np.split(gates, 4, axis=1)
+        i = sigmoid(i + weights["weight_ci"] * c)
+        f = sigmoid(f + weights["weight_cf"] * c)
+        c = f * c + i * np.tanh(g)
+        o = sigmoid(o + weights["weight_co"] * c)
+        h = o * np.tanh(c)
+        if "weight_hr" in weights:
+            h = h @ weights["weight_hr"].T
+        outputs.append(h)
+    return np.stack(outputs, axis=1), (h, c)
+
+
+def lstm_no_output_gate(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """From the LSTM to minLSTM, step 1: no output gate, h = tanh(c). Rows i f g. f keeps, i writes. State (c,)."""
+    (c,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        gates = x[:, t] @ weights["weight_ih"].T + np.tanh(c) @ weights["weight_hh"].T + weights.get("bias_ih", 0)
+        i, f, g = np.split(gates, 3, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        outputs.append(np.tanh(c))
+    return _projected(outputs, weights), (c,)
+
+
+def lstm_input_gated(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """From the LSTM to minLSTM, step 2: gates read x alone. Rows i f g. f keeps, i writes. State (c,)."""
+    (c,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        i, f, g = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 3, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        outputs.append(np.tanh(c))
+    return _projected(outputs, weights), (c,)
+
+
+def lstm_normalized(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """From the LSTM to minLSTM, step 3: f/(f+i) keeps, i/(f+i) writes. Rows i f g. State (c,)."""
+    (c,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        i, f, g = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 3, axis=1)
+        # f/(f+i) = sigmoid(log f - log i); the plain quotient is 0/0 where both gates are shut.
+        log_ratio = np.logaddexp(0, -i) - np.logaddexp(0, -f)
+        c = sigmoid(log_ratio) * c + sigmoid(-log_ratio) * np.tanh(g)
+        outputs.append(np.tanh(c))
+    return _projected(outputs, weights), (c,)
+
+
+def minlstm(x: Array, weights: Weights, state: State, *, activation: str = "g") -> tuple[Array, State]:
+    """Feng et al. 2024 (arXiv:2410.01201): f/(f+i) keeps, i/(f+i) writes. Rows v f i. State (h,)."""
+    (h,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        v, f, i = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 3, axis=1)
+        # f/(f+i) = sigmoid(log f - log i); the plain quotient is 0/0 where both gates are shut.
+        log_ratio = np.logaddexp(0, -i) - np.logaddexp(0, -f)
+        h = sigmoid(log_ratio) * h + sigmoid(-log_ratio) * ACTIVATIONS[activation](v)
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
+def gru(x: Array, weights: Weights, state: State, *, reset_after: bool = True) -> tuple[Array, State]:
+    """`torch.nn.GRU`: r after the product, two biases; else Cho et al. 2014 (arXiv:1406.1078): r before it, one bias.
+
+    Rows r z n. z keeps in both. State (h,).
+    """
+    (h,) = state
+    U_r, U_z, U_n = np.split(weights["weight_hh"], 3)
+    b_hr, b_hz, b_hn = np.split(weights.get("bias_hh", np.zeros(len(weights["weight_hh"]))), 3)
+    outputs = []
+    for t in range(x.shape[1]):
+        x_r, x_z, x_n = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 3, axis=1)
+        r = sigmoid(x_r + h @ U_r.T + b_hr)
+        z = sigmoid(x_z + h @ U_z.T + b_hz)
+        n = np.tanh(x_n + r * (h @ U_n.T + b_hn)) if reset_after else np.tanh(x_n + (r * h) @ U_n.T + b_hn)
+        h = (1 - z) * n + z * h
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
+def mgu(x: Array, weights: Weights, state: State, *, keep: bool = False) -> tuple[Array, State]:
+    """Zhou et al. 2016 (arXiv:1603.09420): f replaces. Rows f n. State (h,).
+
+    keep=True is another cell, in which f keeps; the candidate reads f*h in both.
+    """
+    (h,) = state
+    U_f, U_n = np.split(weights["weight_hh"], 2)
+    outputs = []
+    for t in range(x.shape[1]):
+        x_f, x_n = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 2, axis=1)
+        f = sigmoid(x_f + h @ U_f.T)
+        n = np.tanh(x_n + (f * h) @ U_n.T)
+        h = f * h + (1 - f) * n if keep else (1 - f) * h + f * n
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
+def gru_no_reset_gate(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """From the GRU to minGRU, step 1: no reset gate. Rows z n. z keeps. State (h,)."""
+    (h,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        gates = x[:, t] @ weights["weight_ih"].T + h @ weights["weight_hh"].T + weights.get("bias_ih", 0)
+        z, n = np.split(gates, 2, axis=1)
+        z = sigmoid(z)
+        h = (1 - z) * np.tanh(n) + z * h
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
+def gru_input_gated(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """From the GRU to minGRU, step 2: gate and candidate read x alone. Rows z n. z keeps. State (h,)."""
+    (h,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        z, n = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 2, axis=1)
+        z = sigmoid(z)
+        h = (1 - z) * np.tanh(n) + z * h
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
+def mingru(x: Array, weights: Weights, state: State, *, activation: str = "g") -> tuple[Array, State]:
+    """Feng et al. 2024 (arXiv:2410.01201): one gate, z replaces. Rows v z. State (h,)."""
+    (h,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        v, z = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 2, axis=1)
+        z = sigmoid(z)
+        h = (1 - z) * h + z * ACTIVATIONS[activation](v)
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
+def sigmoid(x: Array) -> Array:
+    # Two branches, because exp(1000) overflows.
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, small) / (1 + small)
+
+
+def g(x: Array) -> Array:
+    """Feng et al. 2024, appendix B.3: x + 1/2 for x >= 0, sigmoid(x) below."""
+    return np.where(x >= 0, x + 0.5, sigmoid(x))
+
+
+def _projected(outputs: list[Array], weights: Weights) -> Array:
+    """The outputs of all steps in one array; a projection here stands outside the state."""
+    states = np.stack(outputs, axis=1)
+    return states @ weights["weight_hr"].T if "weight_hr" in weights else states
+
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"g": g, "identity": lambda x: x}
+
+ORACLES: dict[str, Callable[..., tuple[Array, State]]] = {
+    "lstm": lstm,
+    "lstm-peephole": lstm_peephole,
+    "lstm-no-output-gate": lstm_no_output_gate,
+    "lstm-input-gated": lstm_input_gated,
+    "lstm-normalized": lstm_normalized,
+    "minlstm": minlstm,
+    "gru": gru,
+    "mgu": mgu,
+    "gru-no-reset-gate": gru_no_reset_gate,
+    "gru-input-gated": gru_input_gated,
+    "mingru": mingru,
+}

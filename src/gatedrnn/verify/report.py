@@ -1,0 +1,111 @@
+"""`verify` as a whole: all checks, the table, verify.json."""
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from gatedrnn.layers import LAYERS
+from gatedrnn.records import environment, write_whole
+from gatedrnn.verify.contract import DTYPES, Row, check_cell
+from gatedrnn.verify.length import check_lengths
+
+
+def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> Iterator[Row]:
+    """All rows for the named cells, or for every known one: a cell that was registered is held to the law too.
+
+    Raises:
+        ValueError: there is no cell or no dtype of that name.
+    """
+    names = tuple(cells or LAYERS)
+    for name in names:
+        with warnings.catch_warnings():
+            # torch's own remark, in float32.
+            warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
+            rows = list(check_cell(name, tuple(dtypes)))
+        yield from rows
+    if "float32" in dtypes:
+        yield from check_lengths(names)
+
+
+def as_record(rows: Sequence[Row]) -> dict[str, Any]:
+    """The content of verify.json."""
+    return {
+        "passed": all(row.holds for row in rows),
+        "rows": [{**row._asdict(), "holds": row.holds} for row in rows],
+        "measured": environment(),
+    }
+
+
+def write_record(rows: Sequence[Row], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(as_record(rows), indent=1))
+
+
+def print_tables(rows: Sequence[Row], console: Console, full: bool) -> None:
+    """Error / allowed: the worst way of each cell and backend, by dtype, or with `full` every way; then by length."""
+    ways, lengths = [row for row in rows if not _is_length(row)], [row for row in rows if _is_length(row)]
+    columns = [dtype for dtype in DTYPES if any(row.dtype == dtype for row in ways)]
+    if full:
+        for cell, backend in dict.fromkeys((row.cell, row.backend) for row in ways):
+            own = [row for row in ways if (row.cell, row.backend) == (cell, backend)]
+            _print(f"{cell}, backend {backend}: error / allowed", ("way of running",), own, "dtype", columns, console)
+    else:
+        title = "Largest error / what is allowed there, of all ways of running"
+        _print(title, ("cell", "backend"), ways, "dtype", columns, console)
+    if lengths:
+        columns = list(dict.fromkeys(row.way for row in sorted(lengths, key=lambda row: len(row.way))))
+        _print("Error / allowed by length, float32", ("cell", "backend"), lengths, "way", columns, console)
+    for row in rows:
+        if not row.holds:
+            where = f"{row.cell} {row.dtype} {row.backend}, {row.way}"
+            console.print(
+                f"FAILS: {where}: {row.worst} is off by {row.error:.2e}, allowed {row.allowed:.2e}", style="bold red",
+                highlight=False,
+            )  # fmt: skip
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """One sentence."""
+    judged = [row for row in rows if not row.informative]
+    failed = sum(not row.holds for row in judged)
+    return f"{failed} of {len(judged)} checks FAIL" if failed else f"all {len(judged)} checks hold"
+
+
+def _print(
+    title: str, names: tuple[str, ...], rows: Sequence[Row], across: str, columns: list[str], console: Console
+) -> None:
+    """One line for each value of `names`, one column for each value of `across`: the worst of what meets there."""
+    fields = {"cell": "cell", "backend": "backend", "way of running": "way"}
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold", min_width=9 if name == "backend" else 19)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True, min_width=11)
+    lines: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in rows:
+        line = lines.setdefault(tuple(getattr(row, fields[name]) for name in names), {})
+        best = line.get(getattr(row, across))
+        if best is None or row.error / row.allowed > best.error / best.allowed:
+            line[getattr(row, across)] = row
+    for key, line in lines.items():
+        table.add_row(*key, *(_number(line.get(column)) for column in columns))
+    console.print(table)
+
+
+def _number(row: Row | None) -> str:
+    if row is None:
+        return ""
+    text = f"{row.error:.0e}/{row.allowed:.0e}"
+    if row.informative:
+        return f"[dim]({text})[/dim]"
+    return text if row.holds else f"[bold red]{text}[/bold red]"
+
+
+def _is_length(row: Row) -> bool:
+    return row.way.startswith("T = ")

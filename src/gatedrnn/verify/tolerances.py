@@ -1,0 +1,46 @@
+"""The one table of tolerances, for the tests and for `gatedrnn verify` alike, and never looser anywhere."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Tolerance(NamedTuple):
+    """Largest absolute error, as a fraction of the largest expected number or of 1, whichever is more."""
+
+    output: float
+    gradient: float
+
+
+ROUNDED = "bfloat16 against float64"
+
+TOLERANCES: dict[torch.dtype | str, Tolerance] = {
+    torch.float64: Tolerance(output=1e-13, gradient=1e-12),
+    torch.float32: Tolerance(output=2e-6, gradient=1e-5),
+    torch.bfloat16: Tolerance(output=2**-8, gradient=2**-7),  # half a unit in the last place is 2**-9
+    # A whole computation in bfloat16 against none: every product's result is rounded, and what reads it moves along.
+    ROUNDED: Tolerance(output=2**-4, gradient=2**-4),
+}
+DIFFERENCES = 1e-7
+"""A slope by central differences in float64, as a fraction of the slope or of 1: half of its digits are left."""
+LOG_SPACE_PER_STEP = 4.0
+"""The scan over logarithms adds roundings of a sum that grows with every step: so many units of the dtype's epsilon."""
+EQUAL_TO_TORCH = 1e-6
+"""Absolute: a cell with the weights of torch's own layer, in float32."""
+
+
+def largest_error(actual: Tensor, expected: Tensor) -> float:
+    """The largest absolute difference; infinities must stand in the same places, and a NaN is infinitely far off."""
+    got, want = actual.detach().to(torch.float64), expected.detach().to(torch.float64)
+    if got.shape != want.shape:
+        raise ValueError(f"shape {tuple(got.shape)}, expected {tuple(want.shape)}")
+    difference = torch.where(got == want, 0.0, (got - want).abs())
+    return float(difference.nan_to_num(nan=torch.inf, posinf=torch.inf).max()) if want.numel() else 0.0
+
+
+def allowed_error(expected: Tensor, dtype: torch.dtype | str, *, gradient: bool = False) -> float:
+    """What the table allows for numbers as large as the expected ones."""
+    tolerance = TOLERANCES[dtype].gradient if gradient else TOLERANCES[dtype].output
+    finite = expected.detach()[expected.isfinite()].abs()
+    return tolerance * max(1.0, float(finite.max()) if finite.numel() else 0.0)

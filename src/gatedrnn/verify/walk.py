@@ -1,0 +1,102 @@
+"""The definition that every way of running is held to: a cell's own `step`, walked row by row in float64."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm, linear
+
+from gatedrnn.cells import Recurrent
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Noise
+from gatedrnn.shapes import Flags, Series, Step
+
+States = tuple[Tensor, ...]
+
+
+class Sequences(NamedTuple):
+    """What a layer is run on."""
+
+    x: Series
+    """(batch, time, features)"""
+    hx: States
+    """Each (layers · directions, batch, size)."""
+    mask: Flags
+    resets: Flags
+    noise: Noise | None = None
+
+
+def walk(layer: RecurrentLayer, sequences: Sequences) -> tuple[Series, States]:
+    """Output and last states, without the layer's own way of doing it: only its parameters and its cell's equations.
+
+    Rows are walked one at a time over their real steps alone. Differentiable.
+    """
+    outputs, lasts = [], []
+    for row in range(len(sequences.x)):
+        output, last = _row(layer, sequences, row)
+        outputs.append(output)
+        lasts.append(last)
+    return torch.stack(outputs), tuple(torch.stack(kind, dim=1) for kind in zip(*lasts, strict=True))
+
+
+def _row(layer: RecurrentLayer, sequences: Sequences, row: int) -> tuple[Series, States]:
+    """(time, features) and each state as (layers · directions, size)."""
+    x, finals = sequences.x[row], []
+    directions = ("", "_reverse") if layer.bidirectional else ("",)
+    for number in range(layer.num_layers):
+        outputs = []
+        for turned, suffix in enumerate(directions):
+            index = number * len(directions) + turned
+            weights = {
+                name.removesuffix(f"_l{number}{suffix}"): parameter
+                for name, parameter in layer.named_parameters()
+                if name.endswith(f"_l{number}{suffix}")
+            }
+            state = tuple(s[index, row : row + 1] for s in sequences.hx)
+            noise = NOTHING if sequences.noise is None else sequences.noise.directions[index]
+            output, state = _one_way(layer, weights, x, state, sequences, row, noise, bool(turned))
+            outputs.append(output)
+            finals.append(tuple(s[0] for s in state))
+        x = torch.cat(outputs, dim=1)
+    return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
+
+
+def _one_way(
+    layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: States, sequences: Sequences, row: int,
+    noise: DirectionNoise, reverse: bool,
+) -> tuple[Series, States]:  # fmt: skip
+    time = len(x)
+    dropped = None if noise.state is None else noise.state[row : row + 1]
+    if noise.weight is not None:
+        weights = {**weights, "weight_hh": weights["weight_hh"] * noise.weight}
+    recurrent = Recurrent(layer.cell.projections, weights, dropped)
+    outputs: list[Tensor] = [x.new_zeros(layer.proj_size or layer.hidden_size)] * time
+    for t in reversed(range(time)) if reverse else range(time):
+        # A reset stands between t-1 and t, so a walk backwards meets it before step t-1.
+        cut = (t + 1 < time and sequences.resets[row, t + 1]) if reverse else sequences.resets[row, t]
+        if cut:
+            state = tuple(torch.zeros_like(s) for s in state)
+        if not sequences.mask[row, t]:
+            continue
+        read = x[t : t + 1] if noise.input is None else x[t : t + 1] * noise.input[row]
+        before, state = state, layer.cell.step(_projected(layer, weights, read), state, recurrent)
+        if layer.zoneout and (noise.keep is not None or not layer.training):
+            kept = [x.new_tensor(layer.zoneout)] * len(state) if noise.keep is None else [k[row, t] for k in noise.keep]
+            state = tuple(old * k + new * (1 - 1.0 * k) for k, old, new in zip(kept, before, state, strict=True))
+        output = layer.cell.output(*state)
+        if layer.proj_size and not layer.cell.projects_state:
+            output = linear(output, weights["weight_hr"])
+        outputs[t] = output[0]
+    return torch.stack(outputs), state
+
+
+def _projected(layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Step) -> tuple[Step, ...]:
+    """W x + b of each gate; with layer_norm each gate's W x has mean 0 and variance 1 before gain and bias."""
+    gates = linear(x, weights["weight_ih"]).chunk(len(layer.cell.projections), dim=1)
+    if layer.layer_norm:
+        gains = weights["weight_norm"].chunk(len(gates))
+        gates = tuple(layer_norm(g, g.shape[1:]) * gain for g, gain in zip(gates, gains, strict=True))
+    if layer.bias:
+        gates = tuple(g + b for g, b in zip(gates, weights["bias_ih"].chunk(len(gates)), strict=True))
+    return gates

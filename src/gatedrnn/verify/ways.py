@@ -1,0 +1,182 @@
+"""The ways of running one layer on the same sequences. All give what `walk` gives."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from gatedrnn.layers import Noise, RecurrentLayer
+from gatedrnn.layers.regularise import REGULARISERS
+from gatedrnn.shapes import Flags, Series
+from gatedrnn.verify.walk import Sequences, States
+
+Way: TypeAlias = Callable[[RecurrentLayer, Sequences], tuple[Series, States]]
+"""Output (batch, time, features) and last states, from a layer with batch_first=True."""
+
+
+class Setting(NamedTuple):
+    """A layer and its sequences, and the ways in which they can be run."""
+
+    name: str
+    arguments: dict[str, Any]
+    """Of the layer, beside sizes, dtype and batch_first."""
+    ways: dict[str, Way]
+    hx: bool = True
+    """Whether a state is handed in."""
+    positive_hx: bool = False
+    lengths: tuple[int, ...] | None = None
+    """Real steps of each row, padded on the right; None if all are real."""
+    holes: bool = False
+    left: bool = False
+    """Padded on the left instead."""
+    resets: bool = False
+    noise: tuple[str, ...] = ()
+    """Rates of the layer that are above 0; what they drop is the same in every way."""
+
+
+def whole(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    output, state = layer(s.x, packed(s.hx), mask=_mask(s), **_extras(s))
+    return output, as_tuple(state)
+
+
+def without_hx(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    output, state = layer(s.x)
+    return output, as_tuple(state)
+
+
+def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    layer.batch_first = False
+    extras = {k: v if isinstance(v, Noise) or v is None else v.T for k, v in _extras(s).items()}
+    mask = _mask(s)
+    output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=None if mask is None else mask.T, **extras)
+    layer.batch_first = True
+    return output.transpose(0, 1), as_tuple(state)
+
+
+def row_by_row(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    """Each sequence by itself, without an axis for the batch."""
+    outputs, lasts = [], []
+    for row in range(len(s.x)):
+        output, state = layer(s.x[row], packed(tuple(h[:, row] for h in s.hx)))
+        outputs.append(output)
+        lasts.append(as_tuple(state))
+    return torch.stack(outputs), tuple(torch.stack(kind, dim=1) for kind in zip(*lasts, strict=True))
+
+
+def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    outputs, state = [], packed(s.hx)
+    for t in range(s.x.shape[1]):
+        resets = s.resets[:, t] if s.resets.any() else None
+        noise = None if s.noise is None else s.noise.at(t)
+        output, state = layer.step(s.x[:, t], state, resets=resets, noise=noise)
+        outputs.append(output)
+    return torch.stack(outputs, dim=1), as_tuple(state)
+
+
+def chunks(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    outputs, state, time = [], packed(s.hx), s.x.shape[1]
+    for low, high in pairwise((0, 1, time // 2, time)):
+        resets = s.resets[:, low:high] if s.resets.any() else None
+        output, state = layer(s.x[:, low:high], state, resets=resets)
+        outputs.append(output)
+    return torch.cat(outputs, dim=1), as_tuple(state)
+
+
+def packed_unsorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    sequence = pack_padded_sequence(s.x, s.mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+    output, state = layer(sequence, packed(s.hx), **_extras(s))
+    return pad_packed_sequence(output, batch_first=True, total_length=s.x.shape[1])[0], as_tuple(state)
+
+
+def packed_sorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    order = torch.argsort(s.mask.sum(1), descending=True, stable=True)
+    back = torch.argsort(order)
+    resets = _resets(s)
+    sequence = pack_padded_sequence(s.x[order], s.mask.sum(1)[order].cpu(), batch_first=True)
+    output, state = layer(
+        sequence, packed(tuple(h[:, order] for h in s.hx)), resets=None if resets is None else resets[order]
+    )
+    padded = pad_packed_sequence(output, batch_first=True, total_length=s.x.shape[1])[0]
+    return padded[back], tuple(h[:, back] for h in as_tuple(state))
+
+
+def cut_apart(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    """Each stretch between two resets as a call of its own, a row at a time; one layer."""
+    outputs, lasts = [], []
+    for row in range(len(s.x)):
+        state, pieces = tuple(h[:, row] for h in s.hx), []
+        cuts = sorted({0, *(t for t in range(s.x.shape[1]) if s.resets[row, t]), s.x.shape[1]})
+        for low, high in pairwise(cuts):
+            fresh = bool(s.resets[row, low])
+            output, last = layer(s.x[row, low:high], None if fresh else packed(state))
+            state = as_tuple(last)
+            pieces.append(output)
+        outputs.append(torch.cat(pieces))
+        lasts.append(state)
+    return torch.stack(outputs), tuple(torch.stack(kind, dim=1) for kind in zip(*lasts, strict=True))
+
+
+ONE_WAY = {"num_layers": 2, "proj_size": 2}
+BOTH_WAYS = {"num_layers": 2, "bidirectional": True}
+RAGGED = (5, 9, 1)
+
+SETTINGS = (
+    Setting("plain", ONE_WAY, {
+        "whole sequence": whole, "step by step": steps, "in chunks": chunks, "time first": time_first,
+        "row by row": row_by_row,
+    }),
+    Setting("no hx", ONE_WAY, {"no hx": without_hx}, hx=False),
+    Setting("padded right", ONE_WAY, {
+        "mask, padded right": whole, "packed, unsorted": packed_unsorted, "packed, sorted": packed_sorted,
+    }, lengths=RAGGED),
+    Setting("padded left", ONE_WAY, {"mask, padded left": whole}, lengths=RAGGED, left=True),
+    Setting("holes", ONE_WAY, {"mask with holes": whole}, holes=True),
+    Setting("resets", {"num_layers": 1}, {
+        "resets": whole, "resets, step by step": steps, "resets, in chunks": chunks, "resets, cut apart": cut_apart,
+    }, resets=True),
+    Setting("packed resets", ONE_WAY, {"packed, resets": packed_unsorted}, lengths=RAGGED, resets=True),
+    Setting("both ways", BOTH_WAYS, {"both directions": whole, "both directions, row by row": row_by_row}),
+    Setting("both ways, ragged", BOTH_WAYS, {
+        "both directions, mask": whole, "both directions, packed": packed_unsorted,
+        "both directions, packed, sorted": packed_sorted,
+    }, lengths=RAGGED),
+    Setting("both ways, resets", BOTH_WAYS, {
+        "both directions, resets": whole, "both directions, resets, time first": time_first,
+    }, holes=True, resets=True),
+    Setting("locked", ONE_WAY, {
+        "dropped inputs and weights": whole, "dropped inputs and weights, step by step": steps,
+    }, noise=("input_dropout", "weight_dropout")),
+    Setting("regularised", {"num_layers": 2, "layer_norm": True}, {
+        "regularised": whole, "regularised, step by step": steps,
+    }, noise=REGULARISERS),
+)  # fmt: skip
+
+LOG_SPACE = Setting("log_space", {"num_layers": 2, "log_space": True}, {
+    "mask, padded right": whole, "packed, unsorted": packed_unsorted,
+}, positive_hx=True, lengths=RAGGED)  # fmt: skip
+"""Informative: the paper's scan is not held to the law."""
+
+
+def packed(states: States) -> Any:
+    """States as `hx` wants them."""
+    return states if len(states) > 1 else states[0]
+
+
+def as_tuple(state: Tensor | States) -> States:
+    return state if isinstance(state, tuple) else (state,)
+
+
+def _resets(s: Sequences) -> Flags | None:
+    """The resets, or None where there is none: the call without them is another way through the code."""
+    return s.resets if bool(s.resets.any()) else None
+
+
+def _mask(s: Sequences) -> Flags | None:
+    return None if bool(s.mask.all()) else s.mask
+
+
+def _extras(s: Sequences) -> dict[str, Any]:
+    return {"resets": _resets(s), "noise": s.noise}

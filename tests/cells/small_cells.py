@@ -1,0 +1,35 @@
+"""What the tests of equations share: every cell with its options, and one step of it with no recurrent weights."""
+
+import torch
+
+from gatedrnn.cells import Recurrent
+from gatedrnn.layers import LAYERS
+
+BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
+PRE_ACTIVATIONS = torch.tensor([-1000.0, -30.0, -3.0, -0.5, -0.0, 0.0, 0.5, 3.0, 30.0, 1000.0], dtype=torch.float64)
+
+VARIANTS = {name: (name, {}) for name in LAYERS} | {
+    "gru-reset-before": ("gru", {"reset_after": False}),
+    "mgu-keep": ("mgu", {"keep": True}),
+    "minlstm-identity": ("minlstm", {"activation": "identity"}),
+    "mingru-identity": ("mingru", {"activation": "identity"}),
+}
+"""What is tested: the name on the command line, and the options of the equations."""
+
+
+def cell_of(variant):
+    name, options = VARIANTS[variant]
+    return LAYERS[name].cell_class(**options)
+
+
+CELLS = {variant: cell_of(variant) for variant in VARIANTS}
+MINIMAL = ("minlstm", "mingru")
+
+
+def step_without_recurrence(cell, projected, state):
+    """The next state where gates read nothing but `projected`; `state` is the kept one, the last of (h,) and (h, c)."""
+    width, rows = state.shape[-1], len(cell.projections) * state.shape[-1]
+    weights = {"weight_hh": state.new_zeros(rows, width)}
+    weights |= {f"weight_{name}": state.new_zeros(width) for name in cell.peepholes}
+    states = (torch.zeros_like(state),) * (cell.states - 1) + (state,)
+    return cell.step(tuple(projected), states, Recurrent(cell.projections, weights))[-1]

@@ -1,0 +1,104 @@
+"""`verify` holds for every cell, for a cell of the user's own, and looks at everything that it says it looks at."""
+
+import json
+
+import pytest
+import torch
+
+from gatedrnn.cells import ScanCell
+from gatedrnn.layers import LAYERS, ScanLayer
+from gatedrnn.verify.contract import DTYPES, Row, as_log_space, check_cell
+from gatedrnn.verify.length import check_lengths
+from gatedrnn.verify.report import as_record, verdict, verify
+from gatedrnn.verify.tolerances import ROUNDED, TOLERANCES, allowed_error, largest_error
+from gatedrnn.verify.ways import SETTINGS
+
+WAYS = {way for setting in SETTINGS for way in setting.ways}
+# torch's own remark on proj_size in float32, once per process.
+pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_way_of_running_a_cell_agrees_on_every_backend_and_in_every_dtype(name):
+    rows = list(check_cell(name))
+    assert [row for row in rows if not row.holds] == []
+    assert {row.dtype for row in rows} == set(DTYPES)
+    judged = [row for row in rows if not row.informative]
+    for backend in LAYERS[name](3, 4).backends:
+        # torch's kernel cannot normalise its gates, so the layer that is regularised in every way has no such backend.
+        ways = {way for way in WAYS if backend != "torch" or not way.startswith("regularised")}
+        for dtype in DTYPES:
+            assert {row.way for row in judged if (row.backend, row.dtype) == (backend, dtype)} >= ways
+    assert {"numpy oracle", "numpy oracle, by differences"} <= {row.way for row in judged}
+    assert ("log_space" in {row.backend for row in rows}) == (name in ("minlstm", "mingru"))
+
+
+class Signed(ScanCell):
+    """A cell that no paper has: a decay of either sign, and an output that is not its state."""
+
+    name = "signed"
+    projections = ("keep", "value")
+    decay_gates = {"keep": 1}
+
+    def coefficients(self, keep, value):
+        return torch.tanh(keep), (1 - torch.tanh(keep).abs()) * value
+
+    def output(self, *state):
+        return torch.sin(state[0])
+
+
+class SignedLayer(ScanLayer):
+    """Its layer."""
+
+    cell_class = Signed
+
+
+def test_a_cell_of_ones_own_is_held_to_its_own_step_loop(monkeypatch):
+    monkeypatch.setitem(LAYERS, "signed", SignedLayer)
+    rows = list(verify(["signed"], ["float64"]))
+    assert {row.way for row in rows} == WAYS and all(row.holds for row in rows)
+
+
+def test_the_error_does_not_grow_with_the_length_but_in_the_logarithms():
+    errors = {(row.cell, row.backend, row.way): row for row in check_lengths(("gru", "mgu", "mingru"))}
+    assert all(row.holds for row in errors.values())
+    backend = LAYERS["mingru"](3, 4).backends[-1]
+    for cell in ("linear_scan", "mingru"):
+        assert errors[cell, backend, "T = 1,000,000"].error < 1e-6
+    assert (
+        errors["mingru", "log_space", "T = 1,000,000"].error > 1000 * errors["mingru", backend, "T = 1,000,000"].error
+    )
+    assert {"T = 100", "T = 10,000"} == {way for cell, _, way in errors if cell == "mgu"}
+
+
+def test_a_number_that_is_no_number_or_stands_elsewhere_is_infinitely_far_off():
+    one, nan, infinite = torch.ones(2), torch.tensor([1.0, torch.nan]), torch.tensor([1.0, torch.inf])
+    assert largest_error(nan, one) == largest_error(one, nan) == largest_error(nan, nan) == torch.inf
+    assert largest_error(infinite, infinite) == 0 and largest_error(infinite, -infinite) == torch.inf
+    assert largest_error(one, torch.tensor([1.0, 1.5])) == 0.5
+    with pytest.raises(ValueError, match="shape"):
+        largest_error(one, torch.ones(3))
+
+
+def test_what_is_allowed_follows_the_largest_expected_number():
+    for dtype, tolerance in TOLERANCES.items():
+        assert allowed_error(torch.tensor([0.1]), dtype) == tolerance.output
+        assert allowed_error(torch.tensor([0.0, -4.0, torch.inf]), dtype, gradient=True) == 4 * tolerance.gradient
+    assert TOLERANCES[ROUNDED].output <= 2**-4
+
+
+def test_a_row_beyond_what_is_allowed_fails_unless_it_is_only_shown():
+    row = Row("mingru", "float32", "cpu", "whole sequence", "output", 2e-6, 1e-6)
+    assert not row.holds and verdict([row]) == "1 of 1 checks FAIL"
+    shown = as_log_space(row, 10)
+    assert shown.holds and shown.allowed > row.allowed and verdict([shown]) == "all 0 checks hold"
+    nothing = row._replace(error=float("nan"))
+    assert not nothing.holds
+    record = json.loads(json.dumps(as_record([row, shown])))
+    assert record["passed"] is False and [line["holds"] for line in record["rows"]] == [False, True]
+
+
+@pytest.mark.parametrize("cells, dtypes, message", [(["lstn"], ["float64"], "cell"), (["gru"], ["int8"], "dtype")])
+def test_an_unknown_cell_or_dtype_is_refused_with_the_known_ones(cells, dtypes, message):
+    with pytest.raises(ValueError, match=f"{message} must be one of"):
+        list(verify(cells, dtypes))

@@ -1,0 +1,99 @@
+"""`verify` fails when an equation, a sign, a gradient or a way of running is broken on purpose."""
+
+import inspect
+import sys
+import textwrap
+
+import pytest
+
+from gatedrnn import cells
+from gatedrnn.cells import activations, base, lstm_ladder
+from gatedrnn.kernels import cpu
+from gatedrnn.layers import loop_layer, ragged, regularise, scan_layer, stack, torch_fused
+from gatedrnn.scan import functional, reference
+from gatedrnn.verify.contract import check_cell
+
+# Cell that shows it, where the line stands, the line, and what it is broken into.
+MUTATIONS = [
+    ("lstm", cells.LSTMEquations, "step", "torch.sigmoid(f) * c", "torch.sigmoid(-f) * c"),
+    ("lstm", cells.LSTMEquations, "step", "torch.sigmoid(o) * torch.tanh(c)", "torch.sigmoid(o) * c"),
+    ("lstm", cells.LSTMEquations, "step", "torch.sigmoid(i) * torch.tanh(g)", "torch.sigmoid(i) * torch.tanh(o)"),
+    ("lstm", cells.LSTMEquations, "step", "project(torch.sigmoid(o) *", "project("),
+    ("lstm-peephole", cells.PeepholeLSTMEquations, "step", "f + w_cf * c", "f - w_cf * c"),
+    ("lstm-peephole", cells.PeepholeLSTMEquations, "step", "o + w_co * c", "o + w_co * state[1]"),
+    ("lstm-peephole", cells.PeepholeLSTMEquations, "step", "torch.tanh(g)", "torch.tanh(g).detach()"),
+    ("lstm-no-output-gate", cells.NoOutputGateLSTMEquations, "step", "self.output(c)", "c"),
+    ("lstm-no-output-gate", cells.NoOutputGateLSTMEquations, "output", "torch.tanh(state[0])", "state[0]"),
+    ("lstm-input-gated", cells.InputGatedLSTMEquations, "coefficients", "i, f, g", "f, i, g"),
+    ("lstm-normalized", cells.NormalizedLSTMEquations, "coefficients", "(1 - keep) *", "keep *"),
+    ("minlstm", lstm_ladder, "normalized_log_ratio", "softplus(-forget)", "softplus(forget)"),
+    ("gru", cells.GRUEquations, "step", "(1 - z) * n + z * h", "z * n + (1 - z) * h"),
+    ("gru", cells.GRUEquations, "step", "torch.sigmoid(x_r + h_r) * h_n", "h_n"),
+    ("gru", cells.GRUEquations, "step", "torch.sigmoid(x_r + h_r) * h, ", "h, "),
+    ("mgu", cells.MGUEquations, "step", "(1 - f) * h + f * n", "f * h + (1 - f) * n"),
+    ("mgu", cells.MGUEquations, "step", "(f * h, ", "(h, "),
+    ("gru-no-reset-gate", cells.NoResetGateGRUEquations, "step", "torch.tanh(n)", "n"),
+    ("gru-input-gated", cells.InputGatedGRUEquations, "coefficients", "return z, (1 - z)", "return 1 - z, z"),
+    ("mingru", cells.MinGRUEquations, "coefficients", "return 1 - z, z", "return z, 1 - z"),
+    ("mingru", activations, "g", "x + 0.5", "x + 0.25"),
+    ("mingru", base.ScanCell, "step", "decay * state[0] + ", "decay * (2 * state[0] - state[0].detach()) + "),
+    ("mingru", base.Recurrent, "drop", "x * self.dropped", "x"),
+    ("mingru", functional, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
+    ("mingru", functional, "_gradient_by_scan", "decay * delta", "delta"),
+    ("mingru", cpu, "scan", "return out, state", "return out, h0.clone()"),
+    ("mingru", cpu, "scan_gradient", "return grad_decay, grad_drive, carry", "return grad_decay, grad_drive, -carry"),
+    ("mingru", cpu, "scan_gradient", "return grad_decay, grad_drive, carry", "return -grad_decay, grad_drive, carry"),
+    ("mingru", reference, "scan", "reversed(range(steps))", "range(steps)"),
+    ("mingru", reference, "scan", "torch.where(resets[:, t, None], reset_state, state)", "state"),
+    ("mingru", ragged, "hold_masked_steps", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
+    ("mingru", regularise, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
+    ("mingru", scan_layer.ScanLayer, "_direction", "drive * noise.state.unsqueeze(1)", "drive"),
+    ("mingru", scan_layer.ScanLayer, "_direction", "if reverse and resets is not None", "if False"),
+    ("mgu", loop_layer.LoopLayer, "_direction", "outputs[::-1] if reverse else outputs", "outputs"),
+    ("mgu", loop_layer.LoopLayer, "_direction", "noise.at(t)", "noise.at(0)"),
+    ("mgu", loop_layer.LoopLayer, "_direction", "torch.where(mask[:, t, None], a, s)", "a"),
+    ("mgu", regularise, "zoned", "(k, b, a)", "(k, a, b)"),
+    ("lstm", torch_fused.FusedLayer, "_aligned", "if self.hold:", "if False:"),
+    ("lstm", torch_fused.FusedLayer, "_rectangle", "if not ragged_left:", "if True:"),
+    ("gru", torch_fused, "_last_valid", "lengths - 1", "lengths - 2"),
+    ("gru", ragged.Segments, "start", "hx[self.first.clamp(min=0)], 0", "hx[self.first.clamp(min=0)], 1"),
+    ("gru", ragged.Segments, "end", "self.last == -2", "self.last == -3"),
+    ("gru", ragged, "reversed_resets", "resets[:, 1:]", "resets[:, :-1]"),
+    ("gru", stack.RecurrentLayer, "_run", "start, weights = tuple(s[index]", "start, weights = tuple(s[0]"),
+    ("gru", stack.RecurrentLayer, "_project", ".flatten(-2)", ".flatten(-2) + 0.1"),
+    ("gru", ragged, "repacked", "output[like.sorted_indices]", "output"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cell, owner, name, line, broken", MUTATIONS, ids=lambda x: x if isinstance(x, str) else "")
+def test_a_broken_line_is_seen(cell, owner, name, line, broken, monkeypatch):
+    mutate(monkeypatch, owner, name, line, broken)
+    assert any(not row.holds for row in check_cell(cell, ("float64",)))
+
+
+@pytest.mark.parametrize("cell", sorted({cell for cell, *_ in MUTATIONS}))
+def test_the_same_lines_unbroken_hold(cell, monkeypatch):
+    functions = {(owner, name): line for other, owner, name, line, _ in MUTATIONS if other == cell}
+    for (owner, name), line in functions.items():
+        mutate(monkeypatch, owner, name, line, line)
+    assert all(row.holds for row in check_cell(cell, ("float64",)))
+
+
+def mutate(monkeypatch, owner, name, line, broken):
+    """Put a function with one line changed in the place of itself, wherever the library holds it."""
+    original = getattr(owner, name)
+    source = textwrap.dedent(inspect.getsource(original))
+    assert source.count(line) == 1, f"{line!r} stands {source.count(line)} times in {name}"
+    names = dict(vars(sys.modules[original.__module__]))
+    exec(source.replace(line, broken), names)
+    changed = names[name]
+    if inspect.isclass(owner):
+        monkeypatch.setattr(owner, name, changed)
+        return
+    for module in [module for key, module in sys.modules.items() if key.startswith("gatedrnn")]:
+        for key, value in list(vars(module).items()):
+            if value is original:
+                monkeypatch.setattr(module, key, changed)
+            elif isinstance(value, dict):
+                for inner in [k for k, v in value.items() if v is original]:
+                    monkeypatch.setitem(value, inner, changed)
