@@ -6,11 +6,12 @@ import pytest
 from test_experiment import small
 
 from gatedrnn.compare.experiment import compare
-from gatedrnn.compare.ladder import BESIDE, LADDERS, REMOVED, cost, rungs
+from gatedrnn.compare.ladder import BESIDE, LADDERS, REMOVED, cost, removed, rungs
 from gatedrnn.compare.report import write_report
 from gatedrnn.compare.settings import ContenderSettings
 from gatedrnn.compare.summary import headline, ladder_rows
 from gatedrnn.layers import LAYERS
+from gatedrnn.train.settings import ModelSettings
 
 
 def test_a_ladder_leads_from_the_full_cell_to_the_minimal_one_by_known_cells():
@@ -33,6 +34,27 @@ def test_a_ladder_says_who_takes_part():
         ContenderSettings(ladder="gru", cells=["lstm", "gru"])
     with pytest.raises(ValueError, match="ladder"):
         ContenderSettings(ladder="rnn")
+
+
+def test_all_steps_of_a_ladder_begin_with_initial_values_of_one_scheme(finished):
+    _, results = finished
+    schemes = [row["structure"]["initial_values"] for row in results["contenders"]]
+    assert all(one == {"weights": "fan-in", "biases": "time-scales"} for one in schemes)
+    asked = (
+        small(contenders=ContenderSettings(ladder="gru"), model=ModelSettings(bias_init="forget-one"))
+        .run("gru", 8, 0)
+        .model
+    )
+    assert (asked.weight_init, asked.bias_init) == ("fan-in", "forget-one")
+    without = small(contenders=ContenderSettings(cells=["gru", "mingru"])).run("gru", 8, 0).model
+    assert (without.weight_init, without.bias_init) == (None, None)
+
+
+def test_a_step_says_what_it_takes_away_of_the_cell_as_it_is():
+    row = {"cell": "mingru", "structure": {"options": {"activation": "identity"}}}
+    assert removed(row) == "tanh"
+    row["structure"]["options"]["activation"] = "g"
+    assert removed(row) == "tanh (g in the candidate's place)"
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def describe(
     without_bias: bool = False,
     reset_before: bool = False,
     keep: bool = False,
-    activation: Literal["g", "identity"] = "g",
+    activation: Literal["g", "identity"] | None = None,
     zoneout: float = 0.0,
     input_dropout: float = 0.0,
     state_dropout: float = 0.0,
@@ -61,7 +61,7 @@ def describe(
     without_bias: No biases.
     reset_before: gru: the reset gate before the recurrent product.
     keep: mgu: the other cell of that name, whose gate keeps.
-    activation: minlstm, mingru: candidate activation.
+    activation: minlstm, mingru: candidate activation, g (the default) or identity.
     zoneout: Rate, for what it changes about the way of running; so are the next four.
     input_dropout: Rate.
     state_dropout: Rate.
@@ -76,7 +76,12 @@ def describe(
         "zoneout": zoneout, "input_dropout": input_dropout, "state_dropout": state_dropout,
         "weight_dropout": weight_dropout, "layer_norm": layer_norm,
     }  # fmt: skip
-    options = {"reset_after": not reset_before, "keep": keep, "activation": activation}
+    # What is not asked for is the cell's own default.
+    options = {
+        **({"reset_after": False} if reset_before else {}),
+        **({"keep": True} if keep else {}),
+        **({"activation": activation} if activation is not None else {}),
+    }
     console = Console()
     for name in cells or tuple(LAYERS):
         own = {key: value for key, value in options.items() if key in LAYERS[name].options}

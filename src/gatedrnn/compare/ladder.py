@@ -11,17 +11,27 @@ LADDERS = {
 """From the full cell to the minimal one."""
 BESIDE = {"gru": ("mgu",)}
 """Cells that are shown with a ladder and are no step of it."""
+INITIAL_VALUES = {"weight_init": "fan-in", "bias_init": "time-scales"}
+"""Of every step, where none are asked for: what a removal costs must not be what another initial value costs. The
+biases are a spread of time scales, after the chrono initialisation that Tallec & Ollivier 2018 (arXiv:1804.11188) gave
+LSTM and GRU."""
 REMOVED = {
-    "lstm-no-output-gate": "the output gate",
+    "lstm-no-output-gate": "the output gate (and torch's second bias)",
     "lstm-input-gated": "the state from the gates",
     "lstm-normalized": "one degree of freedom: gates sum to one",
-    "minlstm": "tanh (g in its place)",
-    "gru-no-reset-gate": "the reset gate",
+    "minlstm": "both tanh",
+    "gru-no-reset-gate": "the reset gate (and torch's second bias)",
     "gru-input-gated": "the state from the gates",
-    "mingru": "tanh (g in its place)",
+    "mingru": "tanh",
     "mgu": "the reset gate, its work given to the update gate",
 }
 """What a cell lacks that the one above it has; `mgu` against gru."""
+
+
+def removed(row: dict[str, Any]) -> str:
+    """What this step takes away, in words."""
+    in_its_place = " (g in the candidate's place)" if row["structure"]["options"].get("activation") == "g" else ""
+    return REMOVED[row["cell"]] + in_its_place
 
 
 def rungs(results: dict[str, Any], match: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:

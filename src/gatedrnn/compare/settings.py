@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from gatedrnn.compare.ladder import BESIDE, LADDERS
+from gatedrnn.compare.ladder import BESIDE, INITIAL_VALUES, LADDERS
 from gatedrnn.data import DataSettings, Settings
 from gatedrnn.data.settings import Seed, unknown_name
 from gatedrnn.layers import LAYERS
@@ -64,10 +64,12 @@ class CompareSettings(Settings):
     train: TrainSettings
 
     def run(self, cell: str, hidden_size: int, seed: int) -> RunSettings:
-        """The settings of one run."""
+        """The settings of one run; all steps of a ladder begin with initial values of one scheme."""
+        schemes = INITIAL_VALUES if self.contenders.ladder else {}
+        unset = {name: scheme for name, scheme in schemes.items() if getattr(self.model, name) is None}
         return RunSettings(
             cell=cell, hidden_size=hidden_size, seed=seed, threads=self.threads,
-            data=self.data, model=self.model, train=self.train,
+            data=self.data, model=self.model.model_copy(update=unset), train=self.train,
         )  # fmt: skip
 
 

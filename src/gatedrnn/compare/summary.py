@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatedrnn.compare.ladder import BESIDE, LADDERS, REMOVED, cost, rungs
+from gatedrnn.compare.ladder import BESIDE, LADDERS, cost, removed, rungs
 from gatedrnn.compare.match import MARKED
 from gatedrnn.compare.statistics import Estimate, excludes_zero
 
@@ -76,7 +76,7 @@ def ladder_rows(results: dict[str, Any], match: str) -> list[dict[str, str]]:
     top = results["contenders"][0]
     first = {"step": top["name"], "takes away": NONE, **_price(top, None, measured)}
     return [first] + [
-        {"step": row["name"], "takes away": REMOVED[row["cell"]], **_price(row, above, measured)}
+        {"step": row["name"], "takes away": removed(row), **_price(row, above, measured)}
         for row, above in rungs(results, match)
     ]
 
@@ -167,7 +167,7 @@ def _down_the_ladder(results: dict[str, Any], match: str) -> list[str]:
         return []
     beside = BESIDE.get(ladder, ())
     steps = [(row, cost(row, above)) for row, above in rungs(results, match) if row["cell"] not in beside]
-    parts = [f"without {REMOVED[row['cell']]} {signed(price)}" for row, price in steps]
+    parts = [f"without {removed(row)} {signed(price)}" for row, price in steps]
     shown = [row["cell"] for row, price in steps if price["low"] is not None and excludes_zero(price)]
     verdict = f"shown to differ: {', '.join(shown)}" if shown else "no single step is shown to differ"
     bottom = next(row for row in results["contenders"] if row["cell"] == LADDERS[ladder][-1] and row["match"] == match)

@@ -6,10 +6,11 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from gatedrnn.layers import LAYERS
+from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
+from gatedrnn.layers.regularise import REGULARISERS
 
 POOLINGS = ("last", "mean", "max")
-LAYER_RATES = ("zoneout", "input_dropout", "state_dropout", "weight_dropout")
-RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *LAYER_RATES)
+RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS)
 
 
 @strict
@@ -27,6 +28,8 @@ class GatedRNNConfig(PreTrainedConfig):
         hidden_size: channels of each layer's state.
         num_hidden_layers: recurrent layers.
         bidirectional: a second set of weights walks time backwards in each layer; outputs are joined.
+        weight_init, bias_init: initial values by name, see `gatedrnn.layers.parameters.initialise`; the layer's own if
+            None.
         zoneout, input_dropout, state_dropout, weight_dropout, layer_norm: regularisers of the layer, see
             `gatedrnn.layers.module`.
         block: each layer becomes a residual block: normalisation, cell, projection back to `embedding_size`, then
@@ -48,6 +51,8 @@ class GatedRNNConfig(PreTrainedConfig):
     hidden_size: int = 128
     num_hidden_layers: int = 1
     bidirectional: bool = False
+    weight_init: str | None = None
+    bias_init: str | None = None
     zoneout: float = 0.0
     input_dropout: float = 0.0
     state_dropout: float = 0.0
@@ -62,9 +67,6 @@ class GatedRNNConfig(PreTrainedConfig):
     pooling: str = "last"
     pad_token_id: int | None = 0
     unk_token_id: int | None = 1
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        super().__post_init__(**kwargs)
 
     def validate_structure(self) -> None:
         """The rules beyond types; called when a configuration, and when a model is made.
@@ -81,6 +83,9 @@ class GatedRNNConfig(PreTrainedConfig):
                 raise ValueError(f"cell_options: {self.cell} has no option {name!r}; it has: {known}")
         if self.weight_dropout and not layer.cell_class.reads_state:
             raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
+        for name, schemes in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):
+            if getattr(self, name) not in (None, *schemes):
+                raise ValueError(f"{name} must be one of {', '.join(schemes)}, got {getattr(self, name)!r}")
         if self.pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, got {self.pooling!r}")
         if self.bidirectional and self.block and self.pooling == "last":

@@ -9,7 +9,8 @@ from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOut
 from transformers.utils import can_return_tuple
 
 from gatedrnn.layers import LAYERS, RecurrentLayer
-from gatedrnn.models.configuration import LAYER_RATES, GatedRNNConfig
+from gatedrnn.layers.regularise import REGULARISERS
+from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.shapes import Flags, Series, Step
 
 EMBEDDING_STD = 0.1
@@ -42,11 +43,10 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
 def build_layer(config: GatedRNNConfig, input_size: int, num_layers: int) -> RecurrentLayer:
     """The recurrent layer that a configuration names."""
-    rates = {name: getattr(config, name) for name in LAYER_RATES}
+    named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
     return LAYERS[config.cell](
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True, bidirectional=config.bidirectional,
-        dropout=config.dropout if num_layers > 1 else 0.0, layer_norm=config.layer_norm, **rates,
-        **(config.cell_options or {}),
+        dropout=config.dropout if num_layers > 1 else 0.0, **named, **(config.cell_options or {}),
     )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """From the settings of a run to its model."""
 
+from typing import Any
+
 from gatedrnn.data import DataError, TaskData
 from gatedrnn.layers import LAYERS
 from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNForTokenClassification
@@ -12,12 +14,9 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
         raise DataError(f"--token-dropout: {data.name} has no unknown token to put in a token's place; leave it at 0")
     model = run.model.model_dump(exclude={"layers", "activation", "reset_before", "keep"})
-    options = {
-        "activation": run.model.activation, "reset_after": not run.model.reset_before, "keep": run.model.keep,
-    }  # fmt: skip
     return GatedRNNConfig(
         cell=run.cell,
-        cell_options={name: value for name, value in options.items() if name in LAYERS[run.cell].options},
+        cell_options=_cell_options(run),
         hidden_size=run.hidden_size,
         num_hidden_layers=run.model.layers,
         id2label=dict(enumerate(data.label_names)),
@@ -25,6 +24,18 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
         **data.model_inputs,
         **model,
     )
+
+
+def _cell_options(run: RunSettings) -> dict[str, Any]:
+    """What was asked for of what the cell knows; all else is the cell's own default."""
+    asked: dict[str, Any] = {}
+    if run.model.activation is not None:
+        asked["activation"] = run.model.activation
+    if run.model.reset_before:
+        asked["reset_after"] = False
+    if run.model.keep:
+        asked["keep"] = True
+    return {name: value for name, value in asked.items() if name in LAYERS[run.cell].options}
 
 
 def build_model(run: RunSettings, data: TaskData) -> GatedRNNClassifier:

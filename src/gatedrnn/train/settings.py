@@ -18,12 +18,16 @@ class ModelSettings(Settings):
     """Width of the embedding (tokens) or of the linear map in its place (numbers)."""
     bidirectional: bool = False
     """A second set of weights walks time backwards in each layer."""
-    activation: Literal["g", "identity"] = "g"
-    """minlstm, mingru: candidate activation, g of their paper's appendix B.3, or identity."""
+    activation: Literal["g", "identity"] | None = None
+    """minlstm, mingru: candidate activation: g of their paper's appendix B.3 (the default), or identity."""
     reset_before: bool = False
     """gru: the reset gate before the recurrent product (Cho et al. 2014) instead of after it, as torch has it."""
     keep: bool = False
     """mgu: the other cell of that name, whose gate keeps."""
+    weight_init: Literal["torch", "fan-in", "xavier", "orthogonal"] | None = None
+    """Initial weights; each cell's own scheme if not given."""
+    bias_init: Literal["torch", "zeros", "forget-one", "time-scales"] | None = None
+    """Initial biases; each cell's own scheme if not given."""
     zoneout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a step leaves a number of the state as it was, in training."""
     input_dropout: float = Field(0.0, ge=0, lt=1)
