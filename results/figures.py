@@ -1,8 +1,8 @@
-"""The figures of a comparison's report as PNG files, drawn by a real browser.
+"""The figures of a report, of `gatedrnn compare` or `gatedrnn bench`, as PNG files, drawn by a real browser.
 
     python results/figures.py RUNS_FOLDER RESULTS_FOLDER
 
-Copies results.json and report.md from a comparison's folder too, so that the second folder holds all that is kept.
+Copies the numbers too (results.json and report.md, or bench.json), so that the second folder holds all that is kept.
 """
 
 import re
@@ -12,17 +12,20 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+NUMBERS = (("results.json", "report.md"), ("bench.json",))
+"""What a run of each command leaves beside its report."""
 
-def main(comparison: Path, kept: Path) -> None:
+
+def main(run: Path, kept: Path) -> None:
     """Keep what a reader of the repository needs."""
     kept.mkdir(parents=True, exist_ok=True)
-    for name in ("results.json", "report.md"):
-        shutil.copyfile(comparison / name, kept / name)
+    for name in next((names for names in NUMBERS if (run / names[0]).exists()), NUMBERS[0]):
+        shutil.copyfile(run / name, kept / name)
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         tab = browser.new_page(viewport={"width": 1280, "height": 900})
-        tab.goto((comparison / "report.html").resolve().as_uri())
+        tab.goto((run / "report.html").resolve().as_uri())
         tab.wait_for_selector(".js-plotly-plot .main-svg")
         for section in tab.locator("section:has(.js-plotly-plot)").all():
             title = section.locator("h2").inner_text()

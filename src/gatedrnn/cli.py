@@ -26,6 +26,7 @@ def build_app() -> App:
     app.command("gatedrnn.commands.train:train", name="train", help="Train one model on a task.")
     app.command("gatedrnn.commands.describe:describe", name="describe", help="Say what cells are, and what runs them.")
     app.command("gatedrnn.commands.verify:verify", name="verify", help="Prove that all ways of running a cell agree.")
+    app.command("gatedrnn.commands.bench:bench", name="bench", help="Measure speed and memory, as ratios.")
 
     @app.meta.default
     def with_config(

@@ -69,15 +69,17 @@ def test_an_equation_is_printed_as_it_stands_in_its_class(capsys):
     [
         ("lstm", "runs on torch's fused kernel"),
         ("lstm --weight-dropout 0.1 --input-dropout 0.1", "runs on torch's fused kernel"),
-        ("lstm --zoneout 0.1", "runs on the step loop: zoneout"),
-        ("gru --layer-norm", "runs on the step loop: layer_norm"),
-        ("gru --state-dropout 0.1", "in training the step loop: state_dropout"),
-        ("gru --state-dropout 0.1", "in evaluation torch's fused kernel"),
-        ("gru --reset-before", "runs on the step loop"),
+        ("lstm --zoneout 0.1", "runs on the step loop in torch: zoneout"),
+        ("gru --layer-norm", "runs on one kernel for all steps, backend cpu: layer_norm"),
+        ("lstm --state-dropout 0.1", "in training one kernel for all steps, backend cpu: state_dropout"),
+        ("lstm --state-dropout 0.1", "in evaluation torch's fused kernel"),
+        ("gru", "runs on one kernel for all steps, backend cpu"),
+        ("mgu --zoneout 0.1", "runs on the step loop in torch: zoneout"),
+        ("mingru", "runs on one kernel for gates and scan, backend cpu"),
         ("mingru --zoneout 0.1", "runs on one linear_scan, backend cpu"),
     ],
 )
-def test_what_torchs_kernel_cannot_do_is_said_to_run_on_the_step_loop(arguments, reason, capsys):
+def test_what_runs_a_cell_is_said_with_the_reason(arguments, reason, capsys):
     assert reason in said_by(capsys, *arguments.split())[1]
 
 

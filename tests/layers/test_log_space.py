@@ -132,7 +132,7 @@ def test_runs_on_says_which_scan_it_is_and_the_rounding_shows_it(name):
     x = series(BATCH, 200, FEATURES)
     assert not torch.equal(by_logarithms(x)[0], linear(x)[0])
     assert by_logarithms.runs_on().name == "the scan over logarithms"
-    assert linear.runs_on().name.startswith("one linear_scan")
+    assert linear.runs_on().name.startswith("one kernel")
 
 
 def test_log_g_is_the_logarithm_of_g_with_its_gradient_and_finite_where_g_underflows():

@@ -24,7 +24,7 @@ from layer_laws import (
 from noise_laws import CASES, RATES, REGULARISERS, noise_of, plainly, regularised
 from tolerances import assert_equal_within
 
-from gatedrnn.layers import Noise, loop_layer, scan_layer, torch_fused
+from gatedrnn.layers import Noise, gated_scan, loop_layer, torch_fused
 
 # torch's own remark on proj_size, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
@@ -136,8 +136,8 @@ def test_a_regularised_scan_layer_is_still_one_scan_a_layer(name, monkeypatch):
         calls.append(decay.shape)
         return scan(decay, *arguments, **options)
 
-    scan = scan_layer.linear_scan
-    monkeypatch.setattr(scan_layer, "linear_scan", counted)
+    scan = gated_scan.linear_scan
+    monkeypatch.setattr(gated_scan, "linear_scan", counted)
     layer = regularised(name, num_layers=2)
     layer(series(), noise=layer.draw_noise(BATCH, STEPS))
     assert calls == [(BATCH, STEPS, HIDDEN)] * 2
@@ -332,19 +332,27 @@ def test_a_bfloat16_layer_with_all_of_them_keeps_a_float32_state(name):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("name", TORCH)
 def test_torchs_kernel_runs_what_it_can_and_runs_on_says_what_it_cannot(name, what, training, monkeypatch):
-    calls, walked = [], []
-    kernel, step = torch_fused.call_kernel, loop_layer.LoopLayer._cell_step
+    calls, walked, alone = [], [], []
+    kernel, walk, own = torch_fused.call_kernel, loop_layer.walk_in_torch, loop_layer.walk_in_kernel
     monkeypatch.setattr(torch_fused, "call_kernel", lambda *a, **k: calls.append(1) or kernel(*a, **k))
-    monkeypatch.setattr(loop_layer.LoopLayer, "_cell_step", lambda *a: walked.append(1) or step(*a))
+    monkeypatch.setattr(loop_layer, "walk_in_torch", lambda *a: walked.append(1) or walk(*a))
+    monkeypatch.setattr(loop_layer, "walk_in_kernel", lambda *a: alone.append(1) or own(*a))
     layer = regularised(name, what, num_layers=2).train(training)
-    fused = what in ("input_dropout", "weight_dropout") or (what == "state_dropout" and not training)
+    torchs = what in ("input_dropout", "weight_dropout") or (what == "state_dropout" and not training)
     path = layer.runs_on()
-    assert path.name.startswith("torch's fused kernel" if fused else "the step loop")
-    assert fused or what in path.reason
     layer(series())
-    assert (len(calls), len(walked)) == (((2 if training else 1), 0) if fused else (0, 2 * STEPS))
+    if what == "zoneout":
+        assert path.name.startswith("the step loop") and what in path.reason
+        assert (len(calls), len(walked), len(alone)) == (0, 2, 0)
+    elif torchs and name == "lstm":
+        assert path.name.startswith("torch's fused kernel")
+        assert (len(calls), len(walked), len(alone)) == (2 if training else 1, 0, 0)
+    else:
+        assert path.name.startswith("one kernel for all steps") and (torchs or what in path.reason)
+        assert (len(calls), len(walked), len(alone)) == (0, 0, 2)
 
 
 @pytest.mark.parametrize("name", [name for name in LOOP_CELLS if name not in TORCH])
-def test_other_loop_cells_run_on_the_step_loop_whatever_is_dropped(name):
-    assert regularised(name).runs_on().name == "the step loop"
+def test_other_loop_cells_run_on_one_kernel_until_zoneout_stands_between_the_steps(name):
+    assert layer_of(name, state_dropout=0.1, layer_norm=True).runs_on().name.startswith("one kernel for all steps")
+    assert regularised(name).runs_on().name == "the step loop in torch"

@@ -26,6 +26,8 @@ from layer_laws import (
 from tolerances import assert_equal_within
 from torch.func import functional_call, grad, jvp, vmap
 
+from gatedrnn.scan import BackendUnavailable
+
 WALKED = tuple(name for name in CELLS if name not in TORCH)  # no kernel of torch's, which knows no vmap
 SAMPLES, SHORT = 2, 3
 every_use = pytest.mark.parametrize("flags", [(), ("mask", "resets")], ids=lambda flags: "+".join(flags) or "plain")
@@ -119,6 +121,20 @@ def test_the_forward_derivative_is_the_backward_one_read_the_other_way(name, fla
     found, moved = run(layer, x, states, grads, **given), by_name(tangents)
     expected = sum((found[name] * tangent).sum() for name, tangent in moved.items())
     assert_equal_within(along, expected, torch.float64, "derivative along a direction", gradient=True)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu", "fused"])
+def test_a_named_backend_gives_the_forward_derivative_or_says_that_it_cannot(backend):
+    """Never a wrong one: a registered op without a rule for it would hand on zeros."""
+    layer, x, tangent = layer_of("mingru"), series(), series()
+    _, expected = jvp(lambda x: layer(x)[0], (x,), (tangent,))
+    layer.backend = backend
+    if backend != "reference":
+        with pytest.raises(BackendUnavailable, match=r"no torch\.func transform"):
+            jvp(lambda x: layer(x)[0], (x,), (tangent,))
+        return
+    _, found = jvp(lambda x: layer(x)[0], (x,), (tangent,))
+    assert_equal_within(found, expected, torch.float64, "tangent", gradient=True)
 
 
 @pytest.mark.parametrize("name", WALKED)

@@ -27,6 +27,7 @@ from layer_laws import (
 from tolerances import assert_equal_within
 from torch import nn
 
+from gatedrnn.layers.torch_fused import FusedLayer
 from gatedrnn.scan import linear_scan
 from gatedrnn.verify.tolerances import ROUNDED
 
@@ -99,12 +100,17 @@ def exact_in_bfloat16(layer):
 def test_a_bfloat16_layer_rounds_its_projection_and_its_output_and_nothing_between(name):
     layer = exact_in_bfloat16(layer_of(name, 5, HIDDEN, dtype=torch.bfloat16))
     x, hx = torch.randint(-2, 3, (2, 200, 5)).bfloat16(), series(1, 2, HIDDEN).bfloat16()
+    layer.backend = "cpu"
     whole, last = layer(x, hx)
     projected = nn.functional.linear(x, layer.weight_ih_l0, layer.bias_ih_l0).float()
     decay, drive = layer.cell.coefficients(*projected.chunk(len(layer.cell.projections), dim=-1))
     h, expected = linear_scan(decay, drive, hx[0].float())
     assert whole.dtype == torch.bfloat16 and last.dtype == torch.float32
     assert torch.equal(whole, layer.cell.output(h).bfloat16()) and torch.equal(last[0], expected)
+    layer.backend = "auto"
+    kernel, final = layer(x, hx)
+    assert_equal_within(kernel, whole, torch.bfloat16, "output of one kernel")
+    assert_equal_within(final, last, torch.float32, "state of one kernel")
     first, state = layer(x[:, :90], hx.float())
     second, state = layer(x[:, 90:], state)
     steps, stepped = step_by_step(layer, x, hx)
@@ -196,7 +202,8 @@ def test_dropout_stands_between_layers_and_not_after_the_last(name, masked):
         torch.manual_seed(1)
         output, _ = stack(x, **flags)
         torch.manual_seed(1)
-        # torch's kernel keeps time in front, and the zeros are drawn in the order of memory.
-        order = (lambda x: x.transpose(0, 1).contiguous()) if not masked and name in TORCH else (lambda x: x)
+        # torch's kernels keep time in front, and the zeros are drawn in the order of memory.
+        like_torch = isinstance(stack, FusedLayer)
+        order = (lambda x: x.transpose(0, 1).contiguous()) if like_torch else (lambda x: x)
         between = order(nn.functional.dropout(order(layers[0](x, **flags)[0]), 0.5, training))
         assert_equal_within(output, layers[1](between, **flags)[0], torch.float64, "output")

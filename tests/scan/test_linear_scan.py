@@ -17,6 +17,7 @@ from tolerances import assert_equal_within
 
 from gatedrnn import BackendUnavailable, choose_backend, linear_scan
 from gatedrnn.kernels import cpu
+from gatedrnn.kernels.cpu import threads as pool
 from gatedrnn.scan import functional, reference
 
 BACKENDS = ("reference", "cpu")
@@ -310,8 +311,12 @@ def test_narrow_numbers_are_summed_up_in_float32(backend, dtype):
     wide_h, wide_last = linear_scan(**{k: v.float() for k, v in arguments.items()}, backend=backend)
     assert h.dtype == dtype and last.dtype == torch.float32
     assert torch.equal(h, wide_h.to(dtype)) and torch.equal(last, wide_last)
-    first, state = linear_scan(arguments["decay"][:, :400], arguments["drive"][:, :400], arguments["h0"])
-    second, state = linear_scan(arguments["decay"][:, 400:], arguments["drive"][:, 400:], state)
+
+    def halves(part, h0):
+        return linear_scan(arguments["decay"][:, part], arguments["drive"][:, part], h0, backend=backend)
+
+    first, state = halves(slice(400), arguments["h0"])
+    second, state = halves(slice(400, None), state)
     assert torch.equal(torch.cat([first, second], dim=1), h) and torch.equal(state, last)
 
 
@@ -342,7 +347,7 @@ def two_threads():
 
 def test_the_number_of_threads_changes_no_bit(two_threads):
     arguments = problem(3, 100, 300, torch.float32)
-    assert arguments["drive"].numel() > cpu.WORTH_A_THREAD
+    assert arguments["drive"].numel() > pool.WORTH_A_THREAD
     grads = upstream(arguments)
     shared = run(partial(linear_scan, backend="cpu"), arguments, grads)
     for threads in (1, 4):
@@ -362,7 +367,7 @@ def test_several_python_threads_may_scan_at_once(two_threads):
 def test_a_forked_child_computes_the_same(two_threads, monkeypatch):
     """The parent's worker threads do not exist in the child; waiting for them would last for ever."""
     # Small enough for torch's own OpenMP loops to stay serial: those may not run on after a fork.
-    monkeypatch.setattr(cpu, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(pool, "WORTH_A_THREAD", 1)
     arguments = problem(3, 20, 300, torch.float32)
     expected = linear_scan(**arguments, backend="cpu")[0].numpy().tobytes()
     reading, writing = os.pipe()

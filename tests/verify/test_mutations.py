@@ -8,8 +8,8 @@ import pytest
 
 from gatedrnn import cells
 from gatedrnn.cells import activations, base, lstm_ladder
-from gatedrnn.kernels import cpu
-from gatedrnn.layers import loop_layer, ragged, regularise, scan_layer, stack, torch_fused
+from gatedrnn.kernels.cpu import looping, scanning
+from gatedrnn.layers import gated_scan, loop_cells, ragged, regularise, scan_layer, stack, torch_fused
 from gatedrnn.scan import functional, reference
 from gatedrnn.verify.contract import check_cell
 
@@ -40,18 +40,33 @@ MUTATIONS = [
     ("mingru", base.Recurrent, "drop", "x * self.dropped", "x"),
     ("mingru", functional, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
     ("mingru", functional, "_gradient_by_scan", "decay * delta", "delta"),
-    ("mingru", cpu, "scan", "return out, state", "return out, h0.clone()"),
-    ("mingru", cpu, "scan_gradient", "return grad_decay, grad_drive, carry", "return grad_decay, grad_drive, -carry"),
-    ("mingru", cpu, "scan_gradient", "return grad_decay, grad_drive, carry", "return -grad_decay, grad_drive, carry"),
+    ("mingru", scanning, "_forward", "return out.to(dtype), last", "return out.to(dtype), 0 * last"),
+    ("mingru", scanning, "scan_gradient", "carry, grad_reset\n", "-carry, grad_reset\n"),
+    ("mingru", scanning, "scan_gradient", "return grad_decay", "return -grad_decay"),
     ("mingru", reference, "scan", "reversed(range(steps))", "range(steps)"),
     ("mingru", reference, "scan", "torch.where(resets[:, t, None], reset_state, state)", "state"),
     ("mingru", ragged, "hold_masked_steps", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
     ("mingru", regularise, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
-    ("mingru", scan_layer.ScanLayer, "_direction", "drive * noise.state.unsqueeze(1)", "drive"),
+    ("mingru", scanning, "gated_scan_gradient", "carry\n", "-carry\n"),
+    ("mingru", scanning, "gated_scan_gradient", "return gradient", "return -gradient"),
+    ("mingru", scanning, "_walk_through", "flags(resets)", "flags(None)"),
+    ("mingru", scanning, "_walk_through", "flags(mask)", "flags(None)"),
+    ("mingru", scanning, "_backward", "flags(mask), flags(resets)", "flags(mask), flags(None)"),
+    ("mingru", scanning, "_backward", "carry[:, -1] = grad_last", "carry[:, -1] = -grad_last"),
+    ("mingru", gated_scan, "scan_in_torch", "drive * noise.state.unsqueeze(1)", "drive"),
     ("mingru", scan_layer.ScanLayer, "_direction", "if reverse and resets is not None", "if False"),
-    ("mgu", loop_layer.LoopLayer, "_direction", "outputs[::-1] if reverse else outputs", "outputs"),
-    ("mgu", loop_layer.LoopLayer, "_direction", "noise.at(t)", "noise.at(0)"),
-    ("mgu", loop_layer.LoopLayer, "_direction", "torch.where(mask[:, t, None], a, s)", "a"),
+    ("mgu", loop_cells, "walk_in_torch", "outputs[::-1] if reverse else outputs", "outputs"),
+    ("mgu", loop_cells, "walk_in_torch", "at_step(keep, t)", "at_step(keep, 0)"),
+    ("mgu", loop_cells, "walk_in_torch", "torch.where(mask[:, t, None], a, s)", "a"),
+    ("mgu", loop_cells, "walk_in_kernel", "zero_masked_steps(h, mask)", "h"),
+    ("mgu", loop_cells, "_product", "left.flatten(0, 1).t()", "-left.flatten(0, 1).t()"),
+    ("mgu", loop_cells, "_before_each_step", "if reverse else", "if not reverse else"),
+    ("mgu", loop_cells, "_before_each_step", "torch.where(resets.unsqueeze(2), 0, before)", "before"),
+    ("lstm-peephole", loop_cells, "_recurrence", "torch.cat(there)", "torch.cat(there[::-1])"),
+    ("lstm-no-output-gate", loop_cells, "walk_in_kernel", "cell.output(state[0].to(wide))", "state[0].to(wide)"),
+    ("mgu", looping, "loop_cells_gradient", "grad_last_h.contiguous().clone()", "-grad_last_h.contiguous()"),
+    ("mgu", looping, "loop_cells_gradient", "flags(mask), flags(resets)", "flags(mask), flags(None)"),
+    ("mgu", looping, "loop_cells", "flags(mask), flags(resets)", "flags(None), flags(resets)"),
     ("mgu", regularise, "zoned", "(k, b, a)", "(k, a, b)"),
     ("lstm", torch_fused.FusedLayer, "_aligned", "if self.hold:", "if False:"),
     ("lstm", torch_fused.FusedLayer, "_rectangle", "if not ragged_left:", "if True:"),

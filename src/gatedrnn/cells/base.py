@@ -69,6 +69,8 @@ class Cell(ABC):
     """Whether an output projection belongs to the state, read by the gates of the next step (LSTMP)."""
     recurrent_bias: bool = False
     """Whether the recurrent product has a bias of its own, as in torch's LSTM and GRU."""
+    kernel: str | None = None
+    """The name of the kernel that runs these very equations over a whole sequence; None where there is none."""
 
     @abstractmethod
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

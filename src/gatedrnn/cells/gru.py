@@ -22,6 +22,7 @@ class GRUEquations(LoopCell):
 
     def __init__(self, reset_after: bool = True) -> None:
         self.reset_after = self.recurrent_bias = reset_after
+        self.kernel = "gru" if reset_after else "gru-reset-before"
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (h,) = state

@@ -14,7 +14,7 @@ class NoResetGateGRUEquations(LoopCell):
     State h, which is the output; one bias a gate.
     """
 
-    name = "gru-no-reset-gate"
+    name = kernel = "gru-no-reset-gate"
     projections = ("update", "candidate")
     decay_gates = {"update": 1}
 
@@ -33,7 +33,7 @@ class InputGatedGRUEquations(ScanCell):
     State h, which is the output; one bias a gate. With z the other way round and g in tanh's place this is minGRU.
     """
 
-    name = "gru-input-gated"
+    name = kernel = "gru-input-gated"
     projections = ("update", "candidate")
     decay_gates = {"update": 1}
 

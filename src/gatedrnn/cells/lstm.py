@@ -17,7 +17,7 @@ class LSTMEquations(LoopCell):
     Sak et al. 2014 (arXiv:1402.1128).
     """
 
-    name = "lstm"
+    name = kernel = "lstm"
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
     states = 2

@@ -16,7 +16,7 @@ class NoOutputGateLSTMEquations(LoopCell):
     State c alone, output h, one bias a gate.
     """
 
-    name = "lstm-no-output-gate"
+    name = kernel = "lstm-no-output-gate"
     projections = ("input", "forget", "candidate")
     decay_gates = {"forget": 1}
 
@@ -38,7 +38,7 @@ class InputGatedLSTMEquations(ScanCell):
     State c, output h, one bias a gate.
     """
 
-    name = "lstm-input-gated"
+    name = kernel = "lstm-input-gated"
     projections = ("input", "forget", "candidate")
     decay_gates = {"forget": 1}
 
@@ -59,7 +59,7 @@ class NormalizedLSTMEquations(ScanCell):
     State c, output h, one bias a gate. Without the two tanh this is minLSTM.
     """
 
-    name = "lstm-normalized"
+    name = kernel = "lstm-normalized"
     projections = ("input", "forget", "candidate")
     decay_gates = {"forget": 1, "input": -1}
 

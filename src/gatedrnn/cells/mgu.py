@@ -20,6 +20,7 @@ class MGUEquations(LoopCell):
 
     def __init__(self, keep: bool = False) -> None:
         self.keep = keep
+        self.kernel = "mgu-keep" if keep else "mgu"
         self.decay_gates = {"forget": 1 if keep else -1}
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

@@ -23,6 +23,7 @@ class MinGRUEquations(PositiveScanCell):
 
     def __init__(self, activation: str = "g") -> None:
         self.activation = candidate_activation(activation)
+        self.kernel = "mingru" if activation == "g" else "mingru-identity"
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         v, update = projected

@@ -24,6 +24,7 @@ class MinLSTMEquations(PositiveScanCell):
 
     def __init__(self, activation: str = "g") -> None:
         self.activation = candidate_activation(activation)
+        self.kernel = "minlstm" if activation == "g" else "minlstm-identity"
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         v, f, i = projected

@@ -17,6 +17,7 @@ class PeepholeLSTMEquations(LoopCell):
     """
 
     name = "lstm-peephole"
+    kernel = "lstm"
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
     states = 2

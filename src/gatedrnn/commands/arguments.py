@@ -1,6 +1,9 @@
 """What commands share on the command line: cells by name, and arguments that do not go together."""
 
+import shlex
+import sys
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
@@ -20,3 +23,13 @@ def _known(_: object, value: str) -> None:
 
 
 CellName: TypeAlias = Annotated[str, Parameter(validator=_known)]
+
+
+def command_line() -> str:
+    """The command as typed, files and folders by name alone."""
+
+    def by_name(part: str) -> str:
+        flag, equals, value = part.partition("=") if part.startswith("--") else ("", "", part)
+        return flag + equals + (Path(value).name if "/" in value else value)
+
+    return shlex.join(["gatedrnn", *(by_name(part) for part in sys.argv[1:])])

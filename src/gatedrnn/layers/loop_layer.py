@@ -4,16 +4,18 @@ from typing import ClassVar
 
 import torch
 
-from gatedrnn.cells import LoopCell
+from gatedrnn.cells import LoopCell, Recurrent
+from gatedrnn.layers.loop_cells import has_kernel, walk_in_kernel, walk_in_torch
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import reversed_resets
 from gatedrnn.layers.regularise import DirectionNoise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
+from gatedrnn.scan import BackendUnavailable, transforming
 from gatedrnn.shapes import Flags, Series
 
 
 class LoopLayer(RecurrentLayer):
-    """Any loop cell as a layer: one matrix product projects the whole sequence, then its steps are walked in torch.
+    """Any loop cell as a layer: one matrix product projects the whole sequence, then its steps are walked.
 
     A subclass names its cell: `cell_class = MyCell`. Arguments as in `RecurrentModule`.
     """
@@ -23,10 +25,27 @@ class LoopLayer(RecurrentLayer):
 
     @property
     def backends(self) -> tuple[str, ...]:
-        return ("loop",)
+        return ("loop",) if self._between_steps() else ("loop", "fused")
 
     def runs_on(self) -> Path:
-        return Path("the step loop", f"torch has no kernel for {self.cell.name}, whose gates read the state")
+        if self.backend == "loop":
+            return Path("the step loop in torch", "backend='loop' asks for it")
+        between = self._between_steps()
+        if between is not None:
+            return Path("the step loop in torch", between)
+        return Path(
+            "one kernel for all steps, backend cpu", "compiled loops, sequences shared out over threads (numba)"
+        )
+
+    def _between_steps(self) -> str | None:
+        """Why no kernel walks all steps; None if one does."""
+        if not has_kernel(self.cell, self.weight_ih_l0.device):
+            return f"no kernel walks {self.cell.name} here"
+        if self.zoneout:
+            return "zoneout changes the state between steps"
+        if self.weight_ih_l0.dtype not in (torch.float32, torch.float64):
+            return "narrow weights are multiplied as they are, which torch does"
+        return None
 
     def _direction(
         self, x: Series, state: StateTuple, weights: Weights, noise: DirectionNoise, mask: Flags | None,
@@ -35,16 +54,14 @@ class LoopLayer(RecurrentLayer):
         projected = self._project(x, weights)
         if resets is not None and reverse:
             resets = reversed_resets(resets)
-        # unbind, not indexing: the gradient of an index is a whole series of zeros for each step.
-        steps = projected.unbind(1)
-        outputs = []
-        for t in reversed(range(len(steps))) if reverse else range(len(steps)):
-            if resets is not None:
-                state = tuple(torch.where(resets[:, t, None], 0, s) for s in state)
-            after = self._cell_step(steps[t], state, weights, noise.at(t))
-            if mask is not None:
-                after = tuple(torch.where(mask[:, t, None], a, s) for a, s in zip(after, state, strict=True))
-            state = after
-            outputs.append(self.cell.output(*state))
-        output = torch.stack(outputs[::-1] if reverse else outputs, dim=1)
-        return self._hand_on(output, projected, weights), state
+        recurrent, keep = Recurrent(self.cell.projections, weights, noise.state), self._keep(noise)
+        as_it_is = keep is None and self._between_steps() is None
+        if self.backend == "fused" and (transforming() or not as_it_is):
+            raise BackendUnavailable(
+                "backend 'fused': something stands between the steps, or transforms them; use 'auto'"
+            )
+        if as_it_is and self.backend != "loop" and not transforming():
+            output, last = walk_in_kernel(self.cell, projected, state, recurrent, mask, resets, reverse)
+        else:
+            output, last = walk_in_torch(self.cell, projected, state, recurrent, mask, resets, reverse, keep)
+        return self._hand_on(output, projected, weights), last

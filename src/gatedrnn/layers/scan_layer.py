@@ -6,11 +6,12 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.cells import PositiveScanCell, ScanCell, split_gates
+from gatedrnn.layers.gated_scan import gated_scan, has_kernel, scan_in_torch
 from gatedrnn.layers.parameters import Weights
-from gatedrnn.layers.ragged import hold_masked_steps, reversed_resets
-from gatedrnn.layers.regularise import DirectionNoise, Noise, zoned_coefficients
+from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
+from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
-from gatedrnn.scan import LOG_ZERO, choose_backend, linear_scan, log_space_scan
+from gatedrnn.scan import LOG_ZERO, BackendUnavailable, accumulation_dtype, choose_backend, log_space_scan, transforming
 from gatedrnn.shapes import Flags, Series, States
 
 
@@ -26,32 +27,50 @@ class ScanLayer(RecurrentLayer):
 
     @property
     def backends(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(("reference", choose_backend(self.weight_ih_l0.device).backend)))
+        device = self.weight_ih_l0.device
+        scans = dict.fromkeys(("reference", choose_backend(device).backend))
+        return (*scans, "fused") if self._between_gates_and_scan(self.training) is None else tuple(scans)
 
     def runs_on(self) -> Path:
         backend, reason = choose_backend(self.weight_ih_l0.device)
-        if self.backend != "auto":
-            backend, reason = self.backend, f"backend={self.backend!r} asks for it"
-        return Path(f"one linear_scan, backend {backend}", reason)
+        if self.backend not in ("auto", "fused"):
+            return Path(f"one linear_scan, backend {self.backend}", f"backend={self.backend!r} asks for it")
+        between = self._between_gates_and_scan(self.training)
+        if between is None:
+            return Path(f"one kernel for gates and scan, backend {backend}", reason)
+        return Path(f"one linear_scan, backend {backend}", f"{between}; {reason}")
+
+    def _between_gates_and_scan(self, training: bool) -> str | None:
+        """Why gates and scan are not one kernel; None if they are."""
+        if not has_kernel(self.cell, self.weight_ih_l0.device):
+            return f"no kernel computes the gates of {self.cell.name} here"
+        if self.zoneout:
+            return "zoneout stands between gates and scan"
+        if self.state_dropout and training:
+            return "state_dropout stands between gates and scan"
+        return None
 
     def _direction(
         self, x: Series, state: StateTuple, weights: Weights, noise: DirectionNoise, mask: Flags | None,
         resets: Flags | None, reverse: bool,
     ) -> tuple[Series, StateTuple]:  # fmt: skip
         projected = self._project(x, weights)
-        gates = split_gates(len(self.cell.projections), projected.to(self._state_dtype(projected)))
-        decay, drive = self.cell.coefficients(*gates)
-        if noise.state is not None:
-            drive = drive * noise.state.unsqueeze(1)
-        decay, drive = zoned_coefficients(self._keep(noise), decay, drive)
-        if mask is not None:
-            decay, drive = hold_masked_steps(decay, drive, mask)
         if reverse and resets is not None:
             resets = reversed_resets(resets)
-        h, last = linear_scan(
-            decay, drive, state[0].to(decay.dtype), resets=resets, reverse=reverse, backend=self.backend
-        )
-        return self._hand_on(self.cell.output(h), projected, weights), (last,)
+        keep, h0 = self._keep(noise), state[0].to(accumulation_dtype(projected.dtype))
+        as_it_is = keep is None and noise.state is None and has_kernel(self.cell, projected.device)
+        if self.backend == "fused" and not as_it_is:
+            raise BackendUnavailable("backend 'fused': something stands between gates and scan; use 'auto'")
+        if self.backend == "fused" and transforming():
+            raise BackendUnavailable("backend 'fused' knows no torch.func transform; use 'auto'")
+        if self.backend == "fused" or (self.backend == "auto" and as_it_is and not transforming()):
+            assert self.cell.kernel is not None
+            output, last = gated_scan(projected, h0, mask, resets, self.cell.kernel, reverse)
+        else:
+            output, last = scan_in_torch(
+                self.cell, projected, h0, mask, resets, reverse, noise=noise, keep=keep, backend=self.backend
+            )
+        return self._hand_on(output, projected, weights), (last,)
 
 
 class PositiveScanLayer(ScanLayer):
@@ -86,6 +105,10 @@ class PositiveScanLayer(ScanLayer):
 
     forward.__doc__ = RecurrentLayer.forward.__doc__
 
+    @property
+    def backends(self) -> tuple[str, ...]:
+        return () if self.log_space else super().backends
+
     def runs_on(self) -> Path:
         if self.log_space:
             return Path("the scan over logarithms", "log_space=True asks for the paper's own")
@@ -104,4 +127,5 @@ class PositiveScanLayer(ScanLayer):
             real = mask.unsqueeze(2)
             log_decay, log_drive = torch.where(real, log_decay, 0), torch.where(real, log_drive, LOG_ZERO)
         h, last = log_space_scan(log_decay, log_drive, state[0].to(log_decay.dtype), reverse)
-        return self._hand_on(self.cell.output(h), projected, weights), (last,)
+        output = self.cell.output(h) if mask is None else zero_masked_steps(self.cell.output(h), mask)
+        return self._hand_on(output, projected, weights), (last,)

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from gatedrnn.cells import Cell, Recurrent, split_gates
+from gatedrnn.cells import Cell, Recurrent
 from gatedrnn.layers.arguments import check_features, check_name, check_size, check_states
+from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS, initialise, shapes, state_sizes
 from gatedrnn.layers.public import (
     GRU,
@@ -66,8 +67,7 @@ class SingleStep(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw new initial values, by the cell's schemes."""
-        weights = dict(self.named_parameters())
-        initialise(self.cell, weights, self.hidden_size, self.weight_init, self.bias_init)
+        initialise(self.cell, self._weights(), self.hidden_size, self.weight_init, self.bias_init)
 
     def forward(self, input: Step, hx: State | tuple[State, ...] | None = None) -> Any:
         """The state after one step.
@@ -76,7 +76,7 @@ class SingleStep(nn.Module):
             input: (batch, input_size) or (input_size,).
             hx: the state before; zeros if None.
         """
-        title, weights = type(self).__name__, dict(self.named_parameters())
+        title, weights = type(self).__name__, self._weights()
         if input.dim() not in (1, 2):
             raise ValueError(f"{title}: Expected input to be 1D or 2D, got {input.dim()}D instead")
         if input.dtype != weights["weight_ih"].dtype and not torch.is_autocast_enabled(input.device.type):
@@ -88,18 +88,17 @@ class SingleStep(nn.Module):
         x = input if batched else input.unsqueeze(0)
         projected = linear(x, weights["weight_ih"], weights.get("bias_ih"))
         before = self._take_state(hx, x, batched)
-        wide = accumulation_dtype(
-            x.dtype
-        )  # as in a layer: computed in at least float32, rounded at the end of the step
-        gates = split_gates(len(self.cell.projections), projected.to(wide))
-        after = self.cell.step(gates, tuple(s.to(wide) for s in before), Recurrent(self.cell.projections, weights))
-        state = tuple(s.to(before[0].dtype) for s in after)
+        state = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights))
         state = state if batched else tuple(s.squeeze(0) for s in state)
         return state if len(state) > 1 else state[0]
 
     def output(self, hx: State | tuple[State, ...]) -> Step:
         """What a layer hands on of a state: h."""
         return self.cell.output(*(hx if isinstance(hx, (tuple, list)) else (hx,)))
+
+    def _weights(self) -> dict[str, Tensor]:
+        """By attribute: what is shared or replaced by a parametrisation has another name, or none, as a parameter."""
+        return {name: getattr(self, name) for name in shapes(self.cell, self.input_size, self.hidden_size, self.bias)}
 
     def _state_dtype(self, x: Tensor) -> torch.dtype:
         return x.dtype if self.cell.recurrent_bias else accumulation_dtype(x.dtype)

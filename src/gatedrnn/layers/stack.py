@@ -8,14 +8,15 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear
 from torch.nn.utils.rnn import PackedSequence
 
-from gatedrnn.cells import Recurrent, split_gates
+from gatedrnn.cells import Recurrent
 from gatedrnn.layers.arguments import check_features, check_flags, check_states
 from gatedrnn.layers.module import RecurrentModule
+from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import repacked, unpacked, zero_masked_steps
-from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Keep, Noise, zoned
-from gatedrnn.scan import accumulation_dtype
-from gatedrnn.shapes import Flags, Series, State, States, Step
+from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Keep, Noise
+from gatedrnn.scan import BackendUnavailable, accumulation_dtype
+from gatedrnn.shapes import Flags, Series, States, Step
 
 StateTuple: TypeAlias = tuple[Tensor, ...]
 
@@ -30,13 +31,28 @@ class Path(NamedTuple):
 class RecurrentLayer(RecurrentModule):
     """A cell over time with the signature of `torch.nn.LSTM`; arguments and shapes as in `RecurrentModule`."""
 
-    backend: str = "auto"
-    """What runs it: "auto", or one of `backends`; to be set on a layer. `runs_on` says what "auto" takes, and why."""
+    _backend: str = "auto"
+
+    @property
+    def backend(self) -> str:
+        """What runs it: "auto", or one of `backends`; may be set. `runs_on` says what "auto" takes, and why.
+
+        Raises:
+            BackendUnavailable: what is named cannot run this layer, as it stands and where its parameters are.
+        """
+        return self._backend
+
+    @backend.setter
+    def backend(self, name: str) -> None:
+        if name not in ("auto", *self.backends):
+            known = ", ".join(("auto", *self.backends))
+            raise BackendUnavailable(f"backend {name!r} cannot run this {self._title}; choose one of {known}")
+        self._backend = name
 
     @property
     @abstractmethod
     def backends(self) -> tuple[str, ...]:
-        """What can run this layer where its parameters are."""
+        """What can run this layer, as it stands and where its parameters are."""
 
     @abstractmethod
     def runs_on(self) -> Path:
@@ -151,7 +167,7 @@ class RecurrentLayer(RecurrentModule):
                 read = x if part.input is None else x * part.input.unsqueeze(1)
                 start, weights = tuple(s[index] for s in state), self._weights(layer, suffix, part.weight)
                 output, last = self._direction(read, start, weights, part, mask, resets, reverse=direction == 1)
-                outputs.append(output if mask is None else zero_masked_steps(output, mask))
+                outputs.append(output)
                 finals.append(last)
             x = self._dropped(torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0], layer)
         return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
@@ -163,7 +179,7 @@ class RecurrentLayer(RecurrentModule):
     ) -> tuple[Series, StateTuple]:  # fmt: skip
         """One layer in one direction over (batch, time, features); states are (batch, size).
 
-        Where `mask` is False x is 0 and what comes out does not matter, but the state stays as it was.
+        Where `mask` is False x is 0, the output is 0 and the state stays as it was.
         """
 
     def _step(self, x: Step, state: StateTuple, noise: Noise | None) -> tuple[Step, StateTuple]:
@@ -173,20 +189,11 @@ class RecurrentLayer(RecurrentModule):
             read = x if part.input is None else x * part.input
             weights, before = self._weights(layer, "", part.weight), tuple(s[layer] for s in state)
             projected = self._project(read, weights)
-            after = self._cell_step(projected, before, weights, part)
+            recurrent = Recurrent(self.cell.projections, weights, part.state)
+            after = one_step(self.cell, projected, before, recurrent, self._keep(part))
             x = self._dropped(self._hand_on(self.cell.output(*after), projected, weights), layer)
             finals.append(after)
         return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
-
-    def _cell_step(
-        self, projected: Step, state: StateTuple, weights: Weights, noise: DirectionNoise
-    ) -> tuple[State, ...]:
-        """The next state of one layer and direction, from one step's projection."""
-        # A step is computed in at least float32, as torch's kernels do it, and rounded to the state's dtype at its end.
-        wide = accumulation_dtype(projected.dtype)
-        gates, before = split_gates(len(self.cell.projections), projected.to(wide)), tuple(s.to(wide) for s in state)
-        after = self.cell.step(gates, before, Recurrent(self.cell.projections, weights, noise.state))
-        return tuple(s.to(state[0].dtype) for s in zoned(self._keep(noise), before, after))
 
     def _keep(self, noise: DirectionNoise) -> Keep | None:
         """What zoneout keeps: as drawn, or, where nothing was drawn, its expectation."""
@@ -210,9 +217,10 @@ class RecurrentLayer(RecurrentModule):
         return output
 
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
-        if self.dropout and layer < self.num_layers - 1:
-            return nn.functional.dropout(x, self.dropout, self.training)
-        return x
+        return nn.functional.dropout(x, self.dropout) if self._drops(layer) else x
+
+    def _drops(self, layer: int) -> bool:
+        return self.training and self.dropout > 0 and layer < self.num_layers - 1
 
     def _noise(self, given: Noise | None, batch: int, steps: int) -> Noise | None:
         if given is None:

@@ -13,7 +13,7 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import Segments, left_aligned, reorder, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, StateTuple
-from gatedrnn.scan import transforming
+from gatedrnn.scan import BackendUnavailable, transforming
 from gatedrnn.shapes import Flags, Series, State, States
 
 SHUT = 1000.0
@@ -29,9 +29,12 @@ class FusedLayer(LoopLayer):
     way, packing, takes a CPU out of the fused kernel and walks time step by step.
 
     With resets each layer and direction is one packed call: every stretch between two resets is a row of it. A
-    `PackedSequence` is torch's own packed call. What the kernel cannot do runs on the step loop, and `runs_on` says so.
+    `PackedSequence` is torch's own packed call. What torch's kernel cannot do, and on a CPU what it does slowly, runs
+    as in any `LoopLayer`, and `runs_on` says so.
     """
 
+    faster_than_torch: ClassVar[bool] = False
+    """Whether our own kernel, where there is one, beats torch's."""
     hold: ClassVar[dict[str, float]] = {}
     """The weight of the extra feature for each gate that it must open or shut; empty where h is the whole state."""
     weight_init = "torch"
@@ -39,22 +42,28 @@ class FusedLayer(LoopLayer):
 
     @property
     def backends(self) -> tuple[str, ...]:
-        return ("loop",) if self._not_fused(training=False) else ("loop", "torch")
+        return super().backends if self._beyond_torch(training=False) else (*super().backends, "torch")
 
     def runs_on(self) -> Path:
-        reason = self._not_fused(training=self.training)
-        if reason is not None:
-            return Path("the step loop", reason)
+        if not self._is_torchs(self.training):
+            found = super().runs_on()
+            beyond = self._beyond_torch(self.training)
+            return found._replace(reason=f"{beyond}; {found.reason}") if beyond and self.backend == "auto" else found
         device = self.weight_ih_l0.device.type
         library = {"cpu": "oneDNN where it can, else ATen", "cuda": "cuDNN"}.get(device, "ATen")
         return Path(f"torch's fused kernel ({library})", f"torch has one for {self.cell.name}")
 
-    def _not_fused(self, training: bool) -> str | None:
-        """Why torch's kernel cannot run this layer; None if it can."""
+    def _is_torchs(self, training: bool) -> bool:
+        """Whether torch's kernel runs this layer."""
+        if self.backend != "auto":
+            return self.backend == "torch"
+        own_is_faster = self.faster_than_torch and self._between_steps() is None and not transforming()
+        return not self._beyond_torch(training) and not own_is_faster
+
+    def _beyond_torch(self, training: bool) -> str | None:
+        """What torch's kernel cannot do and this layer does; None if there is nothing."""
         if not self.cell.recurrent_bias:
             return "torch's GRU applies the reset gate after the product"
-        if self.backend == "loop":
-            return "backend='loop' asks for it"
         if self.layer_norm:
             return "layer_norm stands inside torch's kernel, between product and gates"
         if self.zoneout:
@@ -70,7 +79,7 @@ class FusedLayer(LoopLayer):
         self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, noise: Noise | None
     ) -> tuple[Series, StateTuple]:
         by_layer = mask is not None or resets is not None or noise is not None or torch.compiler.is_compiling()
-        if by_layer or self._not_fused(self.training) is not None:
+        if by_layer or not self._is_torchs(self.training):
             return super()._run(x, state, mask, resets, noise)
         output, *last = call_kernel(
             x, state, self._flat_weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
@@ -82,7 +91,9 @@ class FusedLayer(LoopLayer):
         noise: Noise | None,
     ) -> tuple[PackedSequence, Any]:  # fmt: skip
         padded = mask is not None or resets is not None or noise is not None or self._draws
-        if padded or self._not_fused(self.training) is not None or packed.data.dim() != 2:
+        # torch draws what it drops of packed data in that very order.
+        drops = self.backend == "auto" and self._drops(0) and not self._beyond_torch(self.training)
+        if padded or not (drops or self._is_torchs(self.training)) or packed.data.dim() != 2:
             return super()._forward_packed(packed, hx, mask, resets, noise)
         check_features(packed.data, self.weight_ih_l0, self.input_size)
         state = self._take_state(hx, packed.data.new_empty(int(packed.batch_sizes[0]), 0), batched=True)
@@ -101,7 +112,9 @@ class FusedLayer(LoopLayer):
         # Segments are found from the values of the flags, which a compiled graph or a transform does not know.
         walked = resets is not None and (torch.compiler.is_compiling() or transforming())
         inside = noise.state is not None or noise.keep is not None
-        if walked or inside or self._not_fused(training=False) is not None:
+        if self.backend == "torch" and (walked or inside):
+            raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through resets; use 'auto'")
+        if walked or inside or not self._is_torchs(training=False):
             return super()._direction(x, state, weights, noise, mask, resets, reverse)
         if resets is not None:
             segments = Segments.of(torch.ones_like(resets) if mask is None else mask, resets, reverse)
@@ -137,7 +150,7 @@ class FusedLayer(LoopLayer):
             column = x.new_tensor(gates).repeat_interleave(self.hidden_size).unsqueeze(1)
             weights = weights | {"weight_ih": torch.cat([weights["weight_ih"], column], dim=1)}
         output, last = self._call(x, state, weights)
-        return output, (_last_valid(output, state[0], mask), *last[1:])
+        return zero_masked_steps(output, mask), (_last_valid(output, state[0], mask), *last[1:])
 
     def _segments(
         self, x: Series, state: StateTuple, weights: Weights, segments: Segments
@@ -160,6 +173,10 @@ class FusedLayer(LoopLayer):
         else:
             output, *last = call_kernel(x, stacked, list(weights.values()), self.bias)
         return output, tuple(s.squeeze(0) for s in last[: len(state)])
+
+    def _dropped(self, x: Tensor, layer: int) -> Tensor:
+        # With time first, as torch draws it: the same seed then drops the same numbers.
+        return super()._dropped(x.transpose(0, 1).contiguous(), layer).transpose(0, 1) if self._drops(layer) else x
 
     def _flat_weights(self) -> list[Tensor]:
         return [weight for weights in self._all_weights() for weight in weights.values()]

@@ -1,9 +1,16 @@
 """h_t = a_t * h_(t-1) + b_t: the one recurrence of all scan cells."""
 
-from gatedrnn.scan.functional import BackendUnavailable, accumulation_dtype, choose_backend, linear_scan, transforming
+from gatedrnn.scan.functional import (
+    BackendUnavailable,
+    accumulation_dtype,
+    choose_backend,
+    implementation,
+    linear_scan,
+    transforming,
+)
 from gatedrnn.scan.log_space import LOG_ZERO, log_space_scan
 
 __all__ = [
-    "LOG_ZERO", "BackendUnavailable", "accumulation_dtype", "choose_backend", "linear_scan", "log_space_scan",
-    "transforming",
+    "LOG_ZERO", "BackendUnavailable", "accumulation_dtype", "choose_backend", "implementation", "linear_scan",
+    "log_space_scan", "transforming",
 ]  # fmt: skip

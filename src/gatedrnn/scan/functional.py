@@ -1,5 +1,6 @@
 """linear_scan: all states of h_t = a_t * h_(t-1) + b_t at once. The contract, the checks, the backend, the gradient."""
 
+import os
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -28,8 +29,12 @@ class Choice(NamedTuple):
 def choose_backend(device: torch.device | str) -> Choice:
     """The backend that `auto` stands for on `device`, with the reason in words."""
     kind = torch.device(device).type
+    if kind == "cuda":
+        if find_spec("triton") is None:
+            return Choice("reference", "triton is not installed")
+        return Choice("gpu", "tiles of time and channels (triton)")
     if kind != "cpu":
-        return Choice("reference", f"there is no kernel for {kind} tensors yet")
+        return Choice("reference", f"there is no kernel for {kind} tensors")
     if find_spec("numba") is None:
         return Choice("reference", "numba is not installed")
     return Choice("cpu", "compiled loops over contiguous channels (numba)")
@@ -53,7 +58,7 @@ def linear_scan(
         reset_state: (channels,), zeros if None; dtype as for `h0`.
         reverse: walk from the last step to the first; h_(t-1) then reads h_(t+1).
         backend: "reference", "cpu", "gpu", or "auto" (see `choose_backend`). Under `torch.func` (vmap, grad, jvp)
-            "auto" is the plain torch loop, which every transform knows; a registered operator knows none.
+            "auto" is the plain torch loop, which every transform knows; a kernel knows none.
 
     Returns:
         h_1 … h_T in the dtype of `drive`, and the last state walked in the dtype of accumulation (the one at the first
@@ -65,7 +70,9 @@ def linear_scan(
         BackendUnavailable: a named backend cannot run here.
     """
     _check(decay, drive, h0, resets, reset_state, backend)
-    if backend == "auto" and transforming():
+    if transforming():
+        if backend not in ("auto", "reference"):
+            raise BackendUnavailable(f"backend {backend!r} knows no torch.func transform; use 'auto' or 'reference'")
         a, b, start, onset = _accumulate(decay, drive, _initial(h0, drive), reset_state)
         h, last = reference.scan(a, b, start, resets, onset, reverse)
         return h.to(drive.dtype), last
@@ -88,8 +95,12 @@ def _linear_scan(
     decay: Tensor, drive: Tensor, h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
     reverse: bool, backend: str,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
+    kernels, dtype = implementation(backend, drive.device), accumulation_dtype(drive.dtype)
+    if kernels is not reference:
+        start, onset = (None if x is None else x.to(dtype) for x in (h0, reset_state))
+        return kernels.scan(decay, drive, start, resets, onset, reverse)
     a, b, start, onset = _accumulate(decay, drive, _initial(h0, drive), reset_state)
-    h, last = _implementation(backend, drive.device).scan(a, b, start, resets, onset, reverse)
+    h, last = reference.scan(a, b, start, resets, onset, reverse)
     return h.to(drive.dtype), last
 
 
@@ -108,11 +119,14 @@ def _linear_scan_gradient(
     grad_h: Tensor, grad_last: Tensor, decay: Tensor, h: Tensor, h0: Tensor | None,
     resets: Tensor | None, reset_state: Tensor | None, reverse: bool, backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    implementation = _implementation(backend, h.device)
-    if implementation is reference:
-        return _gradient_by_scan(grad_h, grad_last, decay, h, h0, resets, reset_state, reverse, backend)
-    grad, a, states, start, onset = _accumulate(grad_h, decay, h, _initial(h0, h), reset_state)
-    return implementation.scan_gradient(grad, grad_last, a, states, start, resets, onset, reverse)
+    kernels = implementation(backend, h.device)
+    if kernels is reference:
+        grad_decay, grad_drive, grad_start, grad_onset = _gradient_by_scan(
+            grad_h, grad_last, decay, h, h0, resets, reset_state, reverse, backend
+        )
+        return grad_decay.to(h.dtype), grad_drive.to(h.dtype), grad_start, grad_onset
+    start, onset = (None if x is None else x.to(accumulation_dtype(h.dtype)) for x in (h0, reset_state))
+    return kernels.scan_gradient(grad_h, grad_last, decay, h, start, resets, onset, reverse)
 
 
 @_linear_scan_gradient.register_fake
@@ -120,9 +134,9 @@ def _(
     grad_h: Tensor, grad_last: Tensor, decay: Tensor, h: Tensor, h0: Tensor | None,
     resets: Tensor | None, reset_state: Tensor | None, reverse: bool, backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    batch, steps, channels = h.shape
-    sizes = (batch, steps, channels), (batch, steps, channels), (batch, channels), (channels,)
-    first, second, third, fourth = (h.new_empty(size, dtype=accumulation_dtype(h.dtype)) for size in sizes)
+    batch, _, channels = h.shape
+    first, second = (torch.empty_like(h, memory_format=torch.contiguous_format) for _ in range(2))
+    third, fourth = (h.new_empty(size, dtype=accumulation_dtype(h.dtype)) for size in ((batch, channels), (channels,)))
     return first, second, third, fourth
 
 
@@ -186,13 +200,23 @@ def _gradient(ctx: Any, grad_h: Tensor, grad_last: Tensor) -> tuple[Tensor | Non
 _linear_scan.register_autograd(_gradient, setup_context=_save_for_gradient)
 
 
-def _implementation(backend: str, device: torch.device) -> ModuleType:
+def implementation(backend: str, device: torch.device) -> ModuleType:
+    """The module that runs scans for a backend's name.
+
+    Raises:
+        BackendUnavailable: it cannot run here.
+    """
     if backend == "auto":
         backend = choose_backend(device).backend
     if backend == "reference":
         return reference
     if backend == "gpu":
-        raise BackendUnavailable("backend 'gpu': there is no GPU kernel in this version; use 'auto' or 'reference'")
+        if find_spec("triton") is None:
+            raise BackendUnavailable("backend 'gpu' needs triton, which is not installed; use 'auto' or 'reference'")
+        # triton's interpreter runs the same kernels on the CPU, for tests alone.
+        if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+            raise BackendUnavailable(f"backend 'gpu' needs CUDA tensors, got {device}; move them or use 'auto'")
+        return import_module("gatedrnn.kernels.gpu")
     if device.type != "cpu":
         raise BackendUnavailable(f"backend 'cpu' needs tensors on the CPU, got {device}; move them or use 'auto'")
     if find_spec("numba") is None:

@@ -38,13 +38,13 @@ def check_lengths(cells: tuple[str, ...]) -> Iterator[Row]:
                 for steps in LOOP_LENGTHS:
                     yield _row(name, layer.backends[-1], steps, layer(x[:, :steps])[0], exact[:, :steps])
         elif name == LONG_SCAN_CELL:
-            yield from _long_scan_cell(name, backend)
+            yield from _long_scan_cell(name)
 
 
-def _long_scan_cell(name: str, backend: str) -> Iterator[Row]:
+def _long_scan_cell(name: str) -> Iterator[Row]:
     """In linear space, where the error must not grow, and in the logarithms, where it is only shown."""
     layer, x = _long(name, SCAN_LENGTHS[-1])
-    cell = layer.cell
+    cell, backend = layer.cell, layer.backends[-1]
     assert isinstance(cell, PositiveScanCell), f"{name} has no logarithms"
     with torch.no_grad():
         projected = layer._project(x.double(), {k.removesuffix("_l0"): p.double() for k, p in layer.named_parameters()})

@@ -19,6 +19,7 @@ TOLERANCES: dict[torch.dtype | str, Tolerance] = {
     torch.float64: Tolerance(output=1e-13, gradient=1e-12),
     torch.float32: Tolerance(output=2e-6, gradient=1e-5),
     torch.bfloat16: Tolerance(output=2**-8, gradient=2**-7),  # half a unit in the last place is 2**-9
+    torch.float16: Tolerance(output=2**-11, gradient=2**-10),  # half a unit in the last place is 2**-12
     # A whole computation in bfloat16 against none: every product's result is rounded, and what reads it moves along.
     ROUNDED: Tolerance(output=2**-4, gradient=2**-4),
 }

@@ -1,0 +1,178 @@
+"""Our layers, and beside each what it is held against: its products alone, torch's own layer, a python loop."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from gatedrnn.bench.contenders import Contender, Expected, Setting
+from gatedrnn.bench.equations import walk
+from gatedrnn.cells import PositiveScanCell, ScanCell
+from gatedrnn.layers import LAYERS, RecurrentLayer
+from gatedrnn.shapes import Series
+from gatedrnn.verify.tolerances import ROUNDED
+
+PLAIN = ("loop", "reference")
+"""The backends that walk time in plain torch, by the kind of layer."""
+NEAR_KINK = 1e-5
+"""A candidate closer to 0 than this is drawn again: g has a kink there, and rounding decides the side."""
+BEYOND_KINK = 4.0
+"""Bias of the candidates where bfloat16 rounds too many of them across the kink to draw them all again."""
+PYTHON_LOOP = "python-loop LSTM"
+LOOP_STEPS = 512
+"""Steps that it is run for at most: its time is multiplied by how many times as many there are."""
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"gru reset-before": ("gru", {"reset_after": False})}
+"""Cells that the command line does not know by a name of their own."""
+
+
+class Ours(NamedTuple):
+    """A layer of ours as a contender, and the layer itself."""
+
+    contender: Contender
+    layer: RecurrentLayer
+
+
+def products_of(cell: str) -> str:
+    """The name of a cell's matrix products alone."""
+    return f"products of {cell}"
+
+
+def by_loop(cell: str) -> str:
+    """The name of a cell walked by a python loop."""
+    return f"{cell} by python loop"
+
+
+def is_scan_cell(cell: str) -> bool:
+    return issubclass(LAYERS[cell].cell_class, ScanCell)
+
+
+def our_layer(name: str, width: int, device: str) -> RecurrentLayer:
+    """A layer of that cell or variant with the same initial values each time."""
+    cell, options = VARIANTS.get(name, (name, {}))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return LAYERS[cell](width, width, batch_first=True, **options).to(device)
+
+
+def ours(name: str, setting: Setting, autocast: bool = False) -> Ours:
+    """A layer over whole sequences."""
+    layer = our_layer(name, setting.shape[2], setting.device)
+    if autocast and isinstance(layer.cell, PositiveScanCell):
+        with torch.no_grad():
+            _candidate(layer, "bias_ih_l0").fill_(BEYOND_KINK)
+    x = _input_for(layer, setting)
+    leaves = {"input": x, **dict(layer.named_parameters())}
+    expected = Expected(
+        lambda weights: _with_layers(walk(layer, weights, weights["input"])), leaves, _upstream(setting)
+    )
+    precision: torch.dtype | str = ROUNDED if autocast else torch.float32
+    run = _flat(layer, x)
+    return Ours(Contender(name, setting, run, leaves, expected, precision, autocast=autocast), layer)
+
+
+def products_alone(of: Ours) -> Contender:
+    """The input projection of all rows: what a scan cell multiplies."""
+    contender, layer = of
+    x = contender.leaves["input"]
+    batch, time, _ = x.shape
+    projection = nn.Linear(layer.input_size, layer.weight_ih_l0.shape[0], device=x.device)
+    projection.load_state_dict({"weight": layer.weight_ih_l0, "bias": layer.get_parameter("bias_ih_l0")})
+    leaves = {"input": x, **dict(projection.named_parameters())}
+    upstream = contender.setting.normal(batch, time, layer.weight_ih_l0.shape[0])
+    expected = Expected(lambda w: [linear(w["input"], w["weight"], w["bias"])], leaves, upstream)
+    return Contender(
+        products_of(contender.name), contender.setting, lambda: projection(x), leaves, expected, contender.precision,
+        autocast=contender.autocast,
+    )  # fmt: skip
+
+
+def looped(of: Ours) -> Contender:
+    """The same layer walked through time by the plain torch loop that every layer has."""
+    contender, layer = of
+    slow = deepcopy(layer)
+    slow.backend = next(name for name in PLAIN if name in layer.backends)
+    return _same_weights(by_loop(contender.name), of, slow)
+
+
+def torch_layer(of: Ours) -> Contender:
+    """torch's own layer with the same weights."""
+    layer = of.layer
+    kind = {"lstm": nn.LSTM, "gru": nn.GRU}[layer.cell.name]
+    module = kind(layer.input_size, layer.hidden_size, batch_first=True, device=layer.weight_ih_l0.device)
+    module.load_state_dict(layer.state_dict())
+    return _same_weights(f"nn.{kind.__name__}", of, module)
+
+
+def python_loop_lstm(of: Ours) -> Contender:
+    """An LSTM as one writes it down: a loop over the steps, both products in each. Only the first steps of many."""
+    contender, layer = of
+    time = contender.setting.shape[1]
+    steps = min(time, LOOP_STEPS)
+    leaves = {name: leaf.detach().clone().requires_grad_() for name, leaf in contender.leaves.items()}
+    leaves["input"] = x = contender.leaves["input"].detach()[:, :steps].clone().requires_grad_()
+    assert contender.expected.upstream is not None
+    expected = Expected(lambda w: walk(layer, w, w["input"]), leaves, contender.expected.upstream[:, :steps])
+    return Contender(
+        PYTHON_LOOP, contender.setting, lambda: lstm_loop(x, leaves), leaves, expected, times=time / steps
+    )  # fmt: skip
+
+
+def lstm_loop(x: Series, weights: Mapping[str, Tensor]) -> Series:
+    """All h_t, (batch, time, hidden), from torch's four weights."""
+    w_ih, w_hh, b_ih, b_hh = (weights[f"{name}_l0"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    h = c = x.new_zeros(x.shape[0], w_hh.shape[1])
+    outputs = []
+    for x_t in x.unbind(1):
+        i, f, g, o = (linear(x_t, w_ih, b_ih) + linear(h, w_hh, b_hh)).chunk(4, dim=1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        outputs.append(h)
+    return torch.stack(outputs, dim=1)
+
+
+def _same_weights(name: str, of: Ours, module: nn.Module) -> Contender:
+    """Another module with the parameters' names and values of ours, so that both are held to one reference."""
+    x = of.contender.leaves["input"]
+    leaves = {"input": x, **dict(module.named_parameters())}
+    return Contender(name, of.contender.setting, _flat(module, x), leaves, of.contender.expected)
+
+
+def _flat(module: nn.Module, x: Series) -> Any:
+    """A call of a layer, as (output, states …)."""
+
+    def run() -> tuple[Tensor, ...]:
+        output, state = module(x)
+        return (output, *state) if isinstance(state, tuple) else (output, state)
+
+    return run
+
+
+def _with_layers(values: list[Tensor]) -> list[Tensor]:
+    """States as a layer hands them out, with an axis for the one layer."""
+    return [values[0], *(state.unsqueeze(0) for state in values[1:])]
+
+
+def _upstream(setting: Setting) -> Tensor:
+    return setting.normal(*setting.shape[::-1]).transpose(0, 2).contiguous()
+
+
+def _input_for(layer: RecurrentLayer, setting: Setting) -> Series:
+    """Random input at which no candidate of a scan cell lies so near to 0 that rounding decides its side."""
+    x = setting.input().detach()
+    if isinstance(layer.cell, PositiveScanCell):
+        rows = [_candidate(layer, name) for name in ("weight_ih_l0", "bias_ih_l0")]
+        again = torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            while (near := (linear(x, *rows).abs() < NEAR_KINK).any(2)).any():
+                fresh = torch.randn(int(near.sum()), x.shape[2], generator=again)
+                x[near] = fresh.to(x.device)
+    return x.requires_grad_()
+
+
+def _candidate(layer: RecurrentLayer, name: str) -> Tensor:
+    """The candidate's rows of a parameter."""
+    gates = layer.cell.projections
+    return layer.get_parameter(name).chunk(len(gates))[gates.index("candidate")]

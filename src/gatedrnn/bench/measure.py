@@ -1,0 +1,110 @@
+"""From contenders to rows: each through the gate, then all that passed in turn."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+
+from gatedrnn.bench.contenders import Contender, Shape
+from gatedrnn.bench.findings import Disagreement, Findings, LeftOut, Quotient, Timing
+from gatedrnn.bench.gate import disagreement
+from gatedrnn.timing import Action, Samples, interleave, ratio_of
+
+Key = tuple[str, Shape]
+OnStep = Callable[[str], None]
+"""Told what is being measured."""
+
+
+class Way(NamedTuple):
+    """A way of running contenders that is timed."""
+
+    name: str
+    action: Callable[[Contender], Action]
+    backward: bool
+    """Whether it works out gradients, which the gate then looks at too."""
+    part: float = 1.0
+    """Its share of the time of its comparison, beside other ways."""
+
+
+FORWARD = Way("forward", lambda contender: contender.forward, backward=False)
+BOTH = Way("forward+backward", lambda contender: contender.forward_backward, backward=True, part=5.0)
+
+
+@dataclass
+class Bench:
+    """What all sections share: the device, the findings, and whom to tell."""
+
+    device: str = "cpu"
+    findings: Findings = field(default_factory=Findings)
+    on_step: OnStep = lambda _: None
+
+    def compare(
+        self, section: str, contenders: Iterable[Contender], pairs: Sequence[tuple[str, str]], ways: Sequence[Way],
+        seconds: float, across: Sequence[tuple[Key, Key]] = (),
+    ) -> None:  # fmt: skip
+        """Time contenders in turn and take ratios.
+
+        Args:
+            pairs: numerators and denominators among the contenders of each shape, by name; those that are not there, or
+                did not pass the gate, are left out.
+            across: the same between shapes.
+            seconds: for all ways together.
+        """
+        right = [contender for contender in contenders if self._passes(section, contender, ways)]
+        for contender in right:
+            contender.expected.forget()
+        total = sum(way.part for way in ways)
+        for way in ways:
+            actions = {(c.name, c.setting.shape): way.action(c) for c in right}
+            self.on_step(f"{section}: {way.name}, {len(actions)} in turn")
+            taken = interleave(actions, seconds * way.part / total, self._synchronize())
+            samples = {key: taken[key].times(c.times) for key, c in zip(actions, right, strict=True)}
+            self.add(section, way.name, right, samples, pairs)
+            for numerator, denominator in across:
+                self.ratio(section, way.name, samples, numerator, denominator)
+
+    def add(
+        self, section: str, way: str, contenders: Sequence[Contender], samples: Mapping[Key, Samples],
+        pairs: Sequence[tuple[str, str]],
+    ) -> None:  # fmt: skip
+        """Rows from samples."""
+        for contender in contenders:
+            key = (contender.name, contender.setting.shape)
+            taken, (amount, unit) = samples[key], contender.work or (None, None)
+            spread = taken.spread
+            self.findings.timings.append(
+                Timing(
+                    section, way, *key, median_ms=1000 * spread.median, low_ms=1000 * spread.low,
+                    high_ms=1000 * spread.high, times=contender.times, runs=len(taken.seconds), calls=taken.calls,
+                    rate=None if amount is None else amount / spread.median, unit=unit,
+                )
+            )  # fmt: skip
+        for shape in dict.fromkeys(contender.setting.shape for contender in contenders):
+            for pair in pairs:
+                self.ratio(section, way, samples, *((name, shape) for name in pair))
+
+    def ratio(self, section: str, way: str, samples: Mapping[Key, Samples], numerator: Key, denominator: Key) -> None:
+        """The ratio of two, if both were measured."""
+        if numerator not in samples or denominator not in samples:
+            return
+        other = None if denominator[1] == numerator[1] else denominator[1]
+        found = ratio_of(samples[numerator], samples[denominator])
+        self.findings.ratios.append(Quotient(section, way, numerator[0], denominator[0], numerator[1], other, *found))
+
+    def leave_out(self, what: str, why: str) -> None:
+        """Say what is not measured."""
+        self.findings.left_out.append(LeftOut(what, why))
+
+    def _passes(self, section: str, contender: Contender, ways: Sequence[Way]) -> bool:
+        self.on_step(f"{section}: checking {contender.name}")
+        backward = any(way.backward for way in ways)
+        wrong = disagreement(contender, backward=backward, forward=not all(way.backward for way in ways))
+        if wrong is not None:
+            names = tuple(way.name for way in ways)
+            where = (section, names, contender.name, contender.setting.shape)
+            self.findings.wrong.append(Disagreement(*where, *wrong))
+        return wrong is None
+
+    def _synchronize(self) -> Action | None:
+        return torch.cuda.synchronize if self.device == "cuda" else None

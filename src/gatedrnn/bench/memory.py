@@ -1,0 +1,123 @@
+"""The section on memory: tensors kept for the backward pass, and the peak of a forward and backward pass."""
+
+import gc
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from gatedrnn.bench.contenders import Contender, Setting, Shape
+from gatedrnn.bench.families import is_scan_cell, ours, products_alone, torch_layer
+from gatedrnn.bench.findings import Count
+from gatedrnn.bench.kept import kept_for_backward
+from gatedrnn.bench.measure import Bench
+from gatedrnn.bench.peers import PEER_LAYERS, peer_layers
+from gatedrnn.bench.sizes import Sizes
+from gatedrnn.timing import Action
+
+KEPT, PEAK = "kept for backward", "peak of forward+backward"
+MEBIBYTE = 2**20
+WARM_UP: Shape = (2, 8, 8)
+"""Imports and compiles what a first call does, and takes next to nothing."""
+
+
+def memory(bench: Bench, sizes: Sizes, cells: Sequence[str]) -> None:
+    """What each scan cell keeps, and the peaks of the minimal ones beside what else can run them."""
+    scans = [cell for cell in cells if is_scan_cell(cell)]
+    if not scans:
+        bench.leave_out("memory", "none of the cells is a scan cell")
+        return
+    for shape in sizes.memory:
+        setting = Setting(shape, bench.device)
+        for cell in scans:
+            bench.on_step(f"memory: what {cell} keeps")
+            bench.findings.counts.append(Count("memory", KEPT, cell, shape, kept_by(cell, setting), "tensors"))
+        bench.on_step("memory: peaks, each in a process of its own")
+        for name, peak in peaks([cell for cell in scans if cell in PEER_LAYERS], setting).items():
+            if peak is None:
+                bench.leave_out(f"memory: {PEAK} of {name}", "this system does not tell a process its peak")
+            else:
+                bench.findings.counts.append(Count("memory", PEAK, name, shape, peak / MEBIBYTE, "MiB"))
+
+
+def kept_by(cell: str, setting: Setting) -> int:
+    """Tensors of size batch · time · width kept beyond input, parameters, projection and output."""
+    own, layer = ours(cell, setting)
+    numbers = setting.input().numel()
+    return kept_for_backward(own.outputs, numbers, own.leaves.values(), numbers * len(layer.cell.projections))
+
+
+def peaks(cells: Sequence[str], setting: Setting) -> dict[str, float | None]:
+    """Bytes that one forward and backward pass takes beyond input, parameters and upstream gradient, by contender.
+
+    On a CPU what a process of its own gains in resident memory, whoever allocates it; None where the system cannot say.
+    """
+    small = Setting(WARM_UP, setting.device)
+    wanted = [(cell, contender.name) for cell in (*cells, "lstm", "gru") for contender in _family(cell, small)]
+    if setting.device == "cuda":
+        return {name: _allocated(cell, name, setting) for cell, name in wanted}
+    spawn = multiprocessing.get_context("spawn")
+    with _freed_at_once(), ProcessPoolExecutor(2, mp_context=spawn, max_tasks_per_child=1) as pool:
+        tasks = [(name, pool.submit(_resident_gain, cell, name, setting)) for cell, name in wanted]
+        return {name: task.result() for name, task in tasks}
+
+
+def _family(cell: str, setting: Setting) -> list[Contender]:
+    own = ours(cell, setting)
+    if is_scan_cell(cell):
+        return [own.contender, products_alone(own), *peer_layers(own)]
+    return [torch_layer(own)]
+
+
+def _member(cell: str, name: str, setting: Setting) -> Contender:
+    return next(contender for contender in _family(cell, setting) if contender.name == name)
+
+
+def _allocated(cell: str, name: str, setting: Setting) -> float:
+    contender = _member(cell, name, setting)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    contender.forward_backward()
+    return float(torch.cuda.max_memory_allocated() - before)
+
+
+def _resident_gain(cell: str, name: str, setting: Setting) -> float | None:
+    _member(cell, name, Setting(WARM_UP)).forward_backward()
+    return gained(_member(cell, name, setting).forward_backward)
+
+
+def gained(action: Action) -> float | None:
+    """Bytes of resident memory that the process has more of at most while the action runs."""
+    gc.collect()
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the kernel's way to set the peak back to the present
+        before = _status("VmRSS")
+        action()
+        return float(_status("VmHWM") - before)
+    except OSError:
+        return None
+
+
+def _status(field: str) -> int:
+    """A line of the process's status, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+@contextmanager
+def _freed_at_once() -> Iterator[None]:
+    """Processes started inside hand freed blocks back: glibc would keep some, and a peak would hide in those."""
+    name = "MALLOC_MMAP_THRESHOLD_"
+    before = os.environ.get(name)
+    os.environ[name] = str(128 * 1024)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,0 +1,120 @@
+"""All sections in turn, and what is kept of them."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+
+from gatedrnn.bench import sections
+from gatedrnn.bench.bars import WHOLE_RUN, judged
+from gatedrnn.bench.findings import Count, Findings
+from gatedrnn.bench.measure import Bench, OnStep
+from gatedrnn.bench.memory import memory
+from gatedrnn.bench.peers import PEERS
+from gatedrnn.bench.sizes import SIZES, Sizes
+from gatedrnn.cells import ScanCell
+from gatedrnn.layers import LAYERS
+from gatedrnn.records import environment, write_whole
+
+SCHEMA = 1
+Section = Literal["layers", "scan", "memory", "loops", "step", "length", "model"]
+SECTIONS: tuple[Section, ...] = get_args(Section)
+SECONDS = 60.0
+PARTS = {"layers": 0.5, "scan": 0.05, "loops": 0.17, "step": 0.07, "length": 0.11, "model": 0.1}
+"""Of the time for measuring; memory is counted and takes none of it."""
+
+
+class Request(NamedTuple):
+    """What to measure."""
+
+    only: tuple[Section, ...] = SECTIONS
+    cells: tuple[str, ...] = ()
+    """None for the default of each section."""
+    sizes: Sizes | None = None
+    """None for those of the device."""
+    device: str = "cpu"
+    compile: bool = False
+    seconds: float = SECONDS
+    """For measuring, in a run of all sections."""
+
+
+def bench(request: Request, on_step: OnStep = lambda _: None) -> Findings:
+    """Measure what is asked for.
+
+    Raises:
+        ModuleNotFoundError: whole models were asked for by name, and the extra `train` is not installed.
+    """
+    started = time.perf_counter()
+    at_work = Bench(request.device, on_step=on_step)
+    sizes = request.sizes or SIZES[request.device]
+    for peer in PEERS:
+        if why := peer.missing(request.device):
+            at_work.leave_out(peer.package, why)
+    timed: dict[str, Callable[[Bench, Sizes, Sequence[str], float], None]] = {
+        "layers": sections.layers, "scan": sections.scan, "loops": sections.loops, "step": sections.step,
+        "length": sections.length,
+    }  # fmt: skip
+    for name in request.only:
+        cells = request.cells or default_cells(name)
+        if name == "memory":
+            memory(at_work, sizes, cells)
+        elif name == "model":
+            _model(at_work, sizes, cells, request)
+        else:
+            timed[name](at_work, sizes, cells, PARTS[name] * request.seconds)
+    if request == Request(device=request.device):
+        taken = time.perf_counter() - started
+        at_work.findings.counts.append(Count("run", WHOLE_RUN, "", None, taken, "s"))
+    return at_work.findings
+
+
+def default_cells(section: str) -> tuple[str, ...]:
+    """The cells that a section measures if none is named."""
+    scans = tuple(name for name, layer in LAYERS.items() if issubclass(layer.cell_class, ScanCell))
+    chosen = {
+        "layers": ("mingru", "minlstm"), "memory": scans, "loops": ("lstm", "gru", "lstm-peephole", "mgu"),
+        "length": ("mingru", "minlstm", "lstm"),
+    }  # fmt: skip
+    return chosen.get(section, tuple(LAYERS))
+
+
+def _model(at_work: Bench, sizes: Sizes, cells: Sequence[str], request: Request) -> None:
+    if request.only == SECTIONS and any(find_spec(package) is None for package in ("transformers", "pydantic")):
+        at_work.leave_out("model", "needs the training extra: pip install 'gatedrnn[train]'")
+        return
+    from gatedrnn.bench.training import model
+
+    model(at_work, sizes, cells, request.compile, PARTS["model"] * request.seconds)
+
+
+def as_record(findings: Findings, request: Request, command: str) -> dict[str, Any]:
+    """The content of bench.json; `benchmarks/README.md` says what each part is."""
+    return {
+        "schema": SCHEMA,
+        "passed": not findings.wrong,
+        "command": command,
+        "settings": {
+            "only": list(request.only), "cells": list(request.cells), "device": request.device,
+            "dtype": "float32", "compile": request.compile, "seconds": request.seconds,
+            "sizes": asdict(request.sizes or SIZES[request.device]),
+        },
+        **findings.as_record(),
+        "bars": [asdict(bar) for bar in judged(findings)],
+        "measured": {**environment(), "threads": torch.get_num_threads(), "gpu": _gpu(request.device)},
+    }  # fmt: skip
+
+
+def write_record(record: dict[str, Any], folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "bench.json"
+    write_whole(path, json.dumps(record, indent=1))
+    return path
+
+
+def _gpu(device: str) -> str | None:
+    return torch.cuda.get_device_name() if device == "cuda" else None

@@ -1,0 +1,44 @@
+"""What is measured at which size: the default run's, by device."""
+
+from dataclasses import dataclass, replace
+
+from gatedrnn.bench.contenders import Shape
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Shapes are (batch, time, width)."""
+
+    layers: tuple[Shape, ...] = ((8, 1024, 256), (2, 4096, 256), (64, 64, 128), (32, 512, 64))
+    autocast: tuple[Shape, ...] = ((8, 1024, 256),)
+    scan: tuple[Shape, ...] = ((8, 1024, 256), (1, 65536, 256))
+    memory: tuple[Shape, ...] = ((8, 1024, 256),)
+    loops: tuple[Shape, ...] = ((8, 512, 256), (32, 128, 256))
+    step_widths: tuple[int, ...] = (256, 1024)
+    lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 65536)
+    """Steps of one sequence."""
+    loop_lengths: int = 4096
+    """The longest that loop cells walk."""
+    length_width: int = 256
+    model: Shape = (32, 128, 128)
+    model_layers: int = 2
+    vocabulary: int = 10_000
+
+    def at(self, shapes: tuple[Shape, ...]) -> "Sizes":
+        """The same with other shapes wherever there are any."""
+        return replace(self, layers=shapes, autocast=shapes, scan=shapes, memory=shapes, loops=shapes)
+
+
+LONG, SHORT = 65_536, 4_096
+"""Lengths whose times say whether a scan is linear."""
+
+SIZES = {
+    "cpu": Sizes(),
+    "cuda": Sizes(
+        layers=((64, 512, 256), (64, 4096, 256)),
+        autocast=((64, 4096, 256),),
+        scan=((16, 4096, 1024),),
+        memory=((64, 4096, 256),),
+        loops=((64, 512, 256),),
+    ),
+}

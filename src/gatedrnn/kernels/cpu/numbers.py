@@ -1,0 +1,180 @@
+"""Elementary functions that LLVM vectorises inside a loop over a row, and rows of bfloat16.
+
+float32 goes through polynomials, accurate to about 1e-7 of the value; float64 through the C library. A NaN stays one.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload
+
+# Typed, for a Python number would turn a row of float32 into float64; in float64 the same numbers are exact.
+ZERO, HALF, ONE, TWO, HUGE = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0, 1e30))
+LIMIT = np.float32(87.0)  # e^87 and e^-87 are near the ends of float32
+FAST = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
+"""Options of every kernel: no lock held, kept on disk, no branch on a division, products and sums may be fused."""
+
+INLINED = {"error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
+"""Options of what stands in the inner loops: a call that is left in a loop keeps it from being vectorised."""
+
+
+@intrinsic
+def _float_of_bits(typing: Any, bits: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), build
+
+
+@intrinsic
+def borrowed(typing: Any, array: Any) -> Any:
+    """The same array without a count of its users: slices of a counted one cost an atomic operation each, and threads
+    that share it wait for each other there. The caller keeps the array alive."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(array)(context, builder, arguments[0])
+        made.meminfo = cgutils.get_null_value(made.meminfo.type)
+        made.parent = cgutils.get_null_value(made.parent.type)
+        return made._getvalue()
+
+    return array(array), build
+
+
+def exp(x: Any) -> Any:
+    """e^x, its argument held within what the type can represent."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(exp, jit_options=INLINED)
+def _exp(x: Any) -> Callable[[Any], Any]:
+    return _exp_float32 if x == types.float32 else _exp_float64
+
+
+def _exp_float64(x: Any) -> Any:
+    return math.exp(-700.0 if x < -700.0 else 700.0 if x > 700.0 else x)
+
+
+def _exp_float32(x: Any) -> Any:
+    # e^x = 2^k e^r with |r| <= log(2) / 2: k goes into the exponent's bits, e^r is a polynomial (Cephes).
+    # Comparisons, not min and max: those lose a NaN.
+    x = -LIMIT if x < -LIMIT else LIMIT if x > LIMIT else x
+    k = (x * np.float32(1.44269504) + np.float32(12582912.0)) - np.float32(12582912.0)  # to the nearest whole number
+    r = (x - k * np.float32(0.693359375)) - k * np.float32(-2.12194440e-4)
+    p = np.float32(1.9875691500e-4)
+    p = p * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    p = p * r * r + r + np.float32(1.0)
+    return p * _float_of_bits((np.int32(k) + np.int32(127)) << np.int32(23))
+
+
+def tanh(x: Any) -> Any:
+    """The hyperbolic tangent."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(tanh, jit_options=INLINED)
+def _tanh(x: Any) -> Callable[[Any], Any]:
+    return _tanh_float32 if x == types.float32 else _tanh_float64
+
+
+def _tanh_float64(x: Any) -> Any:
+    return math.tanh(x)
+
+
+def _tanh_float32(x: Any) -> Any:
+    # Near zero an odd polynomial (Cephes): 1 - 2 / (e^2x + 1) would lose every digit there.
+    square = x * x
+    p = np.float32(-5.70498872745e-3)
+    p = p * square + np.float32(2.06390887954e-2)
+    p = p * square + np.float32(-5.37397155531e-2)
+    p = p * square + np.float32(1.33314422036e-1)
+    p = p * square + np.float32(-3.33332819422e-1)
+    small = p * square * x + x
+    large = ONE - TWO / (exp(TWO * x) + ONE)
+    return small if abs(x) < np.float32(0.625) else large
+
+
+@numba.njit(**INLINED)
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x)."""
+    return ONE / (ONE + exp(-x))
+
+
+@numba.njit(**INLINED)
+def g(x: Any) -> Any:
+    """x + 1/2 from 0 on, sigmoid below (see `gatedrnn.cells.activations.g`)."""
+    return x + HALF if x >= ZERO else sigmoid(x)
+
+
+@numba.njit(**INLINED)
+def g_slope(x: Any) -> Any:
+    """The derivative of `g`."""
+    s = sigmoid(x)
+    return ONE if x >= ZERO else s * (ONE - s)
+
+
+def widened(row: Any, room: Any) -> Any:
+    """A row as it is read: itself, or, if it holds the bits of bfloat16, its numbers, written into `room`."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(widened, jit_options=INLINED)
+def _widened(row: Any, room: Any) -> Callable[[Any, Any], Any]:
+    return _itself if isinstance(row.dtype, types.Float) else _float_of_bfloat16
+
+
+def _itself(row: Any, room: Any) -> Any:
+    return row
+
+
+def _float_of_bfloat16(row: Any, room: Any) -> Any:
+    wide = room[: row.size]
+    bits = wide.view(np.uint32)
+    for i in range(row.size):
+        bits[i] = np.uint32(row[i]) << np.uint32(16)
+    return wide
+
+
+def place_for(row: Any, room: Any) -> Any:
+    """Where numbers for `row` are put together: in it, or, if it is to hold bfloat16, in `room`."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(place_for, jit_options=INLINED)
+def _place_for(row: Any, room: Any) -> Callable[[Any, Any], Any]:
+    return _itself if isinstance(row.dtype, types.Float) else _room_of_a_row
+
+
+def _room_of_a_row(row: Any, room: Any) -> Any:
+    return room[: row.size]
+
+
+def store(place: Any, row: Any) -> Any:
+    """Bring what `place_for` gave out into its row, rounded to the nearest, ties to even."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(store, jit_options=INLINED)
+def _store(place: Any, row: Any) -> Callable[[Any, Any], Any]:
+    return _is_stored if isinstance(row.dtype, types.Float) else _bfloat16_of_float
+
+
+def _is_stored(place: Any, row: Any) -> Any:
+    return None
+
+
+def _bfloat16_of_float(place: Any, row: Any) -> Any:
+    bits = place.view(np.uint32)
+    for i in range(row.size):
+        b = bits[i]
+        rounded = b + np.uint32(0x7FFF) + ((b >> np.uint32(16)) & np.uint32(1))
+        # Rounding up could turn a NaN into an infinity: a quiet NaN keeps its upper half instead.
+        number = (b & np.uint32(0x7FFFFFFF)) <= np.uint32(0x7F800000)
+        row[i] = np.uint16((rounded if number else b | np.uint32(0x00400000)) >> np.uint32(16))

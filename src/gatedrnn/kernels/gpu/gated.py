@@ -1,0 +1,265 @@
+"""The scan cells' gates, scan and output in one Triton kernel, and the gradient of all three in another.
+
+Only projection and output have to be kept for the gradient: gates are computed again, and so are the states, into
+memory that is given back, where the output does not show them (it is their tanh, or 0 at a masked step).
+"""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# Triton's compiler reads annotations and knows only its own.
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gatedrnn.kernels.gpu.gates import (
+    GATED,
+    activated,
+    keep_and_take,
+    tanh,
+    through_activation,
+    through_gates,
+)
+from gatedrnn.kernels.gpu.launch import HEAVY, LIGHT, cut_time, flags, launch, programs, strided, tuned
+from gatedrnn.kernels.gpu.scanning import empty_states, states_before_chunks
+from gatedrnn.kernels.gpu.tile import (
+    after_cut,
+    applied,
+    flagged,
+    last_row,
+    offsets,
+    place,
+    scanned,
+    state_before,
+    store_end,
+    time_of,
+)
+from gatedrnn.shapes import Flags, Series, State
+
+
+@triton.jit
+def _gate(projected, offset, index: tl.constexpr, gate, inside, like):
+    """A tile of one projection, in the dtype of `like`; `gate` is the way from one projection to the next."""
+    return tl.load(projected + index * gate + offset, mask=inside, other=0.0).to(like.dtype)
+
+
+@triton.jit
+def _kept(keep, real, resets, sequence, t, steps, inside):
+    """What multiplies the state before: the cell's share, all of it at a masked step, nothing at a reset."""
+    keep = tl.where(real, keep, 1.0)
+    if resets is not None:
+        keep = tl.where(flagged(resets, sequence, t, steps, inside), 0.0, keep)
+    return keep
+
+
+@triton.jit
+def _real(mask, sequence, t, steps, inside):
+    """A column: whether there is a step, and one that the mask lets through."""
+    if mask is not None:
+        return flagged(mask, sequence, t, steps, inside)
+    else:
+        return inside[:, None]
+
+
+@tuned(LIGHT)
+@triton.jit(do_not_specialize=["steps", "chunk", "chunks", "crowd"])
+def _gated_scan(
+    projected, projected_b, projected_t, projected_c,
+    h0, mask, resets, starts, output, products, end,
+    steps, channels, chunk, chunks, crowd,
+    DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr,
+    SQUASH: tl.constexpr, STATES: tl.constexpr, CUTS: tl.constexpr, REVERSE: tl.constexpr,
+    TIME: tl.constexpr, CHANNELS: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """STATES: write the states themselves, at masked steps too, instead of what the layer hands on."""
+    sequence, part, channel = place(channels, chunks, CHANNELS)
+    within = channel < channels
+    state = state_before(h0, starts, sequence, part, chunks, channel, channels, end)
+    product = tl.zeros_like(state) + 1.0
+    projected += sequence * projected_b
+    gate = tl.cast(channels, tl.int64) * projected_c
+    low = part * chunk
+    for start in tl.range(low, tl.minimum(low + chunk, steps), TIME, num_stages=STAGES):
+        row = start + tl.arange(0, TIME)
+        t = time_of(row, steps, REVERSE)
+        inside = (row < steps)[:, None] & within[None, :]
+        offset = offsets(t, projected_t, channel, projected_c)
+        candidate = _gate(projected, offset, CANDIDATE, gate, inside, state)
+        first = _gate(projected, offset, FIRST, gate, inside, state)
+        second = first
+        if SECOND != FIRST:
+            second = _gate(projected, offset, SECOND, gate, inside, state)
+        keep, take = keep_and_take(first, second, DECAY)
+        real = _real(mask, sequence, t, steps, row < steps)
+        a = _kept(keep, real, resets, sequence, t, steps, row < steps)
+        b = tl.where(real, take * activated(candidate, ACTIVATION), 0.0)
+        a, b = scanned(a, b, CUTS)
+        if products is not None:
+            product, state = after_cut(product, state, last_row(a, TIME), last_row(b, TIME))
+        else:
+            states = applied(a, b, state, CUTS)
+            state = last_row(states, TIME)
+            if not STATES:
+                if SQUASH:
+                    states = tanh(states)
+                if mask is not None:
+                    states = tl.where(real, states, 0.0)
+            tl.store(output + sequence * steps * channels + offsets(t, channels, channel, 1), states, mask=inside)
+    store_end(products, product, end, state, sequence, part, chunks, channel, channels)
+
+
+@tuned(HEAVY)
+@triton.jit(do_not_specialize=["steps", "chunk", "chunks", "crowd"])
+def _gated_scan_gradient(
+    grad_output, grad_b, grad_t, grad_c,
+    projected, projected_b, projected_t, projected_c,
+    grad_last, states, h0, mask, resets, starts,
+    grad_projected, products, end,
+    steps, channels, chunk, chunks, crowd,
+    GATES: tl.constexpr, DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr,
+    SECOND: tl.constexpr, SQUASH: tl.constexpr, CUTS: tl.constexpr, REVERSE: tl.constexpr,
+    TIME: tl.constexpr, CHANNELS: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """delta_t = grad_t + a_(t+1) delta_(t+1), as in the gradient of the bare scan, and from delta the projections'."""
+    sequence, part, channel = place(channels, chunks, CHANNELS)
+    within = channel < channels
+    state = state_before(grad_last, starts, sequence, part, chunks, channel, channels, end)
+    product = tl.zeros_like(state) + 1.0
+    beginning = state_before(h0, None, sequence, part, chunks, channel, channels, end)
+    grad_output += sequence * grad_b
+    projected += sequence * projected_b
+    states += sequence * steps * channels
+    grad_projected += sequence * steps * channels * GATES
+    gate = tl.cast(channels, tl.int64) * projected_c
+    low = part * chunk
+    for start in tl.range(low, tl.minimum(low + chunk, steps + 1), TIME, num_stages=STAGES):
+        row = start + tl.arange(0, TIME)
+        t = time_of(row, steps, REVERSE)
+        later = time_of(row - 1, steps, REVERSE)
+        inside = (row < steps)[:, None] & within[None, :]
+        has_later = (row > 0) & (row <= steps)
+        both = has_later[:, None] & within[None, :]
+        offset = offsets(later, projected_t, channel, projected_c)
+        first = _gate(projected, offset, FIRST, gate, both, state)
+        second = first
+        if DECAY == "share":
+            second = _gate(projected, offset, SECOND, gate, both, state)
+        keep, _ = keep_and_take(first, second, DECAY)
+        a = _kept(keep, _real(mask, sequence, later, steps, has_later), resets, sequence, later, steps, has_later)
+        b = tl.load(grad_output + offsets(t, grad_t, channel, grad_c), mask=inside, other=0.0).to(state.dtype)
+        if SQUASH:
+            squashed = tanh(tl.load(states + offsets(t, channels, channel, 1), mask=inside, other=0.0).to(state.dtype))
+            b *= 1.0 - squashed * squashed
+        real = _real(mask, sequence, t, steps, row < steps)
+        if mask is not None:
+            b = tl.where(real, b, 0.0)
+        a, b = scanned(a, b, CUTS)
+        if products is not None:
+            product, state = after_cut(product, state, last_row(a, TIME), last_row(b, TIME))
+        else:
+            delta = applied(a, b, state, CUTS)
+            state = last_row(delta, TIME)
+            before = time_of(row + 1, steps, REVERSE)
+            known = (row + 1 < steps)[:, None] & within[None, :]
+            previous = tl.load(states + offsets(before, channels, channel, 1), mask=known, other=0.0).to(state.dtype)
+            previous = tl.where((row + 1 == steps)[:, None], beginning[None, :], previous)
+            if resets is not None:
+                previous = tl.where(flagged(resets, sequence, t, steps, row < steps), 0.0, previous)
+            offset = offsets(t, projected_t, channel, projected_c)
+            candidate = _gate(projected, offset, CANDIDATE, gate, inside, state)
+            first = _gate(projected, offset, FIRST, gate, inside, state)
+            second = first
+            if SECOND != FIRST:
+                second = _gate(projected, offset, SECOND, gate, inside, state)
+            keep, take = keep_and_take(first, second, DECAY)
+            active = activated(candidate, ACTIVATION)
+            grad_first, grad_second = through_gates(delta * previous, delta * active, keep, take, first, second, DECAY)
+            grad_candidate = through_activation(delta * take, candidate, active, ACTIVATION)
+            here = grad_projected + offsets(t, channels * GATES, channel, 1)
+            tl.store(here + CANDIDATE * channels, tl.where(real, grad_candidate, 0.0), mask=inside)
+            tl.store(here + FIRST * channels, tl.where(real, grad_first, 0.0), mask=inside)
+            if SECOND != FIRST:
+                tl.store(here + SECOND * channels, tl.where(real, grad_second, 0.0), mask=inside)
+    store_end(products, product, end, state, sequence, part, chunks, channel, channels)
+
+
+def gated_scan(
+    kind: str, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool, *,
+    chunk: int | None = None,
+) -> tuple[Series, State]:  # fmt: skip
+    """What a scan cell hands on, contiguous in the dtype of `projected`, and its last state.
+
+    Args:
+        kind: a key of GATED.
+        projected: the input projections in the cell's order, (batch, time, gates * channels), any strides.
+        h0: (batch, channels) in the dtype of accumulation; None is zeros.
+        mask: (batch, time); where False the state stays as it was and the output is 0.
+        resets: (batch, time); where True the state before the step is zero, at a masked step too.
+        reverse: walk from the last step to the first.
+        chunk: as in `cut_time`.
+    """
+    channels = projected.shape[2] // GATED[kind].gates
+    output = projected.new_empty(*projected.shape[:2], channels)
+    return output, _walk_forward(kind, projected, h0, mask, resets, reverse, chunk, output, states=False)
+
+
+def _walk_forward(
+    kind: str, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
+    chunk: int | None, output: Tensor, states: bool,
+) -> State:  # fmt: skip
+    """Write into `output` what the cell hands on, or the states themselves; the last state."""
+    batch, steps, channels = output.shape
+    last = empty_states(output, batch)
+    if not output.numel():
+        return last.zero_() if h0 is None else last.copy_(h0)
+    decay, activation, candidate, first, second, squash = GATED[kind]
+    cut = cut_time(batch, steps, channels, output.device, chunk)
+    beginning, real, cuts = None if h0 is None else h0.contiguous(), flags(mask), flags(resets)
+
+    def walk(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
+        launch(
+            _gated_scan, programs(batch, cut, channels), output, *strided(projected),
+            beginning if products is None else None, real, cuts, starts, output, products, end,
+            steps, channels, *cut, DECAY=decay, ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second,
+            SQUASH=squash, STATES=states, CUTS=resets is not None, REVERSE=reverse,
+        )  # fmt: skip
+
+    walk(states_before_chunks(walk, cut, beginning, last), None, last)
+    return last
+
+
+def gated_scan_gradient(
+    kind: str, grad_output: Series, grad_last: State, projected: Series, output: Series, h0: State | None,
+    mask: Flags | None, resets: Flags | None, reverse: bool, *, chunk: int | None = None,
+) -> tuple[Series, State]:  # fmt: skip
+    """Gradients of the projections, contiguous in their dtype and 0 at masked steps, and of h0, as it is summed up.
+
+    Args:
+        grad_output: any strides. The others as given to or returned by `gated_scan`.
+        chunk: as in `cut_time`, of one step more than there are.
+    """
+    batch, steps, channels = output.shape
+    decay, activation, candidate, first, second, squash = GATED[kind]
+    grad_projected = torch.empty(projected.shape, dtype=projected.dtype, device=projected.device)
+    grad_h0 = empty_states(output, batch)
+    if not output.numel():
+        return grad_projected, grad_h0.copy_(grad_last)
+    states = output.contiguous()
+    if squash or mask is not None:
+        states = empty_states(output, batch, steps)
+        _walk_forward(kind, projected, h0, mask, resets, reverse, chunk, states, states=True)
+    cut = cut_time(batch, steps + 1, channels, output.device, chunk)
+    upstream, beginning = grad_last.contiguous(), None if h0 is None else h0.contiguous()
+    real, cuts = flags(mask), flags(resets)
+
+    def walk(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
+        launch(
+            _gated_scan_gradient, programs(batch, cut, channels), output, *strided(grad_output, projected),
+            upstream if products is None else None, states, beginning, real, cuts, starts,
+            grad_projected, products, end, steps, channels, *cut, GATES=GATED[kind].gates, DECAY=decay,
+            ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second, SQUASH=squash,
+            CUTS=resets is not None, REVERSE=not reverse,
+        )  # fmt: skip
+
+    walk(states_before_chunks(walk, cut, upstream, grad_h0), None, grad_h0)
+    return grad_projected, grad_h0

@@ -1,0 +1,240 @@
+"""A loop cell over a whole sequence, from its projections: walked step by step in torch, or in one kernel."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatedrnn.cells import LoopCell, Recurrent
+from gatedrnn.cells.gru import GRUEquations
+from gatedrnn.cells.gru_ladder import NoResetGateGRUEquations
+from gatedrnn.cells.lstm import LSTMEquations
+from gatedrnn.cells.lstm_ladder import NoOutputGateLSTMEquations
+from gatedrnn.cells.mgu import MGUEquations
+from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
+from gatedrnn.layers.one_step import at_step, one_step
+from gatedrnn.layers.ragged import zero_masked_steps
+from gatedrnn.layers.regularise import Keep
+from gatedrnn.scan import accumulation_dtype, choose_backend, implementation
+from gatedrnn.shapes import Flags, Series, State
+
+CELLS: dict[str, LoopCell] = {
+    cell.kernel: cell
+    for cell in (
+        PeepholeLSTMEquations(), NoOutputGateLSTMEquations(), GRUEquations(), GRUEquations(reset_after=False),
+        NoResetGateGRUEquations(), MGUEquations(), MGUEquations(keep=True),
+    )
+    if cell.kernel is not None
+}  # fmt: skip
+"""The cells that have a kernel, by its name."""
+PARAMETERS = ("weight_hh", "bias_hh", "weight_ci", "weight_cf", "weight_co", "weight_hr")
+"""What multiplies a state, in the order in which the op takes it."""
+
+
+def walk_in_torch(
+    cell: LoopCell, projected: Series, state: tuple[State, ...], recurrent: Recurrent, mask: Flags | None,
+    resets: Flags | None, reverse: bool, keep: Keep | None = None,
+) -> tuple[Series, tuple[State, ...]]:  # fmt: skip
+    """Outputs and the last states of any loop cell.
+
+    A masked step leaves the states as they were; its output is 0. A reset brings them back to zeros.
+    """
+    # unbind, not indexing: the gradient of an index is a whole series of zeros for each step.
+    steps = projected.unbind(1)
+    outputs = []
+    for t in reversed(range(len(steps))) if reverse else range(len(steps)):
+        if resets is not None:
+            state = tuple(torch.where(resets[:, t, None], 0, s) for s in state)
+        after = one_step(cell, steps[t], state, recurrent, at_step(keep, t))
+        if mask is not None:
+            after = tuple(torch.where(mask[:, t, None], a, s) for a, s in zip(after, state, strict=True))
+        state = after
+        outputs.append(cell.output(*state))
+    output = torch.stack(outputs[::-1] if reverse else outputs, dim=1)
+    return output if mask is None else zero_masked_steps(output, mask), state
+
+
+def has_kernel(cell: LoopCell, device: torch.device) -> bool:
+    """Whether `walk_in_kernel` can run the cell on this device."""
+    # The very class: one derived from it may have other equations.
+    known = cell.kernel in CELLS and type(cell) in (type(CELLS[cell.kernel]), LSTMEquations)
+    return known and choose_backend(device).backend == "cpu"
+
+
+def walk_in_kernel(
+    cell: LoopCell, projected: Series, state: tuple[State, ...], recurrent: Recurrent, mask: Flags | None,
+    resets: Flags | None, reverse: bool,
+) -> tuple[Series, tuple[State, ...]]:  # fmt: skip
+    """`walk_in_torch` of a cell that has a kernel: no graph of steps, and each weight's gradient one product."""
+    wide = accumulation_dtype(projected.dtype)
+    # The kernel's h is what gates read: of a cell whose state is c alone, its output.
+    h0 = cell.output(state[0].to(wide)) if cell.kernel == "lstm-no-output-gate" else state[0].to(wide)
+    c0 = state[-1].to(wide) if cell.kernel in ("lstm", "lstm-no-output-gate") else None
+    names = PARAMETERS if cell.projects_state else PARAMETERS[:-1]  # elsewhere W_hr is no part of the state
+    there = {name: recurrent.weights[name].to(wide) for name in names if name in recurrent.weights}
+    weights = [there.get(name) for name in PARAMETERS]
+    dropped = None if recurrent.dropped is None else recurrent.dropped.to(wide)
+    assert cell.kernel is not None
+    h, last_h, last_c, _, _ = loop_cells(
+        projected.to(wide), h0, c0, mask, resets, *weights, dropped, cell.kernel, reverse
+    )
+    last = {"lstm": (last_h, last_c), "lstm-no-output-gate": (last_c,)}.get(cell.kernel, (last_h,))
+    output = h if mask is None else zero_masked_steps(h, mask)
+    return output, tuple(s.to(given.dtype) for s, given in zip(last, state, strict=True))
+
+
+@torch.library.custom_op("gatedrnn::loop_cells", mutates_args=())
+def loop_cells(
+    projected: Tensor, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
+    weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
+    weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, kernel: str, reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Every h, the last h and c, every c, and what else the gradient needs; c of no size where there is none."""
+    kernels = implementation("auto", projected.device)
+    peepholes = (weight_ci, weight_cf, weight_co)
+    recurrence = _recurrence(kernels, weight_hh, bias_hh, peepholes, weight_hr, dropped)
+    walked, last_h, last_c = kernels.loop_cells(kernel, projected, recurrence, h0, c0, mask, resets, reverse)
+    return walked.h, last_h, last_c, walked.c, walked.kept
+
+
+@loop_cells.register_fake
+def _(
+    projected: Tensor, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
+    weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
+    weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, kernel: str, reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    batch, steps, features = projected.shape
+    size, new = features // len(CELLS[kernel].projections), projected.new_empty
+    c, last_c = (new(0), new(0)) if c0 is None else (new(batch, steps, size), new(batch, size))
+    kept = features + (size if kernel == "gru" else 0)
+    return new(batch, steps, h0.shape[1]), new(h0.shape), last_c, c, new(batch, steps, kept)
+
+
+@torch.library.custom_op("gatedrnn::loop_cells_gradient", mutates_args=())
+def loop_cells_gradient(
+    grad_h: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, h: Tensor, c: Tensor, kept: Tensor,
+    h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
+    weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
+    weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, kernel: str, reverse: bool,
+) -> list[Tensor]:  # fmt: skip
+    """Gradients of projected, h0, c0 and the weights that are there, in order."""
+    kernels = implementation("auto", h.device)
+    peepholes = (weight_ci, weight_cf, weight_co)
+    recurrence = _recurrence(kernels, weight_hh, bias_hh, peepholes, weight_hr, dropped)
+    found = kernels.loop_cells_gradient(
+        kernel, grad_h, grad_last_h, grad_last_c, kernels.Walked(h, c, kept), recurrence, h0, c0, mask, resets, reverse
+    )
+    read = _before_each_step(h, h0, resets, reverse)
+    if dropped is not None:
+        read = read * dropped.unsqueeze(1)
+    size = kept.shape[2] // (len(CELLS[kernel].projections) + (kernel == "gru"))
+    of_u = found.projected
+    if kernel in ("gru-reset-before", "mgu", "mgu-keep"):
+        first, last = of_u[..., :-size], of_u[..., -size:]
+        gated = read * kept[..., :size]
+        grads = [torch.cat([_product(first, read), _product(last, gated)])]
+    elif kernel == "gru":
+        grads = [torch.cat([_product(of_u[..., :-size], read), _product(found.candidate, read)])]
+    else:
+        grads = [_product(of_u, read)]
+    if bias_hh is not None:
+        of_bias = of_u.sum((0, 1))
+        if kernel == "gru":
+            of_bias = torch.cat([of_bias[:-size], found.candidate.sum((0, 1))])
+        grads.append(of_bias)
+    if weight_ci is not None:
+        grads += [part.clone() for part in found.peepholes.chunk(3)]
+    if weight_hr is not None:
+        grads.append(_product(found.h, kept[..., -size:] * torch.tanh(c)))
+    return [found.projected, found.h0, *([] if c0 is None else [found.c0]), *grads]
+
+
+@loop_cells_gradient.register_fake
+def _(
+    grad_h: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, h: Tensor, c: Tensor, kept: Tensor,
+    h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
+    weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
+    weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, kernel: str, reverse: bool,
+) -> list[Tensor]:  # fmt: skip
+    weights = (weight_hh, bias_hh, weight_ci, weight_cf, weight_co, weight_hr)
+    projected = h.new_empty(h.shape[0], h.shape[1], weight_hh.shape[0])
+    return [projected, *(v.new_empty(v.shape) for v in (h0, c0, *weights) if v is not None)]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    projected, *others, ctx.kernel, ctx.reverse = inputs
+    h, _, _, c, kept = output
+    ctx.set_materialize_grads(False)
+    # The projection itself is kept for a second derivative alone, and only its layer's product keeps it anyway.
+    ctx.save_for_backward(projected, *others, h, c, kept)
+
+
+def _gradient(
+    ctx: Any, grad_h: Tensor | None, grad_last_h: Tensor | None, grad_last_c: Tensor | None, *_: Any
+) -> tuple[Tensor | None, ...]:
+    projected, h0, c0, mask, resets, *weights, dropped, h, c, kept = ctx.saved_tensors
+    # Grad mode is on inside a backward exactly when the caller asked for create_graph.
+    if torch.is_grad_enabled():
+        given = [projected, h0, c0, *weights]
+        found = iter(_second(ctx, given, (mask, resets, dropped), (grad_h, grad_last_h, grad_last_c)))
+    else:
+        grad_h = torch.zeros_like(h) if grad_h is None else grad_h
+        grad_last_h = torch.zeros_like(h0) if grad_last_h is None else grad_last_h
+        if c0 is not None and grad_last_c is None:
+            grad_last_c = torch.zeros_like(c0)
+        found = iter(
+            loop_cells_gradient(
+                grad_h, grad_last_h, None if c0 is None else grad_last_c, h, c, kept, h0, c0, mask, resets, *weights,
+                dropped, ctx.kernel, ctx.reverse,
+            )
+        )  # fmt: skip
+    grads = [None if v is None else next(found) for v in (projected, h0, c0, *weights)]
+    return (*grads[:3], None, None, *grads[3:], None, None, None)
+
+
+def _second(
+    ctx: Any, given: list[Tensor | None], flags: tuple[Tensor | None, ...], grads: tuple[Tensor | None, ...]
+) -> list[Tensor]:
+    """The gradients of what is there, through the steps in torch, to be differentiated again."""
+    mask, resets, dropped = flags
+    inputs = [None if v is None else v.view_as(v) for v in given]
+    projected, h0, c0, *weights = inputs
+    named = {name: w for name, w in zip(PARAMETERS, weights, strict=True) if w is not None}
+    cell = LSTMEquations() if ctx.kernel == "lstm" and "weight_ci" not in named else CELLS[ctx.kernel]
+    assert projected is not None and h0 is not None
+    if ctx.kernel == "lstm-no-output-gate":
+        state: tuple[Tensor, ...] = (c0,) if c0 is not None else ()
+    else:
+        state = (h0,) if c0 is None else (h0, c0)
+    recurrent = Recurrent(cell.projections, named, dropped)
+    h, last = walk_in_torch(cell, projected, state, recurrent, mask, resets, ctx.reverse)
+    ends = [None, last[0]] if ctx.kernel == "lstm-no-output-gate" else [*last]
+    pairs = [(o, g) for o, g in zip([h, *ends], grads) if o is not None and g is not None]  # noqa: B905
+    wanted = [v for v in inputs if v is not None]
+    found = torch.autograd.grad(
+        [o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True
+    )
+    return [torch.zeros_like(v) if g is None else g for v, g in zip(wanted, found, strict=True)]
+
+
+loop_cells.register_autograd(_gradient, setup_context=_save)
+
+
+def _recurrence(
+    kernels: Any, weight_hh: Tensor, bias_hh: Tensor | None, peepholes: tuple[Tensor | None, ...],
+    weight_hr: Tensor | None, dropped: Tensor | None,
+) -> Any:  # fmt: skip
+    there = [p for p in peepholes if p is not None]
+    return kernels.Recurrence(weight_hh, bias_hh, torch.cat(there) if there else None, weight_hr, dropped)
+
+
+def _before_each_step(h: Series, h0: State, resets: Flags | None, reverse: bool) -> Series:
+    """h as it stood before each step."""
+    first = h0.unsqueeze(1)
+    before = torch.cat([h[:, 1:], first] if reverse else [first, h[:, :-1]], dim=1)
+    return before if resets is None else torch.where(resets.unsqueeze(2), 0, before)
+
+
+def _product(left: Series, right: Series) -> Tensor:
+    """The sum over batch and time of left^T right."""
+    return left.flatten(0, 1).t() @ right.flatten(0, 1)

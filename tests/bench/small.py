@@ -1,0 +1,25 @@
+"""A bench of sizes that take no time, and contenders made by hand."""
+
+import torch
+
+from gatedrnn.bench.contenders import Contender, Expected, Setting
+from gatedrnn.bench.sizes import Sizes
+
+SHAPE = (2, 6, 4)
+SIZES = Sizes(
+    layers=(SHAPE,), autocast=(SHAPE,), scan=(SHAPE, (1, 40, 4)), memory=(SHAPE,), loops=(SHAPE,), step_widths=(4,),
+    lengths=(4, 8), loop_lengths=4, length_width=4, model=(2, 5, 4), model_layers=2, vocabulary=11,
+)  # fmt: skip
+
+
+def double(name="double", factor=2.0, slope=2.0, **fields):
+    """y = factor · x, whose gradient is said to be `slope`; right if both are 2."""
+    x = Setting(SHAPE).input()
+    leaves = {"x": x}
+    expected = Expected(lambda w: [2 * w["x"]], leaves, torch.ones(SHAPE))
+
+    def run():
+        # The value of one product, the gradient of another.
+        return (factor - slope) * x.detach() + slope * x
+
+    return Contender(name, Setting(SHAPE), fields.pop("run", run), leaves, expected, **fields)

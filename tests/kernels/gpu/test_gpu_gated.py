@@ -1,0 +1,190 @@
+"""The GPU's gated scans equal the cells' own equations, walked step by step and differentiated by autograd."""
+
+import pytest
+import torch
+from tolerances import assert_equal_within
+
+from gatedrnn.cells import (
+    InputGatedGRUEquations,
+    InputGatedLSTMEquations,
+    MinGRUEquations,
+    MinLSTMEquations,
+    NormalizedLSTMEquations,
+)
+from gatedrnn.scan import reference
+
+gpu = pytest.importorskip("gatedrnn.kernels.gpu", reason="triton is not installed")
+CELLS = {
+    "mingru": MinGRUEquations(),
+    "mingru-identity": MinGRUEquations("identity"),
+    "minlstm": MinLSTMEquations(),
+    "minlstm-identity": MinLSTMEquations("identity"),
+    "lstm-input-gated": InputGatedLSTMEquations(),
+    "lstm-normalized": NormalizedLSTMEquations(),
+    "gru-input-gated": InputGatedGRUEquations(),
+}
+
+
+def problem(device, kind, batch, steps, channels, dtype=torch.float64, h0=True, mask=True, resets=True, slow=False):
+    """Arguments of a gated scan, gates far open and far shut among them.
+
+    slow: states are kept for long and reset in one sequence alone, so that a chunk's start still shows at its end.
+    """
+    gates = len(CELLS[kind].projections)
+    accumulation = torch.float64 if dtype == torch.float64 else torch.float32
+    projected = (1 if slow else 3) * torch.randn(batch, steps, gates * channels)
+    resets = torch.rand(batch, steps) < 0.1 if resets else None
+    if slow:
+        (name, sign), *_ = CELLS[kind].decay_gates.items()
+        projected.unflatten(2, (gates, channels))[:, :, CELLS[kind].projections.index(name)] += 5 * sign
+        if resets is not None:
+            resets[1:] = False
+    arguments = {
+        "projected": projected.to(dtype),
+        "h0": torch.randn(batch, channels, dtype=accumulation) if h0 else None,
+        "mask": torch.rand(batch, steps) < 0.8 if mask else None,
+        "resets": resets,
+    }
+    return {name: None if x is None else x.to(device) for name, x in arguments.items()}
+
+
+def definition(kind, projected, h0, mask, resets, reverse, grad_output, grad_last):
+    """Numbers and gradients of the cell's equations in the dtype of accumulation."""
+    cell = CELLS[kind]
+    projected = projected.detach().to(grad_last.dtype).requires_grad_()
+    h0 = (torch.zeros_like(grad_last) if h0 is None else h0.detach().clone()).requires_grad_()
+    decay, drive = cell.coefficients(*projected.chunk(len(cell.projections), -1))
+    if mask is not None:
+        decay, drive = torch.where(mask[..., None], decay, 1), torch.where(mask[..., None], drive, 0)
+    states, last = reference.scan(decay, drive, h0, resets, None, reverse)
+    output = cell.output(states)
+    if mask is not None:
+        output = torch.where(mask[..., None], output, 0)
+    loss = (output * grad_output).sum() + (last * grad_last).sum() + 0 * projected.sum()
+    return output, last, torch.autograd.grad(loss, (projected, h0))
+
+
+def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad_output=None, accuracy=None):
+    projected, *rest = arguments.values()
+    batch, steps, width = projected.shape
+    channels = width // len(CELLS[kind].projections)
+    accumulation = torch.float64 if projected.dtype == torch.float64 else torch.float32
+    accuracy = projected.dtype if accuracy is None else accuracy
+    grad_last = torch.randn(batch, channels, dtype=accumulation, device=projected.device)
+    if grad_output is None:
+        grad_output = torch.randn(batch, steps, channels, device=projected.device).to(projected.dtype)
+    expected = definition(kind, projected, *rest, reverse, grad_output, grad_last)
+    output, last = gpu.gated_scan(kind, projected, *rest, reverse, chunk=chunk)
+    assert output.dtype == projected.dtype and last.dtype == accumulation and output.is_contiguous()
+    assert_equal_within(output, expected[0], accuracy, "output")
+    assert_equal_within(last, expected[1], accuracy, "last")
+    grad_projected, grad_h0 = gpu.gated_scan_gradient(
+        kind, grad_output, grad_last, projected, output, *rest, reverse, chunk=chunk
+    )
+    assert grad_projected.dtype == projected.dtype and grad_h0.dtype == accumulation and grad_projected.is_contiguous()
+    assert_equal_within(grad_projected, expected[2][0], accuracy, "grad_projected", gradient=True)
+    assert_equal_within(grad_h0, expected[2][1], accuracy, "grad_h0", gradient=True)
+
+
+def test_every_cell_with_such_a_kernel_is_compared():
+    assert CELLS.keys() == gpu.GATED.keys()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("kind", CELLS)
+def test_every_cell_obeys_its_equations(device, kind, reverse, dtype):
+    assert_obeys_the_definition(kind, problem(device, kind, 2, 33, 5, dtype), reverse)
+
+
+@pytest.mark.parametrize("chunk", [None, 64])
+@pytest.mark.parametrize("h0, mask, resets", [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)])
+@pytest.mark.parametrize("kind", ["mingru", "lstm-input-gated"])
+def test_every_option_obeys_the_equations_in_one_pass_and_in_two(device, kind, h0, mask, resets, chunk):
+    options = {"h0": h0, "mask": mask, "resets": resets, "slow": chunk is not None}
+    arguments = problem(device, kind, 2, 20 if chunk is None else 70, 2, **options)
+    assert_obeys_the_definition(kind, arguments, reverse=bool(mask), chunk=chunk)
+
+
+@pytest.mark.parametrize(
+    "steps, batch, channels", [(0, 2, 3), (1, 3, 1), (2, 1, 130), (31, 1, 64), (32, 3, 5), (33, 1, 64), (100, 1, 1)]
+)
+def test_every_length_and_width_obeys_the_equations(device, steps, batch, channels):
+    for kind in ("minlstm", "gru-input-gated"):
+        assert_obeys_the_definition(kind, problem(device, kind, batch, steps, channels, torch.float32))
+
+
+def test_no_batch_and_no_channels_give_empty_results(device):
+    for batch, channels in ((0, 3), (2, 0)):
+        assert_obeys_the_definition("minlstm", problem(device, "minlstm", batch, 4, channels))
+
+
+@pytest.mark.parametrize("kind", ["mingru", "lstm-normalized"])
+def test_a_tile_of_every_size_gives_the_same_numbers(device, kind, monkeypatch):
+    from gatedrnn.kernels.gpu.gated import _gated_scan, _gated_scan_gradient
+    from gatedrnn.kernels.gpu.launch import HEAVY, LIGHT
+
+    arguments = problem(device, kind, 1, 40, 40)
+    for i in range(max(len(LIGHT), len(HEAVY))):
+        for kernel, configurations in ((_gated_scan, LIGHT), (_gated_scan_gradient, HEAVY)):
+            monkeypatch.setattr(kernel, "configs", [configurations[i % len(configurations)]])
+        assert_obeys_the_definition(kind, arguments)
+
+
+def test_strides_change_nothing(device):
+    arguments = problem(device, "minlstm", 2, 20, 3)
+    projected = arguments["projected"]
+    one = torch.ones((), dtype=torch.float64, device=device)
+    for moved in (projected.transpose(1, 2).contiguous().transpose(1, 2), projected[:1].expand(2, -1, -1)):
+        assert_obeys_the_definition("minlstm", arguments | {"projected": moved}, grad_output=one.expand(2, 20, 3))
+
+
+def test_float16_is_summed_up_in_float32(device):
+    # The table has no line for float16, which is finer than bfloat16.
+    for kind in ("mingru", "lstm-normalized"):
+        arguments = problem(device, kind, 2, 20, 3, torch.float16)
+        assert_obeys_the_definition(kind, arguments, accuracy=torch.bfloat16)
+
+
+def test_bfloat16_is_summed_up_in_float32(device):
+    if device.type == "cpu":
+        pytest.skip("Triton's interpreter rounds to bfloat16 by cutting off; needs a CUDA device")
+    for kind in CELLS:
+        arguments = problem(device, kind, 2, 40, 5, torch.bfloat16)
+        assert_obeys_the_definition(kind, arguments, accuracy=torch.bfloat16)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_gates_far_open_or_far_shut_neither_overflow_nor_divide_zero_by_zero(device, kind):
+    gates = len(CELLS[kind].projections)
+    extremes = torch.tensor([-1e4, -120.0, -100.0, -1.0, 0.0, 1.0, 100.0, 120.0, 1e4], device=device)
+    projected = torch.cartesian_prod(*[extremes] * gates).T.reshape(1, 1, -1)
+    arguments = {"projected": projected, "h0": None, "mask": None, "resets": None}
+    arguments["h0"] = torch.ones(1, len(extremes) ** gates, device=device)
+    assert_obeys_the_definition(kind, arguments)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_masked_step_lets_not_even_a_nan_through(device, kind):
+    arguments = problem(device, kind, 1, 20, 2)
+    mask = arguments["mask"]
+    filled = arguments["projected"].masked_fill(~mask[..., None], torch.nan)
+    grad_output, grad_last = torch.randn(1, 20, 2, dtype=torch.float64), torch.randn(1, 2, dtype=torch.float64)
+    results = []
+    for projected in (arguments["projected"], filled):
+        options = arguments["h0"], mask, arguments["resets"], False
+        output, last = gpu.gated_scan(kind, projected, *options)
+        grads = gpu.gated_scan_gradient(kind, grad_output.to(device), grad_last.to(device), projected, output, *options)
+        assert not output[~mask].any() and not grads[0][~mask].any()
+        results.append((output, last, *grads))
+    assert all(torch.equal(x, y) for x, y in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tanh_keeps_its_digits_near_zero(device, dtype):
+    numbers = torch.logspace(-6, 1, 200, dtype=dtype, device=device)
+    # The input gate open and the forget gate shut: the state is the tanh of the candidate.
+    opened = torch.full_like(numbers, 1e4)
+    projected = torch.cat([opened, -opened, numbers]).reshape(1, 1, -1)
+    _, last = gpu.gated_scan("lstm-input-gated", projected, None, None, None, False)
+    assert_equal_within(last[0] / numbers.tanh(), torch.ones_like(numbers), dtype, "tanh over torch's")

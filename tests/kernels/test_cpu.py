@@ -1,0 +1,138 @@
+"""The compiled loops for the CPU against the cells' own torch forms and the plain torch scan."""
+
+import itertools
+
+import pytest
+import torch
+from tolerances import assert_equal_within
+
+from gatedrnn.kernels import cpu
+from gatedrnn.kernels.cpu import gates
+from gatedrnn.layers.gated_scan import CELLS, scan_in_torch
+
+every_kernel = pytest.mark.parametrize("kernel", CELLS)
+FLAGS = list(itertools.product((False, True), repeat=3))
+
+
+@pytest.fixture
+def threads(request):
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def problem(kernel, batch, steps, channels, dtype=torch.float64, masked=False, cut=False, spread=3.0):
+    torch.manual_seed(0)
+    count = len(CELLS[kernel].projections)
+    return {
+        "projected": (spread * torch.randn(batch, steps, count * channels, dtype=torch.float64)).to(dtype),
+        "h0": torch.rand(batch, channels, dtype=torch.float64 if dtype == torch.float64 else torch.float32),
+        "mask": torch.rand(batch, steps) < 0.7 if masked else None,
+        "resets": torch.rand(batch, steps) < 0.2 if cut else None,
+    }
+
+
+def in_torch(kernel, projected, h0, mask, resets, reverse, grads):
+    """Outputs, last state and gradients of the torch form in float64."""
+    p, start = projected.double().requires_grad_(), h0.double().requires_grad_()
+    output, last = scan_in_torch(CELLS[kernel], p, start, mask, resets, reverse, backend="reference")
+    torch.autograd.backward([output, last], [g.double() for g in grads])
+    return output.detach(), last.detach(), p.grad, start.grad
+
+
+def by_kernel(kernel, projected, h0, mask, resets, reverse, grads, keeps_output=True):
+    output, last = cpu.gated_scan(kernel, projected, h0, mask, resets, reverse)
+    tells = keeps_output and mask is None and gates.KINDS[kernel] not in gates.SQUASHED
+    grad_output = grads[0].to(output.dtype)
+    found = cpu.gated_scan_gradient(
+        kernel, grad_output, grads[1], projected, output if tells else None, h0, mask, resets, reverse
+    )
+    return output, last, *found
+
+
+def check(kernel, arguments, reverse, keeps_output=True):
+    projected = arguments["projected"]
+    channels = projected.shape[2] // len(CELLS[kernel].projections)
+    grads = torch.randn(*projected.shape[:2], channels).double(), torch.randn_like(arguments["h0"])
+    grads = (grads[0].to(projected.dtype), grads[1])
+    found = by_kernel(kernel, **arguments, reverse=reverse, grads=grads, keeps_output=keeps_output)
+    expected = in_torch(kernel, **arguments, reverse=reverse, grads=grads)
+    assert found[0].dtype == found[2].dtype == projected.dtype
+    for what, got, want in zip(("output", "last", "projected", "h0"), found, expected, strict=True):
+        assert_equal_within(got, want, projected.dtype, f"{kernel} {what}", gradient=what in ("projected", "h0"))
+
+
+@every_kernel
+@pytest.mark.parametrize("masked, cut, reverse", FLAGS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_each_kernel_says_what_its_cell_says(kernel, masked, cut, reverse, dtype):
+    check(kernel, problem(kernel, 2, 23, 37, dtype, masked, cut, spread=1.5), reverse)
+
+
+@every_kernel
+def test_states_that_are_walked_again_give_the_gradient_of_states_that_were_kept(kernel):
+    check(kernel, problem(kernel, 2, 23, 37), reverse=False, keeps_output=False)
+
+
+@every_kernel
+@pytest.mark.parametrize("threads", [1, 2, 8], indirect=True)
+@pytest.mark.parametrize("batch, steps, channels", [(1, 1, 1), (1, 2500, 20), (3, 20, 700)])
+def test_it_does_not_matter_how_the_work_is_cut(kernel, threads, batch, steps, channels):
+    """With more threads than sequences and channels, time is cut into stretches that are walked at once."""
+    for reverse in (False, True):
+        check(kernel, problem(kernel, batch, steps, channels, masked=True, cut=steps < 100), reverse)
+
+
+@pytest.mark.parametrize("kernel", ["minlstm", "lstm-normalized"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
+    forget, input_ = torch.tensor([-100.0, -200, -120, 0, 90, -1e30]), torch.tensor([-120.0, -200, -100, -1e30, 90, 0])
+    order = {"forget": forget, "input": input_}
+    rows = [order.get(name, torch.ones(6)) for name in CELLS[kernel].projections]
+    _, last = cpu.gated_scan(
+        kernel, torch.cat(rows)[None, None].to(dtype), torch.full((1, 6), 8.0).to(dtype), None, None, False
+    )
+    candidate = 1.5 if kernel == "minlstm" else torch.tanh(torch.ones(1, dtype=torch.float64)).item()
+    keep = torch.tensor([1, 0.5, 2e-9, 1, 0.5, 0], dtype=torch.float64)
+    assert_equal_within(last[0], keep * 8 + (1 - keep) * candidate, torch.float32, "state")
+
+
+def test_the_kernels_elementary_functions_are_right_to_the_last_digits_and_keep_what_is_no_number():
+    import numba
+
+    from gatedrnn.kernels.cpu import numbers
+
+    @numba.njit
+    def both(x, e, t):
+        for i in range(x.size):
+            e[i], t[i] = numbers.exp(x[i]), numbers.tanh(x[i])
+
+    for dtype in (torch.float32, torch.float64):
+        x = torch.cat([torch.linspace(-86, 86, 20001), torch.logspace(-9, 0, 2000), -torch.logspace(-9, 0, 2000)]).to(
+            dtype
+        )
+        e, t = torch.empty_like(x), torch.empty_like(x)
+        both(x.numpy(), e.numpy(), t.numpy())
+        few = 4 * torch.finfo(dtype).eps
+        assert ((e.double() / x.double().exp() - 1).abs() <= few).all()
+        assert ((t.double() / x.double().tanh() - 1).abs() <= few).all()
+        odd = torch.tensor([torch.nan, torch.inf, -torch.inf], dtype=dtype)
+        e, t = torch.empty_like(odd), torch.empty_like(odd)
+        both(odd.numpy(), e.numpy(), t.numpy())
+        assert e[0].isnan() and t[0].isnan() and t[1] == 1 and t[2] == -1 and e[1] > 1e37 and e[2] < 1e-37
+
+
+def test_bfloat16_is_rounded_as_torch_rounds_it():
+    x = torch.cat([torch.randn(2000), torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 1e-40, 3.4e38])])
+    ties = (torch.arange(2000, dtype=torch.int32) + 0x3F800000).view(torch.float32)
+    exact = torch.cat([x, ties, torch.tensor([torch.nan])])[None, None]
+    decay = torch.zeros_like(exact).bfloat16()
+    for drive in (exact.bfloat16(),):
+        h, _ = cpu.scan(decay, drive, None, None, None, False)
+        assert torch.equal(h.nan_to_num(7), drive.nan_to_num(7))
+    # 1 + 2^-9 lies between two bfloat16 numbers: h = 1 * h0 + 0 rounds it, ties to even.
+    one, zero = torch.ones_like(exact).bfloat16(), torch.zeros_like(exact).bfloat16()
+    h, last = cpu.scan(one, zero, exact[0], None, None, False)
+    assert torch.equal(h[0].nan_to_num(7), exact[0].bfloat16().nan_to_num(7))
+    assert torch.equal(last.nan_to_num(7), exact[0].nan_to_num(7))

@@ -1,0 +1,114 @@
+"""Timing in turn: what is called when, and what becomes of the seconds, by a clock that only the actions move."""
+
+import gc
+
+import pytest
+
+from gatedrnn import timing
+from gatedrnn.timing import LEAST_RUNS, MEASURABLE, MOST_RUNS, Samples, interleave, ratio_of, runs_for, spread_of
+
+
+class Clock:
+    """Time that passes when an action says so."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.called = 0.0, []
+        monkeypatch.setattr(timing.time, "perf_counter", lambda: self.now)
+
+    def action(self, name, *seconds):
+        """Takes so long in its calls, the last for ever."""
+        left = list(seconds)
+
+        def act():
+            self.called.append(name)
+            self.now += left.pop(0) if len(left) > 1 else left[0]
+
+        return act
+
+
+def samples(**seconds):
+    return Samples({int(number.removeprefix("round")): value for number, value in seconds.items()}, 1)
+
+
+def test_a_spread_is_the_median_between_the_quartiles():
+    assert spread_of([5.0, 1.0, 4.0, 2.0, 3.0]) == (3.0, 2.0, 4.0)
+    assert spread_of([7.0]) == (7.0, 7.0, 7.0)
+
+
+def test_a_ratio_is_of_medians_and_its_quartiles_are_of_shared_rounds():
+    slow, fast = samples(round0=8.0, round4=6.0), samples(round0=2.0, round1=9.0, round2=1.0, round3=3.0, round4=4.0)
+    found = ratio_of(slow, fast)
+    assert found.ratio == pytest.approx(7.0 / 3.0)
+    assert (found.low, found.high, found.rounds) == (1.5 + 0.25 * 2.5, 4.0 - 0.25 * 2.5, 2)  # of 4 and 1.5
+
+
+def test_samples_of_a_part_are_scaled_up():
+    assert samples(round0=2.0, round1=3.0).times(8).seconds == {0: 16.0, 1: 24.0}
+
+
+def test_everything_runs_a_few_times_and_what_is_cheap_runs_more_often():
+    assert runs_for([0.1, 0.4, 0.8], 30.0) == [MOST_RUNS, 32, 8]  # 6.4 + 12.8 + 6.4 seconds; 8 more would be too many
+    assert runs_for([0.5, 0.5], 4.0) == [4, 4]
+    assert runs_for([1e-3], 100.0) == [MOST_RUNS]
+    assert runs_for([], 1.0) == []
+
+
+def test_the_time_is_kept_unless_one_run_of_each_takes_more():
+    for estimates in ([0.03, 0.07, 0.11, 0.9], [0.2] * 9, [1.9, 0.01]):
+        runs = runs_for(estimates, 7.7)
+        assert all(count & (count - 1) == 0 for count in runs)
+        assert sum(count * estimate for count, estimate in zip(runs, estimates, strict=True)) <= 7.7
+    assert runs_for([3.0, 5.0], 4.0) == [1, 1]
+
+
+def test_what_is_slow_runs_less_than_the_others_do_at_least():
+    assert runs_for([1.0, 0.5, 0.25, 0.001], 4.0) == [1, 2, LEAST_RUNS, MOST_RUNS]
+
+
+def test_what_is_timed_in_turn_gives_the_seconds_of_each_call(monkeypatch):
+    clock = Clock(monkeypatch)
+    found = interleave({"steady": clock.action("steady", 0.01), "falling": clock.action("falling", 9, 0.04)}, 2.0)
+    assert found["steady"].spread == pytest.approx((0.01, 0.01, 0.01))
+    assert found["falling"].seconds == {0: pytest.approx(0.04)}  # its first call said it was slow, and is no sample
+
+
+def test_rounds_of_a_slow_one_are_rounds_of_the_fast_ones_and_the_order_turns(monkeypatch):
+    clock = Clock(monkeypatch)
+    found = interleave({"fast": clock.action("fast", 0.01), "slow": clock.action("slow", 0.1)}, 1.6)
+    fast, slow = list(found["fast"].seconds), list(found["slow"].seconds)
+    assert fast == list(range(64)) and slow == list(range(0, 64, 8))
+    clock.called.clear()
+    interleave({"a": clock.action("a", 0.2), "b": clock.action("b", 0.2)}, 1.6)
+    assert clock.called == ["a", "b", *"abba" * 2]
+
+
+def test_what_is_too_short_to_measure_is_called_more_often_in_one_timing(monkeypatch):
+    clock = Clock(monkeypatch)
+    found = interleave({"short": clock.action("short", 1e-5)}, 0.5)["short"]
+    assert found.calls * 1e-5 >= MEASURABLE
+    assert found.spread.median == pytest.approx(1e-5) and len(found.seconds) == MOST_RUNS
+
+
+def test_the_clock_is_read_only_when_the_device_has_finished(monkeypatch):
+    clock = Clock(monkeypatch)
+    pending = []
+
+    def launch():
+        pending.append(0.2)
+
+    def finish():
+        clock.now += sum(pending)
+        pending.clear()
+
+    assert interleave({"kernel": launch}, 2.0, synchronize=finish)["kernel"].spread.median == pytest.approx(0.2)
+
+
+def test_garbage_collection_is_off_inside_and_as_it_was_afterwards(monkeypatch):
+    clock, seen = Clock(monkeypatch), []
+    act = clock.action("act", 0.2)
+    assert gc.isenabled()
+    interleave({"act": lambda: (seen.append(gc.isenabled()), act())}, 1.0)
+    assert gc.isenabled() and not any(seen)
+    with pytest.raises(ZeroDivisionError):
+        interleave({"act": lambda: 1 // 0}, 1.0)
+    assert gc.isenabled()
