@@ -98,3 +98,15 @@ def test_what_runs_a_cell_is_said_with_the_reason(arguments, reason, capsys):
 def test_bad_usage_gets_exit_code_2_and_says_why(arguments, said, capsys):
     code, error = said_by(capsys, *arguments.split())
     assert code == 2 and error.startswith("gatedrnn: ") and said in error
+
+
+def test_without_names_a_cell_that_cannot_is_left_out_by_name_and_the_others_are_shown(capsys):
+    code, said = said_by(capsys, "--weight-dropout", "0.5")
+    assert code == 0 and "left out: mingru: weight_dropout drops recurrent weights" in said
+    assert "gatedrnn.MGU(" in said and "gatedrnn.MinGRU(" not in said
+
+
+def test_an_option_of_none_of_the_named_cells_is_refused(capsys):
+    code, said = said_by(capsys, "lstm", "mgu", "--reset-before")
+    assert code == 2 and "reset_after is an option of none of lstm, mgu" in said
+    assert said_by(capsys, "lstm", "gru", "--reset-before")[0] == 0

@@ -1,5 +1,6 @@
 """What torch refuses is refused with torch's own class of error, and what is ours by name."""
 
+import numpy as np
 import pytest
 import torch
 from layer_laws import (
@@ -24,7 +25,8 @@ from layer_laws import (
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn.layers import LAYERS, MinGRU, MinLSTM
+from gatedrnn.cells import ScanCell
+from gatedrnn.layers import GRU, LAYERS, MGU, MinGRU, MinLSTM, ScanLayer
 from gatedrnn.layers.regularise import REGULARISERS
 
 # torch's own remark on proj_size in float32, once per process.
@@ -332,5 +334,58 @@ def test_log_space_refuses_a_state_that_is_not_positive(name, wrong, packed):
         x = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([7, 3, 1]), batch_first=True)
     layer(x, hx)
     hx[1, 2, 3] = wrong
+    if wrong == 0.0:  # as a row that was masked all through hands it back
+        layer(x, hx)
+        hx.requires_grad_()
     with pytest.raises(ValueError, match="log_space needs hx None or positive"):
         layer(x, hx)
+
+
+@every_cell
+def test_what_is_no_tensor_is_named(name):
+    layer, x = layer_of(name), series()
+    with pytest.raises(TypeError, match="mask must be a tensor of bool, got list"):
+        layer(x, mask=[[True] * STEPS] * BATCH)
+    with pytest.raises(TypeError, match="hx must be a tensor or a tuple of tensors, got NoneType in it"):
+        layer(x, (None, None))
+    with pytest.raises(RuntimeError, match="hx should be 2-D for this input, got a 0-D tensor"):
+        layer(x[0], torch.tensor(1.0, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("make", [MinGRU, GRU, MGU], ids=lambda make: make.__name__)
+def test_a_dropout_that_does_nothing_is_warned_of_on_the_line_that_asks_for_it(make):
+    with pytest.warns(UserWarning, match="dropout stands between layers") as caught:
+        make(3, 4, dropout=np.float32(0.5))
+    assert caught[0].filename == __file__
+
+
+def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
+    class Nameless(ScanCell):
+        projections = ("gate",)
+
+        def coefficients(self, gate):
+            return gate, gate
+
+    class Layer(ScanLayer):
+        cell_class = Nameless
+
+    with pytest.raises(TypeError, match="Nameless must say its name"):
+        Layer(3, 4)
+    Nameless.name, Nameless.decay_gates = "nameless", {"door": 1}
+    with pytest.raises(ValueError, match="decay_gates names 'door', which is none of its projections"):
+        Layer(3, 4)
+    Nameless.decay_gates = {"gate": 1}
+    assert Layer(3, 4).cell.name == "nameless"
+
+
+@every_cell
+def test_noise_of_another_layer_or_of_a_whole_series_is_refused(name):
+    chosen = {"zoneout": 0.5, "input_dropout": 0.5, "state_dropout": 0.5}
+    layer, other = layer_of(name, **chosen), layer_of(name, FEATURES + 1, HIDDEN, **chosen)
+    x = series()
+    with pytest.raises(ValueError, match=r"noise must come from draw_noise\(3, 7\) of a layer of this shape"):
+        layer(x, noise=other.draw_noise(BATCH, STEPS))
+    for wrong in (layer.draw_noise(BATCH, STEPS), other.draw_noise(BATCH, STEPS).at(0)):
+        with pytest.raises(ValueError, match=r"noise must come from draw_noise\(3, steps\)\.at\(t\)"):
+            layer.step(x[:, 0], noise=wrong)
+    layer.step(x[:, 0], noise=layer.draw_noise(BATCH, STEPS).at(0))

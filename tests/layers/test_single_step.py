@@ -20,6 +20,7 @@ from layer_laws import (
 )
 from tolerances import assert_equal_within
 from torch import nn
+from torch.nn.utils import parametrizations, prune
 
 from gatedrnn.layers import CELLS, LAYERS
 
@@ -235,3 +236,21 @@ def test_the_repr_names_sizes_and_options():
     assert repr(CELLS["lstm"](3, 4, bias=False)) == repr(nn.LSTMCell(3, 4, bias=False))
     assert repr(CELLS["mgu"](3, 4, keep=True)) == "MGUCell(3, 4, keep=True)"
     assert repr(CELLS["mingru"](3, 4, False)) == "MinGRUCell(3, 4, bias=False, activation='g')"
+
+
+@pytest.mark.parametrize("theirs, ours", [(nn.LSTMCell, CELLS["lstm"]), (nn.GRUCell, CELLS["gru"])])
+def test_a_parameter_that_is_shared_pruned_or_parametrised_is_still_read(theirs, ours):
+    for change in (
+        lambda cell: prune.random_unstructured(cell, "bias_hh", 0.5),
+        lambda cell: setattr(cell, "bias_hh", cell.bias_ih),
+        lambda cell: parametrizations.weight_norm(cell, "weight_hh"),
+    ):
+        pair = theirs(3, 4), ours(3, 4)
+        pair[1].load_state_dict(pair[0].state_dict())
+        outputs = []
+        for cell in pair:
+            torch.manual_seed(2)
+            change(cell)
+            outputs.append(cell(torch.arange(6.0).view(2, 3)))
+        for got, want in zip(*(o if isinstance(o, tuple) else (o,) for o in outputs), strict=True):
+            assert_equal_within(want, got, torch.float32, "state")

@@ -57,7 +57,7 @@ class Cell(ABC):
     """As on the command line."""
     projections: ClassVar[tuple[str, ...]]
     """The blocks of rows of `weight_ih` (and of `weight_hh`), in order; each has hidden_size rows."""
-    decay_gates: Mapping[str, int]
+    decay_gates: Mapping[str, int] = {}
     """Projections whose bias sets the decay: +1 where a larger bias keeps more of the state, -1 where it keeps less."""
     states: ClassVar[int] = 1
     """Tensors that go from one step to the next: 1, or 2 for (h, c)."""

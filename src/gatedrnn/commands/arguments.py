@@ -22,6 +22,12 @@ def _known(_: object, value: str) -> None:
         raise ValueError(f"there is no cell {value!r}; {hint}")
 
 
+def at_least_one(_: object, value: int | None) -> None:
+    """For numbers of things."""
+    if value is not None and value < 1:
+        raise ValueError("must be at least 1")
+
+
 CellName: TypeAlias = Annotated[str, Parameter(validator=_known)]
 
 

@@ -1,7 +1,5 @@
 """gatedrnn compare."""
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,14 +7,10 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from gatedrnn.commands.arguments import at_least_one, command_line
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings, threads_for
 from gatedrnn.data import DataSettings
 from gatedrnn.train.settings import ModelSettings, TrainSettings, with_recipe
-
-
-def _at_least_one(_: object, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise ValueError("must be at least 1")
 
 
 def compare(
@@ -25,8 +19,8 @@ def compare(
     contenders: Annotated[ContenderSettings, Parameter(name="*")] = ContenderSettings(),
     model: Annotated[ModelSettings, Parameter(name="*")] = ModelSettings(),
     train: Annotated[TrainSettings, Parameter(name="*")] = TrainSettings(),
-    jobs: Annotated[int, Parameter(validator=_at_least_one)] = 1,
-    threads: Annotated[int | None, Parameter(validator=_at_least_one)] = None,
+    jobs: Annotated[int, Parameter(validator=at_least_one)] = 1,
+    threads: Annotated[int | None, Parameter(validator=at_least_one)] = None,
     memory: bool = False,
     output: Path | None = None,
     fresh: bool = False,
@@ -66,7 +60,7 @@ def compare(
             bars.update(total, completed=finished, total=runs, detail=f"{run} {part:.0%}")
 
         results = run_comparison(
-            settings, folder, jobs=jobs, memory=memory, fresh=fresh, command=_command_line(), on_progress=show
+            settings, folder, jobs=jobs, memory=memory, fresh=fresh, command=command_line(), on_progress=show
         )
     page = write_report(results, folder)
     print_summary(results, console)
@@ -76,13 +70,3 @@ def compare(
 def _progress(console: Console) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, TextColumn("{task.fields[detail]}"), console=console, transient=True)
-
-
-def _command_line() -> str:
-    """The command as typed, files and folders by name alone."""
-
-    def by_name(part: str) -> str:
-        flag, equals, value = part.partition("=") if part.startswith("--") else ("", "", part)
-        return flag + equals + (Path(value).name if "/" in value else value)
-
-    return shlex.join(["gatedrnn", *(by_name(part) for part in sys.argv[1:])])

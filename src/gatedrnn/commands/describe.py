@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatedrnn.commands.arguments import CellName, UsageError
+from gatedrnn.commands.arguments import CellName, UsageError, at_least_one
 from gatedrnn.layers import LAYERS, Path, RecurrentLayer
 from gatedrnn.layers.description import Description, gate_weights
 from gatedrnn.layers.description import describe as describe_layer
@@ -16,23 +16,18 @@ PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
 """Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
 
 
-def _at_least_one(_: object, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise ValueError("must be at least 1")
-
-
 def _above_zero(_: object, value: float | None) -> None:
     if value is not None and not value > 0:
         raise ValueError("must be above 0")
 
 
-Size = Annotated[int, Parameter(validator=_at_least_one)]
+Size = Annotated[int, Parameter(validator=at_least_one)]
 
 
 def describe(
     *cells: CellName,
     input_size: Size = 64,
-    hidden_size: Annotated[int | None, Parameter(validator=_at_least_one)] = None,
+    hidden_size: Annotated[int | None, Parameter(validator=at_least_one)] = None,
     expansion: Annotated[float | None, Parameter(validator=_above_zero)] = None,
     num_layers: Size = 1,
     bidirectional: bool = False,
@@ -83,9 +78,20 @@ def describe(
         **({"activation": activation} if activation is not None else {}),
     }
     console = Console()
+    for key in options:
+        if cells and not any(key in LAYERS[name].options for name in cells):
+            raise UsageError(f"{key} is an option of none of {', '.join(cells)}; leave it out")
+    layers = []
     for name in cells or tuple(LAYERS):
         own = {key: value for key, value in options.items() if key in LAYERS[name].options}
-        _print(_layer(name, input_size, width, arguments | own), console)
+        try:
+            layers.append(_layer(name, input_size, width, arguments | own))
+        except UsageError as error:
+            if cells:
+                raise
+            console.print(f"left out: {error}", highlight=False)
+    for layer in layers:
+        _print(layer, console)
 
 
 def _layer(name: str, input_size: int, hidden_size: int, arguments: dict[str, Any]) -> RecurrentLayer:

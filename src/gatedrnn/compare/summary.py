@@ -9,6 +9,9 @@ from gatedrnn.compare.statistics import Estimate, excludes_zero
 MATCH_WORDS = {"layers": "equal layers and widths", "params": "equal parameters of the recurrent core"}
 NONE = "–"
 
+POSITIVE_DECAY = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru")
+"""Cells whose decay lies between 0 and 1 and does not depend on the state."""
+
 
 def headline(results: dict[str, Any]) -> list[str]:
     """Sentences on what the numbers show, and on what they do not."""
@@ -193,7 +196,7 @@ def _remarks(results: dict[str, Any]) -> list[str]:
     """What is known about a task beyond the numbers."""
     if results["task"] != "parity":
         return []
-    minimal = [row["cell"] for row in results["contenders"] if not row["structure"]["reads_state"]]
+    minimal = [row["cell"] for row in results["contenders"] if row["cell"] in POSITIVE_DECAY]
     if not minimal:
         return []
     longer = [(row["name"], with_interval(row["scores"]["test_4x"])) for row in results["contenders"]]

@@ -4,6 +4,7 @@ Dynamo refuses the calls themselves in a graph that is trained. In eager mode th
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 from torch import _VF, Tensor
@@ -46,8 +47,8 @@ def torch_rnn_gradient(
     """Gradients of the inputs that are there, in order, through one more run of the kernel."""
 
     def compute() -> list[Tensor]:
-        inputs = [v.detach().requires_grad_() if v is not None else None for v in _arguments]
-        outputs = _run(*inputs)  # type: ignore[arg-type]
+        inputs: list[Any] = [v.detach().requires_grad_() if v is not None else None for v in _arguments]
+        outputs = _run(*inputs, training=True)  # cuDNN differentiates no other
         grads = [grad_output, grad_h] if c is None else [grad_output, grad_h, grad_c]
         found = torch.autograd.grad(outputs, [v for v in inputs if v is not None], grads)
         return [g.contiguous() for g in found]
@@ -85,7 +86,8 @@ torch_rnn.register_autograd(_gradient, setup_context=_save)
 
 def _run(
     x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor,
-    bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
+    bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None, *,
+    training: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     weights = [w for w in (weight_ih, weight_hh, bias_ih, bias_hh, weight_hr) if w is not None]
-    return call_kernel(x, (h,) if c is None else (h, c), weights, bias_ih is not None)
+    return call_kernel(x, (h,) if c is None else (h, c), weights, bias_ih is not None, training=training)

@@ -102,11 +102,12 @@ def _fill_bias(cell: Cell, name: str, bias: Channels, hidden_size: int, scheme: 
 
 
 def spread_time_scales(bias: Channels, sign: int) -> None:
-    """Fill a decay gate's bias so that sigmoid(sign · bias) = 1 - 1/tau, tau log-uniform from 2 to the longest.
+    """Fill a decay gate's bias so that sigmoid(sign · bias) = 1 - 1/tau, tau - 1 log-uniform from 1 to the longest.
 
-    tau is the number of steps after which a state has decayed to 1/e. The idea, with another spread, is the chrono
+    A state keeps 1 - 1/tau of itself at each step: for a long tau it has decayed to 1/e after as many steps. Where two
+    gates share one whole the decay is f / (f + i), and its spread another. The idea, with another spread, is the chrono
     initialisation of Tallec & Ollivier 2018 (arXiv:1804.11188). `sign` as in `Cell.decay_gates`.
     """
-    # tau - 1 log-uniform from 1: bias = sign · log(tau - 1) is then plainly uniform.
+    # bias = sign · log(tau - 1) is then plainly uniform.
     edge = sign * math.log(LONGEST_TIME_SCALE - 1)
     nn.init.uniform_(bias, min(0.0, edge), max(0.0, edge))

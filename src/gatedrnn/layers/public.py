@@ -18,7 +18,7 @@ from gatedrnn.cells import (
 from gatedrnn.layers.loop_layer import LoopLayer
 from gatedrnn.layers.scan_layer import PositiveScanLayer, ScanLayer
 from gatedrnn.layers.stack import RecurrentLayer
-from gatedrnn.layers.torch_fused import SHUT, FusedLayer
+from gatedrnn.layers.torch_fused import FusedLayer
 
 
 class LSTM(FusedLayer):
@@ -29,7 +29,7 @@ class LSTM(FusedLayer):
     """
 
     cell_class = LSTMEquations
-    hold = {"input": -SHUT, "forget": SHUT}  # c = 1 * c + 0 * g
+    hold = {"input": -1.0, "forget": 1.0}  # c = 1 * c + 0 * g
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

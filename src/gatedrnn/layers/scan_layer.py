@@ -12,7 +12,7 @@ from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
 from gatedrnn.scan import LOG_ZERO, BackendUnavailable, accumulation_dtype, choose_backend, log_space_scan, transforming
-from gatedrnn.shapes import Flags, Series, States
+from gatedrnn.shapes import Flags, Series, State, States
 
 
 class ScanLayer(RecurrentLayer):
@@ -99,8 +99,11 @@ class PositiveScanLayer(ScanLayer):
         if self.log_space:
             if resets is not None:
                 raise ValueError("log_space cannot reset a state: log 0 is infinite; use log_space=False")
-            if hx is not None and not torch.compiler.is_compiling() and not all(bool((h > 0).all()) for h in hx):
-                raise ValueError("log_space needs hx None or positive in every number: it takes its logarithm")
+            traced = torch.compiler.is_compiling() or transforming()
+            if hx is not None and not traced and not all(_has_logarithm(h) for h in hx):
+                raise ValueError(
+                    "log_space needs hx None or positive (0 if it needs no gradient): it takes its logarithm"
+                )
         return super().forward(input, hx, mask=mask, resets=resets, noise=noise)
 
     forward.__doc__ = RecurrentLayer.forward.__doc__
@@ -129,3 +132,8 @@ class PositiveScanLayer(ScanLayer):
         h, last = log_space_scan(log_decay, log_drive, state[0].to(log_decay.dtype), reverse)
         output = self.cell.output(h) if mask is None else zero_masked_steps(self.cell.output(h), mask)
         return self._hand_on(output, projected, weights), (last,)
+
+
+def _has_logarithm(h: State) -> bool:
+    """Positive; a 0 is left out of the sum, and with it its gradient."""
+    return bool((h > 0).all() if h.requires_grad else (h >= 0).all())

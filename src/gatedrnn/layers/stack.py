@@ -1,6 +1,7 @@
 """Cells over time, stacked: whole sequences, packed ones, single steps, layer by layer and direction by direction."""
 
 from abc import abstractmethod
+from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -9,7 +10,7 @@ from torch.nn.functional import layer_norm, linear
 from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.cells import Recurrent
-from gatedrnn.layers.arguments import check_features, check_flags, check_states
+from gatedrnn.layers.arguments import as_states, autocast_dtype, check_features, check_flags, check_states
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import Weights
@@ -75,8 +76,8 @@ class RecurrentLayer(RecurrentModule):
             noise: what to drop, from `draw_noise`, instead of drawing it anew.
 
         Returns:
-            The output, and the state after the last real step, to carry on with: at least float32 (torch's own dtype
-            in `LSTM` and `GRU`).
+            The output (under autocast in its dtype), and the state after the last real step, to carry on with: at least
+            float32 (torch's own dtype in `LSTM` and `GRU`).
 
         Raises:
             RuntimeError, ValueError, TypeError: where `torch.nn.LSTM` raises them; ValueError for flags of another
@@ -95,6 +96,9 @@ class RecurrentLayer(RecurrentModule):
         mask, resets = self._take_flags("mask", mask, leading), self._take_flags("resets", resets, leading)
         state = self._take_state(hx, x, batched)
         output, state = self._run(x, state, mask, resets, self._noise(noise, *x.shape[:2]))
+        narrow = autocast_dtype(x.device)
+        if narrow is not None and output.dtype == torch.float32:
+            output = output.to(narrow)  # however it was run, as nn.LSTM gives it
         if not batched:
             output = output.squeeze(0)
         elif not self.batch_first:
@@ -128,6 +132,8 @@ class RecurrentLayer(RecurrentModule):
             )
         batched = x.dim() == 2
         rows = x if batched else x.unsqueeze(0)
+        if noise is not None:
+            self._check_noise(noise, f"draw_noise({len(rows)}, steps).at(t)", len(rows))
         check_features(rows, self.weight_ih_l0, self.input_size)
         state = self._take_state(hx, rows, batched)
         if resets is not None:
@@ -225,14 +231,21 @@ class RecurrentLayer(RecurrentModule):
     def _noise(self, given: Noise | None, batch: int, steps: int) -> Noise | None:
         if given is None:
             return self.draw_noise(batch, steps) if self._draws else None
-        leading = [(batch, steps, size) for size in self.state_sizes()]
-        if len(given.directions) != self.num_layers * len(self._directions) or any(
-            (part.keep is not None and [tuple(k.shape) for k in part.keep] != leading)
-            or any(mask is not None and mask.shape[0] != batch for mask in (part.input, part.state))
-            for part in given.directions
-        ):  # fmt: skip
-            raise ValueError(f"noise must come from draw_noise({batch}, {steps}) of a layer of this shape")
+        self._check_noise(given, f"draw_noise({batch}, {steps})", batch, steps)
         return given
+
+    def _check_noise(self, given: Noise, origin: str, *leading: int) -> None:
+        """Every part that is there has this layer's shapes."""
+        for part, weights in zip_longest(given.directions, self._all_weights()):
+            recurrent = None if weights is None else weights.get("weight_hh")
+            if part is None or weights is None or not (
+                _shape(part.input) in (None, (leading[0], weights["weight_ih"].shape[1]))
+                and _shape(part.state)
+                in (None, (leading[0], self.hidden_size if recurrent is None else recurrent.shape[1]))
+                and _shape(part.weight) in (None, _shape(recurrent))
+                and (part.keep is None or [_shape(k) for k in part.keep] == [(*leading, n) for n in self.state_sizes()])
+            ):  # fmt: skip
+                raise ValueError(f"noise must come from {origin} of a layer of this shape")
 
     def _state_dtype(self, x: Tensor) -> torch.dtype:
         return accumulation_dtype(x.dtype)
@@ -255,11 +268,18 @@ class RecurrentLayer(RecurrentModule):
         leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
         if hx is None:
             return tuple(x.new_zeros(*leading, size, dtype=dtype) for size in self.state_sizes())
-        states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
+        states = as_states(self._title, hx, 3 if batched else 2)
         states = states if batched else tuple(s.unsqueeze(1) for s in states)
-        check_states(self._title, states, leading, self.state_sizes(), {dtype, x.dtype})
+        accepted, narrow = {dtype, x.dtype}, autocast_dtype(x.device)
+        if narrow is not None:
+            accepted |= {torch.float32, narrow}
+        check_states(self._title, states, leading, self.state_sizes(), accepted)
         return tuple(s.to(dtype) for s in states)
 
     def _give_state(self, state: StateTuple, batched: bool) -> Any:
         states = state if batched else tuple(s.squeeze(1) for s in state)
         return states if len(states) > 1 else states[0]
+
+
+def _shape(x: Tensor | None) -> tuple[int, ...] | None:
+    return None if x is None else tuple(x.shape)

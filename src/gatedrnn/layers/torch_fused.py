@@ -16,8 +16,8 @@ from gatedrnn.layers.stack import Path, StateTuple
 from gatedrnn.scan import BackendUnavailable, transforming
 from gatedrnn.shapes import Flags, Series, State, States
 
-SHUT = 1000.0
-"""A pre-activation at which a sigmoid is exactly 0 or 1, and its gradient exactly 0, in every floating dtype."""
+SHUT, SHUT_IN_FLOAT16 = 1e30, 3e4
+"""A pre-activation at which a sigmoid is exactly 0 or 1, and its gradient exactly 0, whatever is added to it."""
 
 
 class FusedLayer(LoopLayer):
@@ -36,7 +36,7 @@ class FusedLayer(LoopLayer):
     faster_than_torch: ClassVar[bool] = False
     """Whether our own kernel, where there is one, beats torch's."""
     hold: ClassVar[dict[str, float]] = {}
-    """The weight of the extra feature for each gate that it must open or shut; empty where h is the whole state."""
+    """1 for each gate that padding must open, -1 for each that it must shut; empty where h is the whole state."""
     weight_init = "torch"
     bias_init = "torch"
 
@@ -146,7 +146,8 @@ class FusedLayer(LoopLayer):
         x = zero_masked_steps(x, mask)
         if self.hold:
             x = torch.cat([x, (~mask).unsqueeze(2).to(x.dtype)], dim=2)
-            gates = [self.hold.get(gate, 0.0) for gate in self.cell.projections]
+            shut = SHUT_IN_FLOAT16 if x.dtype == torch.float16 else SHUT
+            gates = [shut * self.hold.get(gate, 0.0) for gate in self.cell.projections]
             column = x.new_tensor(gates).repeat_interleave(self.hidden_size).unsqueeze(1)
             weights = weights | {"weight_ih": torch.cat([weights["weight_ih"], column], dim=1)}
         output, last = self._call(x, state, weights)
@@ -159,7 +160,8 @@ class FusedLayer(LoopLayer):
         batch, time = x.shape[:2]
         packed = x.flatten(0, 1)[segments.steps]
         start = tuple(segments.start(s).unsqueeze(0) for s in state)
-        output, *last = _packed_call(packed, segments.batch_sizes, start, list(weights.values()), self.bias)
+        matrices = list(weights.values())
+        output, *last = _packed_call(packed, segments.batch_sizes, start, matrices, self.bias, training=self.training)
         ends = tuple(segments.end(s.squeeze(0), hx) for s, hx in zip(last, state, strict=True))
         return segments.spread(output, batch, time), ends
 
@@ -171,7 +173,7 @@ class FusedLayer(LoopLayer):
             h, c = stacked[0], stacked[1] if len(stacked) == 2 else None
             output, *last = torch_rnn(x, h, c, *(weights.get(name) for name in names))
         else:
-            output, *last = call_kernel(x, stacked, list(weights.values()), self.bias)
+            output, *last = call_kernel(x, stacked, list(weights.values()), self.bias, training=self.training)
         return output, tuple(s.squeeze(0) for s in last[: len(state)])
 
     def _dropped(self, x: Tensor, layer: int) -> Tensor:

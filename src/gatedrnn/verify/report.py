@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,17 @@ def as_record(rows: Sequence[Row]) -> dict[str, Any]:
     """The content of verify.json."""
     return {
         "passed": all(row.holds for row in rows),
-        "rows": [{**row._asdict(), "holds": row.holds} for row in rows],
+        # JSON knows no infinity, which a NaN counts as.
+        "rows": [
+            {**row._asdict(), "error": row.error if isfinite(row.error) else None, "holds": row.holds} for row in rows
+        ],
         "measured": environment(),
     }
 
 
 def write_record(rows: Sequence[Row], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(as_record(rows), indent=1))
+    write_whole(path, json.dumps(as_record(rows), indent=1, allow_nan=False))
 
 
 def print_tables(rows: Sequence[Row], console: Console, full: bool) -> None:
