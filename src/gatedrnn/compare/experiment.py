@@ -16,6 +16,7 @@ from gatedrnn.compare.linear import linear_baseline
 from gatedrnn.compare.match import Contender, contenders
 from gatedrnn.compare.memory import training_memory
 from gatedrnn.compare.settings import CompareSettings
+from gatedrnn.compare.speed import training_speed
 from gatedrnn.compare.statistics import estimate, paired_difference
 from gatedrnn.data import TaskData, load_task
 from gatedrnn.layers import RecurrentLayer
@@ -70,10 +71,14 @@ def compare(
     on_progress("", 0.0, 0, len(runs))
     records = dict(_all_runs(runs, folder, jobs, on_progress))
     peaks = _once(folder / "memory.json", lambda: _memory(entrants, settings)) if memory else None
+    seed = settings.contenders.seeds[0]
+    firsts = {entrant.name: settings.run(entrant.cell, entrant.hidden_size, seed) for entrant in entrants}
+    speeds = _once(folder / "speed.json", lambda: training_speed(firsts, data))
     results = _assemble(settings, data, entrants, records, linear, folder)
     results["measured"] = {
         "runs": {name: record["measured"] for name, record in records.items()},
         "linear": None if linear is None else linear["measured"],
+        "speed": speeds,
         "memory_mib": peaks,
         "runs_on": {entrant.name: _runs_on(settings, data, entrant) for entrant in entrants},
         "jobs": jobs,

@@ -84,7 +84,7 @@ def _ladder(results: dict[str, Any]) -> go.Figure:
         heights = [
             [estimate["mean"] for estimate in estimates],
             [row["parameters"]["core"] for row in rows],
-            [mean_measured(row, measured, "tokens_per_second") for row in rows],
+            [measured["speed"][row["name"]]["median"] for row in rows],
         ]
         half = [0 if e["high"] is None else e["high"] - e["mean"] for e in estimates]
         for column, height in enumerate(heights, start=1):

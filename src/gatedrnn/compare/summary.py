@@ -85,20 +85,18 @@ def ladder_rows(results: dict[str, Any], match: str) -> list[dict[str, str]]:
 
 
 def _price(row: dict[str, Any], above: dict[str, Any] | None, measured: dict[str, Any]) -> dict[str, str]:
-    core, rate = row["parameters"]["core"], mean_measured(row, measured, "tokens_per_second")
+    core, rate = row["parameters"]["core"], measured["speed"][row["name"]]["median"]
     shown = {"core": f"{core:,}", "core to step above": NONE, "test": with_interval(row["scores"]["test"])}
     shown |= {
         "score to step above": NONE,
-        "tokens/s": NONE if rate is None else f"{rate:,.0f}",
+        "tokens/s": f"{rate:,.0f}",
         "speed to step above": NONE,
     }
     if above is None:
         return shown
     shown["core to step above"] = f"{core / above['parameters']['core'] - 1:+.1%}"
     shown["score to step above"] = signed(cost(row, above))
-    before = mean_measured(above, measured, "tokens_per_second")
-    if rate is not None and before is not None:
-        shown["speed to step above"] = f"{rate / before:.2f} ×"
+    shown["speed to step above"] = f"{rate / measured['speed'][above['name']]['median']:.2f} ×"
     return shown
 
 
@@ -128,7 +126,7 @@ def mean_measured(row: dict[str, Any], measured: dict[str, Any], what: str) -> f
 
 
 def _scores(row: dict[str, Any], measured: dict[str, Any]) -> dict[str, str]:
-    seconds, rate = (mean_measured(row, measured, k) for k in ("training_seconds", "tokens_per_second"))
+    seconds, rate = mean_measured(row, measured, "training_seconds"), measured["speed"][row["name"]]["median"]
     peak = (measured["memory_mib"] or {}).get(row["name"])
     difference = row["difference_to_baseline"]
     return {
@@ -138,7 +136,7 @@ def _scores(row: dict[str, Any], measured: dict[str, Any]) -> dict[str, str]:
         "to baseline": "baseline" if difference is None else signed(difference["test"]),
         **({"to linear": signed(row["difference_to_linear"])} if "difference_to_linear" in row else {}),
         "seconds": NONE if seconds is None else f"{seconds:.1f}",
-        "tokens/s": NONE if rate is None else f"{rate:,.0f}",
+        "tokens/s": f"{rate:,.0f}",
         "MiB": NONE if peak is None else f"{peak:.0f}",
     }
 

@@ -1,0 +1,58 @@
+"""How fast contenders train, side by side: their steps in turn, in one process, on the same batches."""
+
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypedDict
+
+import torch
+
+from gatedrnn.data import TaskData, tokens_in
+from gatedrnn.timing import interleave
+from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.loop import Trainer
+from gatedrnn.train.settings import RunSettings
+
+STEPS = 4
+"""Training steps of one timing: the first batches of the first epoch."""
+SECONDS = 3.0
+"""Of measuring, for each contender."""
+
+
+class Speed(TypedDict):
+    """Training tokens a second: the median over timings, and its quartiles."""
+
+    median: float
+    low: float
+    high: float
+    timings: int
+
+
+def training_speed(runs: Mapping[str, RunSettings], data: TaskData) -> dict[str, Speed]:
+    """The speed of each contender's training steps, data in memory, validation and saving left out.
+
+    Args:
+        runs: the settings of one run of each contender, by the contender's name; of one batch size and seed.
+        data: what all of them train on.
+    """
+    before = torch.get_num_threads()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            trainers = {name: Trainer(run, data, RunFolder(Path(folder) / name)) for name, run in runs.items()}
+            steps = min(STEPS, *(trainer.steps_per_epoch for trainer in trainers.values()))
+            found = interleave(
+                {name: partial(trainer.rehearse, steps) for name, trainer in trainers.items()}, SECONDS * len(trainers)
+            )
+    finally:
+        torch.set_num_threads(before)
+    one = next(iter(runs.values()))
+    tokens = sum(tokens_in(data.train.batch(one.seed, 0, index, one.train.batch_size)) for index in range(steps))
+    speeds: dict[str, Speed] = {}
+    for name, samples in found.items():
+        spread = samples.spread
+        speeds[name] = {
+            "median": tokens / spread.median, "low": tokens / spread.high, "high": tokens / spread.low,
+            "timings": len(samples.seconds),
+        }  # fmt: skip
+    return speeds
