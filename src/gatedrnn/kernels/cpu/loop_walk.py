@@ -13,6 +13,8 @@ from gatedrnn.kernels.cpu.loop_gates import GRU, GRU_BEFORE, LSTM, MGU, MGU_KEEP
 from gatedrnn.kernels.cpu.memory import Memory
 from gatedrnn.kernels.cpu.numbers import FAST, ZERO, widened
 from gatedrnn.kernels.cpu.products import add_product
+from gatedrnn.kernels.cpu.team import on_team
+from gatedrnn.kernels.cpu.threads import Kernel
 
 
 class LoopPlan(NamedTuple):
@@ -259,3 +261,17 @@ def walk_cells_back(
                     _row(own, r, width)[:] = ZERO
                     if delta_c.size:
                         _row(delta_c, low + r, n)[:] = ZERO
+
+
+@numba.njit(**FAST)
+def _walk_cells_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
+    on_team(walk_cells, begin, items, parts, arguments)
+
+
+@numba.njit(**FAST)
+def _walk_cells_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
+    on_team(walk_cells_back, begin, items, parts, arguments)
+
+
+WALK_CELLS = Kernel(walk_cells, _walk_cells_shared)
+WALK_CELLS_BACK = Kernel(walk_cells_back, _walk_cells_back_shared)

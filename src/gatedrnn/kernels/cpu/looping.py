@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from gatedrnn.kernels.cpu.loop_gates import GATES, KEPT, KINDS
-from gatedrnn.kernels.cpu.loop_walk import LoopPlan, Parameters, walk_cells, walk_cells_back
+from gatedrnn.kernels.cpu.loop_walk import WALK_CELLS, WALK_CELLS_BACK, LoopPlan, Parameters
 from gatedrnn.kernels.cpu.memory import flags, flat, series
-from gatedrnn.kernels.cpu.threads import share_out, threads_for
+from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.shapes import Flags, Series, State
 
 ROWS = 8  # sequences of one work item at most: a matrix that is read once serves them all
@@ -54,7 +54,7 @@ def loop_cells(
     kept = torch.empty(batch, steps, plan.kept * plan.size, dtype=dtype)
     if batch:
         _share(
-            walk_cells, plan, plan, KINDS[kind], series(projected), _parameters(recurrence, transposed=True),
+            WALK_CELLS, plan, plan, KINDS[kind], series(projected), _parameters(recurrence, transposed=True),
             flags(mask), flags(resets), flat(h), flat(c), flat(kept), flat(hs), flat(cs),
         )  # fmt: skip
     return Walked(hs, cs, kept), h, c
@@ -93,7 +93,7 @@ def loop_cells_gradient(
     peepholes = torch.zeros((batch, 3 * size), dtype=h0.dtype) if recurrence.peepholes is not None else nothing
     if batch:
         _share(
-            walk_cells_back, plan, plan, KINDS[kind], series(grad_h), _parameters(recurrence, transposed=False),
+            WALK_CELLS_BACK, plan, plan, KINDS[kind], series(grad_h), _parameters(recurrence, transposed=False),
             flags(mask), flags(resets), flat(h0.contiguous()), flat(nothing if c0 is None else c0.contiguous()),
             flat(walked.kept), flat(walked.h), flat(walked.c), flat(delta_h), flat(delta_c),
             flat(grad_x), flat(candidate), flat(projected_h), flat(peepholes),
@@ -115,7 +115,7 @@ def _threads(batch: int, steps: int, features: int) -> int:
     return threads_for(batch * steps * features * 8)
 
 
-def _share(kernel: object, plan: LoopPlan, *arguments: object) -> None:
+def _share(kernel: Kernel, plan: LoopPlan, *arguments: object) -> None:
     threads = _threads(plan.batch, plan.steps, plan.gates * plan.size)
     share_out(kernel, -(-plan.batch // plan.rows), threads, *arguments)
 

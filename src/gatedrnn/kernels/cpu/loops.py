@@ -11,6 +11,8 @@ import numpy as np
 from gatedrnn.kernels.cpu.gates import LINEAR, coefficients, gradients
 from gatedrnn.kernels.cpu.memory import Memory
 from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, borrowed, place_for, store, tanh, widened
+from gatedrnn.kernels.cpu.team import on_team
+from gatedrnn.kernels.cpu.threads import Kernel
 
 
 class Plan(NamedTuple):
@@ -219,3 +221,29 @@ def walk_back(
                 for i in range(n):
                     into[i] += delta[i]
                     delta[i] = ZERO
+
+
+@numba.njit(**FAST)
+def _walk_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
+    on_team(walk, begin, items, parts, arguments)
+
+
+@numba.njit(**FAST)
+def _compose_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
+    on_team(compose, begin, items, parts, arguments)
+
+
+@numba.njit(**FAST)
+def _compose_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
+    on_team(compose_back, begin, items, parts, arguments)
+
+
+@numba.njit(**FAST)
+def _walk_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
+    on_team(walk_back, begin, items, parts, arguments)
+
+
+WALK = Kernel(walk, _walk_shared)
+COMPOSE = Kernel(compose, _compose_shared)
+COMPOSE_BACK = Kernel(compose_back, _compose_back_shared)
+WALK_BACK = Kernel(walk_back, _walk_back_shared)

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from gatedrnn.kernels.cpu.gates import GATES, KINDS, LINEAR, SQUASHED
-from gatedrnn.kernels.cpu.loops import Plan, compose, compose_back, walk, walk_back
+from gatedrnn.kernels.cpu.loops import COMPOSE, COMPOSE_BACK, WALK, WALK_BACK, Plan
 from gatedrnn.kernels.cpu.memory import Memory, flags, flat, series
-from gatedrnn.kernels.cpu.threads import share_out, threads_for
+from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 BLOCK = 256  # channels of one work item at most: its rows stay in the first-level cache
@@ -102,10 +102,10 @@ def _walk_through(
         threads = threads_for(shape[0] * shape[1] * shape[2])
         if plan.stretches > 1:
             product, local = torch.ones_like(state), torch.zeros_like(state)
-            _share(compose, plan, shape, threads, plan, kind, *_three(rows), *flagged, flat(local), flat(product))
+            _share(COMPOSE, plan, shape, threads, plan, kind, *_three(rows), *flagged, flat(local), flat(product))
             for i in range(1, plan.stretches):
                 state[:, i] = product[:, i - 1] * state[:, i - 1] + local[:, i - 1]
-        _share(walk, plan, shape, threads, plan, kind, *_three(rows), *flagged, flat(state), squashed, hold, out)
+        _share(WALK, plan, shape, threads, plan, kind, *_three(rows), *flagged, flat(state), squashed, hold, out)
     return state[:, -1].clone()
 
 
@@ -127,13 +127,13 @@ def _backward(
         if plan.stretches > 1:
             product, local = torch.ones_like(carry), torch.zeros_like(carry)
             _share(
-                compose_back, plan, shape, threads, plan, kind, given, *_three(rows), states, *flagged,
+                COMPOSE_BACK, plan, shape, threads, plan, kind, given, *_three(rows), states, *flagged,
                 flat(local), flat(product), squashed,
             )  # fmt: skip
             for i in range(plan.stretches - 1, 0, -1):
                 carry[:, i - 1] = product[:, i] * carry[:, i] + local[:, i]
         _share(
-            walk_back, plan, shape, threads, plan, kind, given, *_three(rows), states, flat(start), *flagged,
+            WALK_BACK, plan, shape, threads, plan, kind, given, *_three(rows), states, flat(start), *flagged,
             _channels(reset_state, carry), flat(carry), squashed, *_three(places), flat(grad_reset),
         )  # fmt: skip
     return carry[:, 0].clone(), grad_reset.sum((0, 1))
@@ -149,7 +149,7 @@ def _plan(shape: tuple[int, ...], reverse: bool) -> Plan:
     return Plan(steps, channels, block, max(1, min(stretches, steps)), reverse)
 
 
-def _share(kernel: Any, plan: Plan, shape: tuple[int, ...], threads: int, *arguments: Any) -> None:
+def _share(kernel: Kernel, plan: Plan, shape: tuple[int, ...], threads: int, *arguments: Any) -> None:
     share_out(kernel, shape[0] * -(-plan.channels // plan.block) * plan.stretches, threads, *arguments)
 
 

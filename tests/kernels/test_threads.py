@@ -1,0 +1,76 @@
+"""Work is shared out so that every item is done once, on torch's own threads or on a pool."""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from gatedrnn.kernels import cpu
+from gatedrnn.kernels.cpu import threads
+from gatedrnn.kernels.cpu.loops import WALK
+
+
+@pytest.fixture(params=["team", "pool"])
+def where(request, monkeypatch):
+    if request.param == "pool":
+        monkeypatch.setattr(threads, "_team", lambda process: None)
+    elif threads._team(threads._FIRST_PROCESS) is None:
+        pytest.skip("this torch has no libgomp")
+    return request.param
+
+
+class Counting:
+    """In a kernel's place: counts how often each item was done."""
+
+    __name__ = "counting"
+
+    def __init__(self):
+        self.done, self.parts = np.zeros(100, int), []
+        self.stats = WALK.alone.stats
+
+    def __call__(self, first, last, step):
+        self.parts.append((first, last))
+        self.done[first:last] += step
+
+
+@pytest.mark.parametrize("items", [1, 2, 7, 100])
+@pytest.mark.parametrize("count", [1, 2, 3, 16])
+def test_every_item_is_done_once_in_the_pool(items, count, monkeypatch):
+    monkeypatch.setattr(threads, "_team", lambda process: None)
+    kernel = Counting()
+    threads.share_out(threads.Kernel(kernel, kernel), items, count, 1)
+    assert (kernel.done[:items] == 1).all() and not kernel.done[items:].any()
+    assert len(kernel.parts) == min(items, count)
+
+
+@pytest.mark.parametrize("count", [2, 3, 16])
+def test_a_kernel_gives_the_same_bits_on_any_number_of_threads(where, count):
+    decay, drive = torch.rand(5, 50, 300), torch.randn(5, 50, 300)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone, _ = cpu.scan(decay, drive, None, None, None, False)
+        torch.set_num_threads(count)
+        for _ in range(5):
+            assert torch.equal(cpu.scan(decay, drive, None, None, None, False)[0], alone)
+        with ThreadPoolExecutor(4) as callers:  # each with threads of its own
+            found = list(callers.map(lambda _: cpu.scan(decay, drive, None, None, None, False)[0], range(12)))
+        assert all(torch.equal(h, alone) for h in found)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_kernel_that_takes_long_to_compile_says_so(monkeypatch, caplog):
+    kernel = Counting()
+    monkeypatch.setattr(threads, "WORTH_SAYING", -1.0)
+    said = []
+    for misses in ((0, 0), (0, 1)):
+        counted = iter(misses)
+        monkeypatch.setattr(threads, "_compilations", lambda kernel, counted=counted: next(counted))
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, logger="gatedrnn"):
+            threads.share_out(threads.Kernel(kernel, kernel), 3, 1, 1)
+        said.append([record.getMessage() for record in caplog.records])
+    assert said == [[], ["compiled counting for this machine in 0 s; from now on it is on the disk"]]
