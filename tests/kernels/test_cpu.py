@@ -128,9 +128,9 @@ def test_bfloat16_is_rounded_as_torch_rounds_it():
     ties = (torch.arange(2000, dtype=torch.int32) + 0x3F800000).view(torch.float32)
     exact = torch.cat([x, ties, torch.tensor([torch.nan])])[None, None]
     decay = torch.zeros_like(exact).bfloat16()
-    for drive in (exact.bfloat16(),):
-        h, _ = cpu.scan(decay, drive, None, None, None, False)
-        assert torch.equal(h.nan_to_num(7), drive.nan_to_num(7))
+    drive = exact.bfloat16()
+    h, _ = cpu.scan(decay, drive, None, None, None, False)
+    assert torch.equal(h.nan_to_num(7), drive.nan_to_num(7))
     # 1 + 2^-9 lies between two bfloat16 numbers: h = 1 * h0 + 0 rounds it, ties to even.
     one, zero = torch.ones_like(exact).bfloat16(), torch.zeros_like(exact).bfloat16()
     h, last = cpu.scan(one, zero, exact[0], None, None, False)
