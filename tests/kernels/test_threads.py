@@ -66,9 +66,8 @@ def test_a_kernel_that_takes_long_to_compile_says_so(monkeypatch, caplog):
     kernel = Counting()
     monkeypatch.setattr(threads, "WORTH_SAYING", -1.0)
     said = []
-    for misses in ((0, 0), (0, 1)):
-        counted = iter(misses)
-        monkeypatch.setattr(threads, "_compilations", lambda kernel, counted=counted: next(counted))
+    for compiled in (False, True):
+        monkeypatch.setattr(threads, "_compiled_anew", lambda kernel, compiled=compiled: compiled)
         caplog.clear()
         with caplog.at_level(logging.WARNING, logger="gatedrnn"):
             threads.share_out(threads.Kernel(kernel, kernel), 3, 1, 1)

@@ -23,10 +23,20 @@ def flags_of(names, batch=3, steps=7):
 @pytest.mark.parametrize("kernel", CELLS)
 @pytest.mark.parametrize("names", FLAGS, ids=str)
 def test_the_op_is_registered_as_torch_wants_it(kernel, names):
-    projected = torch.randn(2, 5, 3 * len(CELLS[kernel].projections), requires_grad=True)
+    size = 3 * len(CELLS[kernel].projections)
+    projected, bias = torch.randn(2, 5, size, requires_grad=True), torch.randn(size, requires_grad=True)
     h0, flags = torch.randn(2, 3, requires_grad=True), flags_of(names, 2, 5)
     torch.library.opcheck(
-        gated_scan, (projected, h0, flags.get("mask"), flags.get("resets"), kernel, "resets" in names)
+        gated_scan,
+        (
+            projected,
+            None if "mask" in names else bias,
+            h0,
+            flags.get("mask"),
+            flags.get("resets"),
+            kernel,
+            "resets" in names,
+        ),
     )
 
 

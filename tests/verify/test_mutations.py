@@ -8,7 +8,7 @@ import pytest
 
 from gatedrnn import cells
 from gatedrnn.cells import activations, base, lstm_ladder
-from gatedrnn.kernels.cpu import looping, scanning
+from gatedrnn.kernels.cpu import looping, projecting, scanning
 from gatedrnn.layers import gated_scan, loop_cells, ragged, regularise, scan_layer, stack, torch_fused
 from gatedrnn.scan import functional, reference
 from gatedrnn.verify.contract import check_cell
@@ -40,19 +40,21 @@ MUTATIONS = [
     ("mingru", base.Recurrent, "drop", "x * self.dropped", "x"),
     ("mingru", functional, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
     ("mingru", functional, "_gradient_by_scan", "decay * delta", "delta"),
-    ("mingru", scanning, "_forward", "return out.to(dtype), last", "return out.to(dtype), 0 * last"),
-    ("mingru", scanning, "scan_gradient", "carry, grad_reset\n", "-carry, grad_reset\n"),
+    ("mingru", scanning, "_forward", "way.last", "0 * way.last"),
+    ("mingru", scanning, "scan_gradient", "back.grad_h0", "-back.grad_h0"),
     ("mingru", scanning, "scan_gradient", "return grad_decay", "return -grad_decay"),
     ("mingru", reference, "scan", "reversed(range(steps))", "range(steps)"),
     ("mingru", reference, "scan", "torch.where(resets[:, t, None], reset_state, state)", "state"),
     ("mingru", ragged, "hold_masked_steps", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
     ("mingru", regularise, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
-    ("mingru", scanning, "gated_scan_gradient", "carry\n", "-carry\n"),
+    ("mingru", scanning, "gated_scan_gradient", "back.grad_h0", "-back.grad_h0"),
     ("mingru", scanning, "gated_scan_gradient", "return gradient", "return -gradient"),
-    ("mingru", scanning, "_walk_through", "flags(resets)", "flags(None)"),
-    ("mingru", scanning, "_walk_through", "flags(mask)", "flags(None)"),
-    ("mingru", scanning, "_backward", "flags(mask), flags(resets)", "flags(mask), flags(None)"),
-    ("mingru", scanning, "_backward", "carry[:, -1] = grad_last", "carry[:, -1] = -grad_last"),
+    ("mingru", scanning, "_reading", "flags(resets)", "flags(None)"),
+    ("mingru", scanning, "_reading", "flags(mask)", "flags(None)"),
+    ("mingru", scanning.WayBack, "__init__", "self.carry[:, -1] = grad_last", "self.carry[:, -1] = -grad_last"),
+    ("mingru", projecting, "projected_scan", "linear(x, weight)", "linear(x, -weight)"),
+    ("mingru", projecting, "projected_scan_gradient", "back.grad_bias", "-back.grad_bias"),
+    ("mingru", projecting, "projected_scan_gradient", "torch.mm(made, ", "torch.mm(-made, "),
     ("mingru", gated_scan, "scan_in_torch", "drive * noise.state.unsqueeze(1)", "drive"),
     ("mingru", scan_layer.ScanLayer, "_direction", "if reverse and resets is not None", "if False"),
     ("mgu", loop_cells, "walk_in_torch", "outputs[::-1] if reverse else outputs", "outputs"),

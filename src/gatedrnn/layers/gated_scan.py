@@ -1,5 +1,6 @@
 """A scan cell over a whole sequence from its projections: in torch around `linear_scan`, or in one kernel."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -55,16 +56,23 @@ def has_kernel(cell: ScanCell, device: torch.device) -> bool:
 
 @torch.library.custom_op("gatedrnn::gated_scan", mutates_args=())
 def gated_scan(
-    projected: Tensor, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool
-) -> tuple[Tensor, Tensor]:
-    """`scan_in_torch` of the cell that has this kernel, gates computed in the same pass as the scan."""
-    return implementation("auto", projected.device).gated_scan(kernel, projected, h0, mask, resets, reverse)
+    projected: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str,
+    reverse: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`scan_in_torch` of the cell that has this kernel, with `bias` added to the projections: all in one pass."""
+    added = _added(bias, projected)
+    return implementation("auto", projected.device).gated_scan(kernel, projected, added, h0, mask, resets, reverse)
+
+
+def _added(bias: Tensor | None, projected: Tensor) -> Tensor | None:
+    return None if bias is None else bias.to(accumulation_dtype(projected.dtype))
 
 
 @gated_scan.register_fake
 def _(
-    projected: Tensor, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool
-) -> tuple[Tensor, Tensor]:
+    projected: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str,
+    reverse: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     batch, steps, features = projected.shape
     channels = features // len(CELLS[kernel].projections)
     last = projected.new_empty(batch, channels, dtype=accumulation_dtype(projected.dtype))
@@ -73,45 +81,71 @@ def _(
 
 @torch.library.custom_op("gatedrnn::gated_scan_gradient", mutates_args=())
 def gated_scan_gradient(
-    grad_output: Tensor, grad_last: Tensor, projected: Tensor, output: Tensor | None, h0: Tensor | None,
-    mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Gradients of `projected` and of h0; gates are computed again, and states too where `output` is None."""
+    grad_output: Tensor, grad_last: Tensor, projected: Tensor, bias: Tensor | None, output: Tensor | None,
+    h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of `projected`, `bias` (empty without one) and h0; gates are computed again, and states too where
+    `output` is None."""
     return implementation("auto", projected.device).gated_scan_gradient(
-        kernel, grad_output, grad_last, projected, output, h0, mask, resets, reverse
+        kernel, grad_output, grad_last, projected, _added(bias, projected), output, h0, mask, resets, reverse
     )
 
 
 @gated_scan_gradient.register_fake
 def _(
-    grad_output: Tensor, grad_last: Tensor, projected: Tensor, output: Tensor | None, h0: Tensor | None,
-    mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return projected.new_empty(projected.shape), grad_last.new_empty(grad_last.shape)
+    grad_output: Tensor, grad_last: Tensor, projected: Tensor, bias: Tensor | None, output: Tensor | None,
+    h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    added = grad_last.new_empty(0 if bias is None else len(bias))
+    return projected.new_empty(projected.shape), added, grad_last.new_empty(grad_last.shape)
+
+
+def with_bias(projected: Tensor, bias: Tensor | None) -> Tensor:
+    """The sum as the kernels form it: in the dtype of accumulation."""
+    return projected if bias is None else projected.to(accumulation_dtype(projected.dtype)) + bias
+
+
+def gradients_with_graph(
+    function: Callable[..., tuple[Tensor, ...]], given: Sequence[Tensor | None], upstream: tuple[Tensor, ...]
+) -> list[Tensor | None]:
+    """Gradients of what is `given` and asks for them, through the function's torch form, to be differentiated again."""
+    again = [x.view_as(x) if x is not None and x.requires_grad else x for x in given]
+    inputs = [x for x in again if x is not None and x.requires_grad]
+    found = iter(torch.autograd.grad(function(*again), inputs, upstream, create_graph=True))
+    return [next(found) if x is not None and x.requires_grad else None for x in again]
+
+
+def tells_the_state(kernel: str, mask: Flags | None) -> bool:
+    """Whether the output of the cell that has this kernel is its state at every step."""
+    return mask is None and type(CELLS[kernel]).output is ScanCell.output
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    projected, h0, mask, resets, ctx.kernel, ctx.reverse = inputs
-    tells_the_state = mask is None and type(CELLS[ctx.kernel]).output is ScanCell.output
-    ctx.save_for_backward(projected, output[0] if tells_the_state else None, h0, mask, resets)
+    projected, bias, h0, mask, resets, ctx.kernel, ctx.reverse = inputs
+    kept = output[0] if tells_the_state(ctx.kernel, mask) else None
+    ctx.save_for_backward(projected, bias, kept, h0, mask, resets)
 
 
 def _gradient(ctx: Any, grad_output: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
-    projected, output, h0, mask, resets = ctx.saved_tensors
+    projected, bias, output, h0, mask, resets = ctx.saved_tensors
+    given = projected, bias, h0
     # Grad mode is on inside a backward exactly when the caller asked for create_graph.
     if torch.is_grad_enabled():
-        inputs = [x.view_as(x) for x in (projected, h0) if x is not None and x.requires_grad]
-        again = iter(inputs)
-        p, start = (next(again) if x is not None and x.requires_grad else x for x in (projected, h0))
-        outputs = scan_in_torch(CELLS[ctx.kernel], p, start, mask, resets, ctx.reverse)
-        found = iter(torch.autograd.grad(outputs, inputs, (grad_output, grad_last), create_graph=True))
-        grads = [next(found) if x is not None and x.requires_grad else None for x in (projected, h0)]
+
+        def in_torch(projected: Tensor, bias: Tensor | None, h0: Tensor | None) -> tuple[Tensor, Tensor]:
+            whole = with_bias(projected, bias)
+            output, last = scan_in_torch(CELLS[ctx.kernel], whole, h0, mask, resets, ctx.reverse)
+            return output.to(projected.dtype), last
+
+        grads = gradients_with_graph(in_torch, given, (grad_output, grad_last))
     else:
         grads = list(
-            gated_scan_gradient(grad_output, grad_last, projected, output, h0, mask, resets, ctx.kernel, ctx.reverse)
+            gated_scan_gradient(
+                grad_output, grad_last, projected, bias, output, h0, mask, resets, ctx.kernel, ctx.reverse
+            )
         )
-    grad_h0 = None if h0 is None or grads[1] is None else grads[1].to(h0.dtype)
-    return grads[0], grad_h0, None, None, None, None
+    grads = [None if x is None or grad is None else grad.to(x.dtype) for x, grad in zip(given, grads, strict=True)]
+    return *grads, None, None, None, None
 
 
 gated_scan.register_autograd(_gradient, setup_context=_save)

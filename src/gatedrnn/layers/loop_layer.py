@@ -64,4 +64,4 @@ class LoopLayer(RecurrentLayer):
             output, last = walk_in_kernel(self.cell, projected, state, recurrent, mask, resets, reverse)
         else:
             output, last = walk_in_torch(self.cell, projected, state, recurrent, mask, resets, reverse, keep)
-        return self._hand_on(output, projected, weights), last
+        return self._hand_on(output.to(projected.dtype), weights), last

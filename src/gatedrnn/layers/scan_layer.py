@@ -6,8 +6,10 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.cells import PositiveScanCell, ScanCell, split_gates
-from gatedrnn.layers.gated_scan import gated_scan, has_kernel, scan_in_torch
+from gatedrnn.layers.arguments import autocast_dtype
+from gatedrnn.layers.gated_scan import gated_scan, has_kernel, scan_in_torch, with_bias
 from gatedrnn.layers.parameters import Weights
+from gatedrnn.layers.projected_scan import projected_scan, projects
 from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
@@ -54,23 +56,41 @@ class ScanLayer(RecurrentLayer):
         self, x: Series, state: StateTuple, weights: Weights, noise: DirectionNoise, mask: Flags | None,
         resets: Flags | None, reverse: bool,
     ) -> tuple[Series, StateTuple]:  # fmt: skip
-        projected = self._project(x, weights)
         if reverse and resets is not None:
             resets = reversed_resets(resets)
-        keep, h0 = self._keep(noise), state[0].to(accumulation_dtype(projected.dtype))
-        as_it_is = keep is None and noise.state is None and has_kernel(self.cell, projected.device)
+        keep = self._keep(noise)
+        as_it_is = keep is None and noise.state is None and has_kernel(self.cell, x.device)
         if self.backend == "fused" and not as_it_is:
             raise BackendUnavailable("backend 'fused': something stands between gates and scan; use 'auto'")
         if self.backend == "fused" and transforming():
             raise BackendUnavailable("backend 'fused' knows no torch.func transform; use 'auto'")
         if self.backend == "fused" or (self.backend == "auto" and as_it_is and not transforming()):
             assert self.cell.kernel is not None
-            output, last = gated_scan(projected, h0, mask, resets, self.cell.kernel, reverse)
+            output, last = self._in_one_pass(x, state[0], weights, mask, resets, self.cell.kernel, reverse)
         else:
+            projected = self._project(x, weights)
+            h0 = state[0].to(accumulation_dtype(projected.dtype))
             output, last = scan_in_torch(
                 self.cell, projected, h0, mask, resets, reverse, noise=noise, keep=keep, backend=self.backend
             )
-        return self._hand_on(output, projected, weights), (last,)
+        return self._hand_on(output, weights), (last,)
+
+    def _in_one_pass(
+        self, x: Series, h0: State, weights: Weights, mask: Flags | None, resets: Flags | None, kernel: str,
+        reverse: bool,
+    ) -> tuple[Series, State]:  # fmt: skip
+        bias = weights.get("bias_ih")
+        if self.layer_norm or not projects(x.device):
+            projected = self._project(x, weights, add_bias=False)
+            h0 = h0.to(accumulation_dtype(projected.dtype))
+            return gated_scan(projected, bias, h0, mask, resets, kernel, reverse)
+        # An op is not cast by autocast, as the product in it would be.
+        narrow, weight = autocast_dtype(x.device), weights["weight_ih"]
+        if narrow is not None and x.dtype != torch.float64:
+            x, weight = x.to(narrow), weight.to(narrow)
+        h0 = h0.to(accumulation_dtype(x.dtype))
+        output, last, _ = projected_scan(x.contiguous(), weight, bias, h0, mask, resets, kernel, reverse)
+        return output, last
 
 
 class PositiveScanLayer(ScanLayer):
@@ -123,15 +143,16 @@ class PositiveScanLayer(ScanLayer):
     ) -> tuple[Series, StateTuple]:  # fmt: skip
         if not self.log_space:
             return super()._direction(x, state, weights, noise, mask, resets, reverse)
-        projected = self._project(x, weights)
-        gates = split_gates(len(self.cell.projections), projected.to(self._state_dtype(projected)))
+        projected = self._project(x, weights, add_bias=False)
+        wide = with_bias(projected.to(self._state_dtype(projected)), weights.get("bias_ih"))
+        gates = split_gates(len(self.cell.projections), wide)
         log_decay, log_drive = self.cell.log_coefficients(*gates)
         if mask is not None:
             real = mask.unsqueeze(2)
             log_decay, log_drive = torch.where(real, log_decay, 0), torch.where(real, log_drive, LOG_ZERO)
         h, last = log_space_scan(log_decay, log_drive, state[0].to(log_decay.dtype), reverse)
         output = self.cell.output(h) if mask is None else zero_masked_steps(self.cell.output(h), mask)
-        return self._hand_on(output, projected, weights), (last,)
+        return self._hand_on(output.to(projected.dtype), weights), (last,)
 
 
 def _has_logarithm(h: State) -> bool:

@@ -197,7 +197,7 @@ class RecurrentLayer(RecurrentModule):
             projected = self._project(read, weights)
             recurrent = Recurrent(self.cell.projections, weights, part.state)
             after = one_step(self.cell, projected, before, recurrent, self._keep(part))
-            x = self._dropped(self._hand_on(self.cell.output(*after), projected, weights), layer)
+            x = self._dropped(self._hand_on(self.cell.output(*after).to(projected.dtype), weights), layer)
             finals.append(after)
         return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
 
@@ -207,17 +207,17 @@ class RecurrentLayer(RecurrentModule):
             return noise.keep
         return (self.zoneout,) * self.cell.states
 
-    def _project(self, x: Tensor, weights: Weights) -> Tensor:
-        """W_ih x + b of all gates, normalised a gate at a time where asked."""
+    def _project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor:
+        """W_ih x + b of all gates, normalised a gate at a time where asked; without b for whoever adds it later."""
+        bias = weights.get("bias_ih") if add_bias else None
         if not self.layer_norm:
-            return linear(x, weights["weight_ih"], weights.get("bias_ih"))
+            return linear(x, weights["weight_ih"], bias)
         gates = linear(x, weights["weight_ih"]).unflatten(-1, (len(self.cell.projections), self.hidden_size))
         projected = layer_norm(gates, (self.hidden_size,)).flatten(-2) * weights["weight_norm"]
-        return projected + weights["bias_ih"] if self.bias else projected
+        return projected if bias is None else projected + bias
 
-    def _hand_on(self, output: Tensor, projected: Tensor, weights: Weights) -> Tensor:
-        """The output in the projection's dtype, projected where the projection is no part of the state."""
-        output = output.to(projected.dtype)
+    def _hand_on(self, output: Tensor, weights: Weights) -> Tensor:
+        """The output, projected where the projection is no part of the state."""
         if self.proj_size and not self.cell.projects_state:
             return linear(output, weights["weight_hr"])
         return output

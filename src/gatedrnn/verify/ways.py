@@ -149,6 +149,9 @@ SETTINGS = (
     Setting("locked", ONE_WAY, {
         "dropped inputs and weights": whole, "dropped inputs and weights, step by step": steps,
     }, noise=("input_dropout", "weight_dropout")),
+    Setting("normalised", {"num_layers": 1, "layer_norm": True}, {
+        "normalised": whole, "normalised, step by step": steps,
+    }),
     Setting("regularised", {"num_layers": 2, "layer_norm": True}, {
         "regularised": whole, "regularised, step by step": steps,
     }, noise=REGULARISERS),

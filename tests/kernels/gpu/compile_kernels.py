@@ -44,8 +44,9 @@ def compile_calls(dtype, channels, kinds, full):
     gpu.scan_gradient(series, states, series, series, h0, resets, onset, full, chunk=chunk)
     for kind in kinds:
         projected = series.repeat(1, 1, gpu.GATED[kind].gates)
-        gpu.gated_scan(kind, projected, h0, mask, resets, full, chunk=chunk)
-        gpu.gated_scan_gradient(kind, series, states, projected, series, h0, mask, resets, full, chunk=chunk)
+        bias = projected[0, 0].float() if full else None
+        gpu.gated_scan(kind, projected, bias, h0, mask, resets, full, chunk=chunk)
+        gpu.gated_scan_gradient(kind, series, states, projected, bias, series, h0, mask, resets, full, chunk=chunk)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ def problem(device, kind, batch, steps, channels, dtype=torch.float64, h0=True, 
             resets[1:] = False
     arguments = {
         "projected": projected.to(dtype),
+        "bias": None if mask else torch.randn(gates * channels, dtype=accumulation),
         "h0": torch.randn(batch, channels, dtype=accumulation) if h0 else None,
         "mask": torch.rand(batch, steps) < 0.8 if mask else None,
         "resets": resets,
@@ -48,24 +49,25 @@ def problem(device, kind, batch, steps, channels, dtype=torch.float64, h0=True, 
     return {name: None if x is None else x.to(device) for name, x in arguments.items()}
 
 
-def definition(kind, projected, h0, mask, resets, reverse, grad_output, grad_last):
+def definition(kind, projected, bias, h0, mask, resets, reverse, grad_output, grad_last):
     """Numbers and gradients of the cell's equations in the dtype of accumulation."""
     cell = CELLS[kind]
+    added = (grad_last.new_zeros(projected.shape[2]) if bias is None else bias.detach().clone()).requires_grad_()
     projected = projected.detach().to(grad_last.dtype).requires_grad_()
     h0 = (torch.zeros_like(grad_last) if h0 is None else h0.detach().clone()).requires_grad_()
-    decay, drive = cell.coefficients(*projected.chunk(len(cell.projections), -1))
+    decay, drive = cell.coefficients(*(projected + added).chunk(len(cell.projections), -1))
     if mask is not None:
         decay, drive = torch.where(mask[..., None], decay, 1), torch.where(mask[..., None], drive, 0)
     states, last = reference.scan(decay, drive, h0, resets, None, reverse)
     output = cell.output(states)
     if mask is not None:
         output = torch.where(mask[..., None], output, 0)
-    loss = (output * grad_output).sum() + (last * grad_last).sum() + 0 * projected.sum()
-    return output, last, torch.autograd.grad(loss, (projected, h0))
+    loss = (output * grad_output).sum() + (last * grad_last).sum() + 0 * (projected + added).sum()
+    return output, last, torch.autograd.grad(loss, (projected, added, h0))
 
 
 def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad_output=None, accuracy=None):
-    projected, *rest = arguments.values()
+    projected, bias, *rest = arguments.values()
     batch, steps, width = projected.shape
     channels = width // len(CELLS[kind].projections)
     accumulation = torch.float64 if projected.dtype == torch.float64 else torch.float32
@@ -73,17 +75,19 @@ def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad
     grad_last = torch.randn(batch, channels, dtype=accumulation, device=projected.device)
     if grad_output is None:
         grad_output = torch.randn(batch, steps, channels, device=projected.device).to(projected.dtype)
-    expected = definition(kind, projected, *rest, reverse, grad_output, grad_last)
-    output, last = gpu.gated_scan(kind, projected, *rest, reverse, chunk=chunk)
+    expected = definition(kind, projected, bias, *rest, reverse, grad_output, grad_last)
+    output, last = gpu.gated_scan(kind, projected, bias, *rest, reverse, chunk=chunk)
     assert output.dtype == projected.dtype and last.dtype == accumulation and output.is_contiguous()
     assert_equal_within(output, expected[0], accuracy, "output")
     assert_equal_within(last, expected[1], accuracy, "last")
-    grad_projected, grad_h0 = gpu.gated_scan_gradient(
-        kind, grad_output, grad_last, projected, output, *rest, reverse, chunk=chunk
+    grad_projected, grad_bias, grad_h0 = gpu.gated_scan_gradient(
+        kind, grad_output, grad_last, projected, bias, output, *rest, reverse, chunk=chunk
     )
     assert grad_projected.dtype == projected.dtype and grad_h0.dtype == accumulation and grad_projected.is_contiguous()
     assert_equal_within(grad_projected, expected[2][0], accuracy, "grad_projected", gradient=True)
-    assert_equal_within(grad_h0, expected[2][1], accuracy, "grad_h0", gradient=True)
+    if bias is not None:
+        assert_equal_within(grad_bias, expected[2][1], accuracy, "grad_bias", gradient=True)
+    assert_equal_within(grad_h0, expected[2][2], accuracy, "grad_h0", gradient=True)
 
 
 def test_every_cell_with_such_a_kernel_is_compared():
@@ -159,7 +163,7 @@ def test_gates_far_open_or_far_shut_neither_overflow_nor_divide_zero_by_zero(dev
     gates = len(CELLS[kind].projections)
     extremes = torch.tensor([-1e4, -120.0, -100.0, -1.0, 0.0, 1.0, 100.0, 120.0, 1e4], device=device)
     projected = torch.cartesian_prod(*[extremes] * gates).T.reshape(1, 1, -1)
-    arguments = {"projected": projected, "h0": None, "mask": None, "resets": None}
+    arguments = {"projected": projected, "bias": None, "h0": None, "mask": None, "resets": None}
     arguments["h0"] = torch.ones(1, len(extremes) ** gates, device=device)
     assert_obeys_the_definition(kind, arguments)
 
@@ -173,8 +177,9 @@ def test_a_masked_step_lets_not_even_a_nan_through(device, kind):
     results = []
     for projected in (arguments["projected"], filled):
         options = arguments["h0"], mask, arguments["resets"], False
-        output, last = gpu.gated_scan(kind, projected, *options)
-        grads = gpu.gated_scan_gradient(kind, grad_output.to(device), grad_last.to(device), projected, output, *options)
+        output, last = gpu.gated_scan(kind, projected, None, *options)
+        upstream = grad_output.to(device), grad_last.to(device)
+        grads = gpu.gated_scan_gradient(kind, *upstream, projected, None, output, *options)
         assert not output[~mask].any() and not grads[0][~mask].any()
         results.append((output, last, *grads))
     assert all(torch.equal(x, y) for x, y in zip(*results, strict=True))
@@ -186,5 +191,5 @@ def test_tanh_keeps_its_digits_near_zero(device, dtype):
     # The input gate open and the forget gate shut: the state is the tanh of the candidate.
     opened = torch.full_like(numbers, 1e4)
     projected = torch.cat([opened, -opened, numbers]).reshape(1, 1, -1)
-    _, last = gpu.gated_scan("lstm-input-gated", projected, None, None, None, False)
+    _, last = gpu.gated_scan("lstm-input-gated", projected, None, None, None, None, False)
     assert_equal_within(last[0] / numbers.tanh(), torch.ones_like(numbers), dtype, "tanh over torch's")

@@ -7,9 +7,10 @@ from gatedrnn.kernels.cpu.stale import forget_stale
 forget_stale(Path(__file__).parent)  # before the kernels are imported, which reads what is kept
 
 from gatedrnn.kernels.cpu.looping import Recurrence, Walked, loop_cells, loop_cells_gradient  # noqa: E402
+from gatedrnn.kernels.cpu.projecting import projected_scan, projected_scan_gradient  # noqa: E402
 from gatedrnn.kernels.cpu.scanning import gated_scan, gated_scan_gradient, scan, scan_gradient  # noqa: E402
 
 __all__ = [
-    "Recurrence", "Walked", "gated_scan", "gated_scan_gradient", "loop_cells", "loop_cells_gradient", "scan",
-    "scan_gradient",
+    "Recurrence", "Walked", "gated_scan", "gated_scan_gradient", "loop_cells", "loop_cells_gradient",
+    "projected_scan", "projected_scan_gradient", "scan", "scan_gradient",
 ]  # fmt: skip

@@ -10,9 +10,40 @@ import numpy as np
 
 from gatedrnn.kernels.cpu.gates import LINEAR, coefficients, gradients
 from gatedrnn.kernels.cpu.memory import Memory
-from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, borrowed, place_for, store, tanh, widened
+from gatedrnn.kernels.cpu.numbers import (
+    FAST,
+    INLINED,
+    ONE,
+    ZERO,
+    borrowed,
+    part,
+    place_for,
+    prefetch,
+    prefetch_to_write,
+    shifted,
+    store,
+    tanh,
+    widened,
+)
 from gatedrnn.kernels.cpu.team import on_team
 from gatedrnn.kernels.cpu.threads import Kernel
+
+AHEAD = 256  # numbers of a series between what is at work and what memory is asked for
+LINE = 16  # numbers that memory gives at once
+MANY = 64  # steps whose gradients of a bias are summed by themselves: a long sum would lose digits
+
+
+class Reading(NamedTuple):
+    """What is read in either direction: projections or, of the bare scan, decay and drive; flags are empty if none."""
+
+    kind: int
+    x: Memory
+    y: Memory
+    z: Memory
+    bias: np.ndarray
+    mask: np.ndarray
+    resets: np.ndarray
+    reset_state: np.ndarray
 
 
 class Plan(NamedTuple):
@@ -23,31 +54,96 @@ class Plan(NamedTuple):
     block: int
     stretches: int
     backwards: bool
+    first: int
+    """The first sequence, of `sequences` ones."""
+    sequences: int
+    low: int
+    """The first step, in the order of the walk; `high` is the end."""
+    high: int
+
+    @property
+    def items(self) -> int:
+        """Parts of the work that do not wait for each other."""
+        return self.sequences * -(-self.channels // self.block) * self.stretches
 
 
 @numba.njit(**INLINED)
 def _item(plan: Plan, item: int) -> tuple[int, int, int, int, int, int]:
     """Sequence, first channel, channels, first and last step (in the order of the walk) and place of its state."""
     blocks = (plan.channels + plan.block - 1) // plan.block
-    stretch, low, b = (
-        item % plan.stretches,
-        item // plan.stretches % blocks * plan.block,
-        item // (plan.stretches * blocks),
-    )
-    n = min(plan.block, plan.channels - low)
-    start, end = plan.steps * stretch // plan.stretches, plan.steps * (stretch + 1) // plan.stretches
+    stretch, low = item % plan.stretches, item // plan.stretches % blocks * plan.block
+    b, n = plan.first + item // (plan.stretches * blocks), min(plan.block, plan.channels - low)
+    length = plan.high - plan.low
+    start, end = plan.low + length * stretch // plan.stretches, plan.low + length * (stretch + 1) // plan.stretches
     return b, low, n, start, end, (b * plan.stretches + stretch) * plan.channels + low
 
 
 @numba.njit(**INLINED)
 def _lent(series: Memory) -> Memory:
-    return Memory(borrowed(series.numbers), series.batch, series.time)
+    return Memory(borrowed(series.numbers), series.batch, series.time, series.offset)
+
+
+@numba.njit(**INLINED)
+def _all_lent(given: Reading) -> Reading:
+    return Reading(
+        given.kind, _lent(given.x), _lent(given.y), _lent(given.z), borrowed(given.bias), borrowed(given.mask),
+        borrowed(given.resets), borrowed(given.reset_state),
+    )  # fmt: skip
 
 
 @numba.njit(**INLINED)
 def _row(series: Memory, b: int, t: int, low: int, n: int) -> Any:
-    start = b * series.batch + t * series.time + low
-    return series.numbers[start : start + n]
+    start = series.offset + b * series.batch + t * series.time + low
+    return part(series.numbers, start, n if series.numbers.size else 0)
+
+
+@numba.njit(**INLINED)
+def _coming(plan: Plan, t: int, n: int, upwards: bool) -> int:
+    """A step that is soon at work, where time goes upwards or downwards."""
+    ahead = (AHEAD + n - 1) // n
+    return min(t + ahead, plan.steps - 1) if upwards else max(t - ahead, 0)
+
+
+@numba.njit(**INLINED)
+def _ask(series: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
+    """Ask memory for a row that is soon to be read, in the order in which all rows come.
+
+    The processor sees that order and goes on by itself; one that falls within a row while rows rise it takes for none.
+    """
+    start = series.offset + b * series.batch + t * series.time + low
+    end = min(start + n, series.numbers.size)
+    for i in range(0, end - start, LINE):
+        prefetch(series.numbers, start + i if upwards else end - 1 - i)
+
+
+@numba.njit(**INLINED)
+def _ask_to_write(series: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
+    start = series.offset + b * series.batch + t * series.time + low
+    end = min(start + n, series.numbers.size)
+    for i in range(0, end - start, LINE):
+        prefetch_to_write(series.numbers, start + i if upwards else end - 1 - i)
+
+
+@numba.njit(**INLINED)
+def _ask_for_gates(x: Memory, y: Memory, z: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
+    """The gates of a step lie one after another."""
+    _ask(x if upwards else z, b, t, low, n, upwards)
+    _ask(y, b, t, low, n, upwards)
+    _ask(z if upwards else x, b, t, low, n, upwards)
+
+
+@numba.njit(**INLINED)
+def _ask_to_write_gates(x: Memory, y: Memory, z: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
+    _ask_to_write(x if upwards else z, b, t, low, n, upwards)
+    _ask_to_write(y, b, t, low, n, upwards)
+    _ask_to_write(z if upwards else x, b, t, low, n, upwards)
+
+
+@numba.njit(**INLINED)
+def _gate(series: Memory, bias: Any, gate: int, plan: Plan, b: int, t: int, low: int, n: int, room: Any) -> Any:
+    """A row of projections, with the bias of its gate."""
+    start = gate * plan.channels + low
+    return shifted(_row(series, b, t, low, n), part(bias, start, n if bias.size else 0), room)
 
 
 @numba.njit(**INLINED)
@@ -58,43 +154,51 @@ def _step(decay: Any, drive: Any, state: Any, out: Any) -> None:
         out[i] = h
 
 
+@numba.njit(**INLINED)
+def _add(row: Any, to: Any) -> None:
+    for i in range(row.size):
+        to[i] += row[i]
+
+
 @numba.njit(**FAST)
 def walk(
-    first: int, last: int, plan: Plan, kind: int, x: Memory, y: Memory, z: Memory, mask: Any, resets: Any,
-    reset_state: Any, state: Any, squashed: bool, hold: bool, out: Memory,
-) -> None:  # fmt: skip
+    first: int, last: int, plan: Plan, given: Reading, state: Any, squashed: bool, hold: bool, out: Memory
+) -> None:
     """Walk each item's stretch from its `state`, and leave there the last one; `out` gets every state, or its tanh.
 
     A masked step leaves the state as it was; `out` gets 0 there, or with `hold` the state.
     """
-    room = np.zeros((6, plan.block), state.dtype)
-    rooms = borrowed(room)
-    x, y, z, out = _lent(x), _lent(y), _lent(z), _lent(out)
-    mask, resets, reset_state, state = borrowed(mask), borrowed(resets), borrowed(reset_state), borrowed(state)
+    kept = np.zeros(6 * plan.block, state.dtype)
+    room = borrowed(kept)
+    kind, x, y, z, bias, mask, resets, reset_state = _all_lent(given)
+    state, out = borrowed(state), _lent(out)
     for item in range(first, last):
         b, low, n, start, end, place = _item(plan, item)
-        h = state[place : place + n]
+        h, upwards = part(state, place, n), not plan.backwards
         for k in range(start, end):
             t = plan.steps - 1 - k if plan.backwards else k
+            soon = _coming(plan, t, n, upwards)
+            _ask_for_gates(x, y, z, b, soon, low, n, upwards)
+            _ask_to_write(out, b, soon, low, n, upwards)
             if resets.size and resets[b * plan.steps + t]:
-                h[:] = reset_state[low : low + n]
+                h[:] = part(reset_state, low, n)
             row = _row(out, b, t, low, n)
-            to = place_for(row, rooms[0])
+            to = place_for(row, part(room, 0 * plan.block, n))
             if mask.size and not mask[b * plan.steps + t]:
                 to[:] = ZERO
                 if hold:
                     to[:] = h
             else:
-                first_row, second_row = (
-                    widened(_row(x, b, t, low, n), rooms[1]),
-                    widened(_row(y, b, t, low, n), rooms[2]),
-                )
+                decay = _gate(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
+                drive = _gate(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
                 if kind == LINEAR:
-                    _step(first_row, second_row, h, to)
-                else:
-                    decay, drive = rooms[3, :n], rooms[4, :n]
-                    coefficients(kind, first_row, second_row, widened(_row(z, b, t, low, n), rooms[5]), decay, drive)
                     _step(decay, drive, h, to)
+                else:
+                    third = _gate(z, bias, 2, plan, b, t, low, n, part(room, 5 * plan.block, n))
+                    coefficients(
+                        kind, decay, drive, third, part(room, 3 * plan.block, n), part(room, 4 * plan.block, n)
+                    )
+                    _step(part(room, 3 * plan.block, n), part(room, 4 * plan.block, n), h, to)
                 if squashed:
                     for i in range(n):
                         to[i] = tanh(h[i])
@@ -102,56 +206,68 @@ def walk(
 
 
 @numba.njit(**FAST)
-def compose(
-    first: int, last: int, plan: Plan, kind: int, x: Memory, y: Memory, z: Memory, mask: Any, resets: Any,
-    reset_state: Any, state: Any, product: Any,
-) -> None:  # fmt: skip
+def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, product: Any) -> None:
     """What each stretch makes of a state h that enters it: product * h + state."""
-    room = np.zeros((6, plan.block), state.dtype)
-    rooms = borrowed(room)
-    x, y, z, mask, resets = _lent(x), _lent(y), _lent(z), borrowed(mask), borrowed(resets)
-    reset_state, state, product = borrowed(reset_state), borrowed(state), borrowed(product)
+    kept = np.zeros(6 * plan.block, state.dtype)
+    room = borrowed(kept)
+    kind, x, y, z, bias, mask, resets, reset_state = _all_lent(given)
+    state, product = borrowed(state), borrowed(product)
     for item in range(first, last):
         b, low, n, start, end, place = _item(plan, item)
-        h, through = state[place : place + n], product[place : place + n]
+        h, through = part(state, place, n), part(product, place, n)
         for k in range(start, end):
             t = plan.steps - 1 - k if plan.backwards else k
             if resets.size and resets[b * plan.steps + t]:
-                h[:] = reset_state[low : low + n]
+                h[:] = part(reset_state, low, n)
                 through[:] = ZERO
             if mask.size == 0 or mask[b * plan.steps + t]:
-                decay, drive = widened(_row(x, b, t, low, n), rooms[1]), widened(_row(y, b, t, low, n), rooms[2])
+                decay = _gate(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
+                drive = _gate(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
                 if kind != LINEAR:
-                    third = widened(_row(z, b, t, low, n), rooms[5])
-                    coefficients(kind, decay, drive, third, rooms[3, :n], rooms[4, :n])
-                    decay, drive = rooms[3, :n], rooms[4, :n]
-                _step(decay, drive, h, rooms[0])
+                    third = _gate(z, bias, 2, plan, b, t, low, n, part(room, 5 * plan.block, n))
+                    coefficients(
+                        kind, decay, drive, third, part(room, 3 * plan.block, n), part(room, 4 * plan.block, n)
+                    )
+                    decay, drive = part(room, 3 * plan.block, n), part(room, 4 * plan.block, n)
+                _step(decay, drive, h, part(room, 0 * plan.block, n))
                 for i in range(n):
                     through[i] *= decay[i]
 
 
 @numba.njit(**FAST)
 def compose_back(
-    first: int, last: int, plan: Plan, kind: int, grad: Memory, x: Memory, y: Memory, z: Memory, states: Memory,
-    mask: Any, resets: Any, carry: Any, product: Any, squashed: bool,
+    first: int, last: int, plan: Plan, given: Reading, grad: Memory, states: Memory, carry: Any, product: Any,
+    squashed: bool,
 ) -> None:  # fmt: skip
     """The same against the walk, of the gradient that enters a stretch from behind: product * carry + carry."""
-    room = np.zeros((8, plan.block), carry.dtype)
-    rooms = borrowed(room)
-    grad, x, y, z, states = _lent(grad), _lent(x), _lent(y), _lent(z), _lent(states)
-    mask, resets, carry, product = borrowed(mask), borrowed(resets), borrowed(carry), borrowed(product)
+    kept = np.zeros(8 * plan.block, carry.dtype)
+    room = borrowed(kept)
+    kind, x, y, z, bias, mask, resets, _ = _all_lent(given)
+    grad, states, carry, product = _lent(grad), _lent(states), borrowed(carry), borrowed(product)
     for item in range(first, last):
         b, low, n, start, end, place = _item(plan, item)
-        delta, through = carry[place : place + n], product[place : place + n]
+        delta, through = part(carry, place, n), part(product, place, n)
         for k in range(end - 1, start - 1, -1):
             t = plan.steps - 1 - k if plan.backwards else k
             if mask.size == 0 or mask[b * plan.steps + t]:
-                _add_gradient(widened(_row(grad, b, t, low, n), rooms[0]), states, b, t, low, squashed, delta, rooms[6])
-                decay = widened(_row(x, b, t, low, n), rooms[1])
+                _add_gradient(
+                    widened(_row(grad, b, t, low, n), part(room, 0 * plan.block, n)),
+                    states,
+                    b,
+                    t,
+                    low,
+                    squashed,
+                    delta,
+                    part(room, 6 * plan.block, n),
+                )
+                decay = _gate(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
                 if kind != LINEAR:
-                    second, third = widened(_row(y, b, t, low, n), rooms[2]), widened(_row(z, b, t, low, n), rooms[5])
-                    coefficients(kind, decay, second, third, rooms[3, :n], rooms[4, :n])
-                    decay = rooms[3, :n]
+                    second = _gate(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
+                    third = _gate(z, bias, 2, plan, b, t, low, n, part(room, 5 * plan.block, n))
+                    coefficients(
+                        kind, decay, second, third, part(room, 3 * plan.block, n), part(room, 4 * plan.block, n)
+                    )
+                    decay = part(room, 3 * plan.block, n)
                 for i in range(n):
                     delta[i] *= decay[i]
                     through[i] *= decay[i]
@@ -176,44 +292,69 @@ def _add_gradient(grad: Any, states: Memory, b: int, t: int, low: int, squashed:
 
 @numba.njit(**FAST)
 def walk_back(
-    first: int, last: int, plan: Plan, kind: int, grad: Memory, x: Memory, y: Memory, z: Memory, states: Memory,
-    h0: Any, mask: Any, resets: Any, reset_state: Any, carry: Any, squashed: bool,
-    grad_x: Memory, grad_y: Memory, grad_z: Memory, grad_reset: Any,
+    first: int, last: int, plan: Plan, given: Reading, grad: Memory, states: Memory, h0: Any, carry: Any,
+    squashed: bool, grad_x: Memory, grad_y: Memory, grad_z: Memory, grad_bias: Any, grad_reset: Any,
 ) -> None:  # fmt: skip
     """Walk each item's stretch against the walk from its `carry`, the gradient of its last state, and leave there that
-    of the state that entered it.
+    of the state that entered it. `grad_bias` and `grad_reset` get the sums over the stretch.
 
     `states` may lie where `grad_x` will: a step's states are read before its gradients are written.
     """
-    room = np.zeros((10, plan.block), carry.dtype)
-    rooms = borrowed(room)
-    grad, x, y, z, states = _lent(grad), _lent(x), _lent(y), _lent(z), _lent(states)
-    grad_x, grad_y, grad_z, grad_reset = _lent(grad_x), _lent(grad_y), _lent(grad_z), borrowed(grad_reset)
-    mask, resets, reset_state = borrowed(mask), borrowed(resets), borrowed(reset_state)
-    h0, carry = borrowed(h0), borrowed(carry)
+    kept = np.zeros(13 * plan.block, carry.dtype)
+    room = borrowed(kept)
+    kind, x, y, z, bias, mask, resets, reset_state = _all_lent(given)
+    grad, states, h0, carry = _lent(grad), _lent(states), borrowed(h0), borrowed(carry)
+    grad_x, grad_y, grad_z = _lent(grad_x), _lent(grad_y), _lent(grad_z)
+    grad_bias, grad_reset = borrowed(grad_bias), borrowed(grad_reset)
+    gates = bias.size // plan.channels
     for item in range(first, last):
         b, low, n, start, end, place = _item(plan, item)
-        delta, into = carry[place : place + n], grad_reset[place : place + n]
+        delta, into = part(carry, place, n), part(grad_reset, place, n)
         for k in range(end - 1, start - 1, -1):
             t = plan.steps - 1 - k if plan.backwards else k
             before = t + 1 if plan.backwards else t - 1
+            soon = _coming(plan, t, n, plan.backwards)
+            _ask_for_gates(x, y, z, b, soon, low, n, plan.backwards)
+            _ask(grad, b, soon, low, n, plan.backwards)
+            _ask(states, b, soon, low, n, plan.backwards)
+            _ask_to_write_gates(grad_x, grad_y, grad_z, b, soon, low, n, plan.backwards)
             cut = resets.size > 0 and resets[b * plan.steps + t]
             rows = _row(grad_x, b, t, low, n), _row(grad_y, b, t, low, n), _row(grad_z, b, t, low, n)
-            to = place_for(rows[0], rooms[0]), place_for(rows[1], rooms[1]), place_for(rows[2], rooms[2])
+            to = (
+                place_for(rows[0], part(room, 0 * plan.block, n)),
+                place_for(rows[1], part(room, 1 * plan.block, n)),
+                place_for(rows[2], part(room, 2 * plan.block, n)),
+            )
             if mask.size and not mask[b * plan.steps + t]:
                 to[0][:], to[1][:], to[2][:] = ZERO, ZERO, ZERO
             else:
                 if cut:
-                    previous = reset_state[low : low + n]
+                    previous = part(reset_state, low, n)
                 elif 0 <= before < plan.steps:
-                    previous = widened(_row(states, b, before, low, n), rooms[3])
+                    previous = widened(_row(states, b, before, low, n), part(room, 3 * plan.block, n))
                 else:
-                    previous = h0[b * plan.channels + low : b * plan.channels + low + n]
-                _add_gradient(widened(_row(grad, b, t, low, n), rooms[4]), states, b, t, low, squashed, delta, rooms[5])
-                gradients(
-                    kind, widened(_row(x, b, t, low, n), rooms[6]), widened(_row(y, b, t, low, n), rooms[7]),
-                    widened(_row(z, b, t, low, n), rooms[8]), previous, delta, to[0], to[1], to[2],
-                )  # fmt: skip
+                    previous = part(h0, b * plan.channels + low, n)
+                _add_gradient(
+                    widened(_row(grad, b, t, low, n), part(room, 4 * plan.block, n)),
+                    states,
+                    b,
+                    t,
+                    low,
+                    squashed,
+                    delta,
+                    part(room, 5 * plan.block, n),
+                )
+                first_row = _gate(x, bias, 0, plan, b, t, low, n, part(room, 6 * plan.block, n))
+                second_row = _gate(y, bias, 1, plan, b, t, low, n, part(room, 7 * plan.block, n))
+                third_row = _gate(z, bias, 2, plan, b, t, low, n, part(room, 8 * plan.block, n))
+                gradients(kind, first_row, second_row, third_row, previous, delta, to[0], to[1], to[2])
+                for gate in range(gates):
+                    _add(to[gate], part(room, (10 + gate) * plan.block, n))
+            if gates and ((end - k) % MANY == 0 or k == start):
+                for gate in range(gates):
+                    recent = part(room, (10 + gate) * plan.block, n)
+                    _add(recent, part(grad_bias, (place - low) * gates + gate * plan.channels + low, n))
+                    recent[:] = ZERO
             store(to[0], rows[0])
             store(to[1], rows[1])
             store(to[2], rows[2])

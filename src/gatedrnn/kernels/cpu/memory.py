@@ -19,9 +19,8 @@ class Memory(NamedTuple):
     numbers: np.ndarray
     batch: int
     time: int
-
-
-NOTHING = Memory(np.empty(0, np.float32), 0, 0)
+    offset: int = 0
+    """Where the first step of the first sequence begins; negative if only later ones are there."""
 
 
 def series(x: Series) -> Memory:
@@ -33,6 +32,8 @@ def series(x: Series) -> Memory:
         x = x.float()
     if x.stride(2) != 1 and x.shape[2] > 1:
         x = x.contiguous()
+    if x.is_contiguous():
+        return Memory(flat(x), x.shape[1] * x.shape[2], x.shape[2])
     span = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
     return Memory(_numbers(x.detach().as_strided((span,), (1,))), x.stride(0), x.stride(1))
 

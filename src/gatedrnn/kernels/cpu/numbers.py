@@ -9,11 +9,14 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
+from numba.np.arrayobj import populate_array
 
 # Typed, for a Python number would turn a row of float32 into float64; in float64 the same numbers are exact.
 ZERO, HALF, ONE, TWO, HUGE = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0, 1e30))
+NEAREST_CACHE, IS_DATA = 3, 1  # what llvm.prefetch calls them
 LIMIT = np.float32(87.0)  # e^87 and e^-87 are near the ends of float32
 FAST = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
 """Options of every kernel: no lock held, kept on disk, no branch on a division, products and sums may be fused."""
@@ -31,6 +34,14 @@ def _float_of_bits(typing: Any, bits: Any) -> Any:
 
 
 @intrinsic
+def _bits_of_float(typing: Any, number: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.int32))
+
+    return types.int32(types.float32), build
+
+
+@intrinsic
 def borrowed(typing: Any, array: Any) -> Any:
     """The same array without a count of its users: slices of a counted one cost an atomic operation each, and threads
     that share it wait for each other there. The caller keeps the array alive."""
@@ -42,6 +53,46 @@ def borrowed(typing: Any, array: Any) -> Any:
         return made._getvalue()
 
     return array(array), build
+
+
+@intrinsic
+def part(typing: Any, array: Any, start: Any, size: Any) -> Any:
+    """array[start : start + size] of a borrowed array, without a slice's checks: they cost as much as a short row."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = context.make_array(array)(context, builder, arguments[0])
+        made = context.make_array(array)(context, builder)
+        populate_array(
+            made, data=builder.gep(whole.data, [arguments[1]]), shape=[arguments[2]], strides=[whole.itemsize],
+            itemsize=whole.itemsize, meminfo=None,
+        )  # fmt: skip
+        return made._getvalue()
+
+    return array(array, types.intp, types.intp), build
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, place: Any) -> Any:
+    """Ask for the line of memory that holds this number, before it is read."""
+    return types.none(array, types.intp), _asking(for_writing=0)
+
+
+@intrinsic
+def prefetch_to_write(typing: Any, array: Any, place: Any) -> Any:
+    """The same, before it is written."""
+    return types.none(array, types.intp), _asking(for_writing=1)
+
+
+def _asking(for_writing: int) -> Callable[[Any, Any, Any, Any], Any]:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.bitcast(builder.gep(numbers.data, [arguments[1]]), cgutils.voidptr_t)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *(cgutils.int32_t,) * 3])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [address, *(cgutils.int32_t(n) for n in (for_writing, NEAREST_CACHE, IS_DATA))])
+        return context.get_dummy_value()
+
+    return build
 
 
 def exp(x: Any) -> Any:
@@ -59,19 +110,21 @@ def _exp_float64(x: Any) -> Any:
 
 
 def _exp_float32(x: Any) -> Any:
-    # e^x = 2^k e^r with |r| <= log(2) / 2: k goes into the exponent's bits, e^r is a polynomial (Cephes).
+    # e^x = 2^k e^r with |r| <= log(2) / 2. The sum with 1.5 * 2^23 has the whole number k in its last bits, which go
+    # into the exponent's. e^r is the polynomial of degree 6 with the smallest largest relative error (3e-9).
     # Comparisons, not min and max: those lose a NaN.
     x = -LIMIT if x < -LIMIT else LIMIT if x > LIMIT else x
-    k = (x * np.float32(1.44269504) + np.float32(12582912.0)) - np.float32(12582912.0)  # to the nearest whole number
+    whole = x * np.float32(1.44269504) + np.float32(12582912.0)
+    k = whole - np.float32(12582912.0)
     r = (x - k * np.float32(0.693359375)) - k * np.float32(-2.12194440e-4)
-    p = np.float32(1.9875691500e-4)
-    p = p * r + np.float32(1.3981999507e-3)
-    p = p * r + np.float32(8.3334519073e-3)
-    p = p * r + np.float32(4.1665795894e-2)
-    p = p * r + np.float32(1.6666665459e-1)
-    p = p * r + np.float32(5.0000001201e-1)
-    p = p * r * r + r + np.float32(1.0)
-    return p * _float_of_bits((np.int32(k) + np.int32(127)) << np.int32(23))
+    p = np.float32(1.4061241e-3)
+    p = p * r + np.float32(8.3790114e-3)
+    p = p * r + np.float32(4.1664775e-2)
+    p = p * r + np.float32(1.6666366e-1)
+    p = p * r + np.float32(5.0000006e-1)
+    p = p * r + np.float32(1.0)
+    p = p * r + np.float32(1.0)
+    return p * _float_of_bits((_bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
 
 
 def tanh(x: Any) -> Any:
@@ -135,10 +188,37 @@ def _itself(row: Any, room: Any) -> Any:
 
 
 def _float_of_bfloat16(row: Any, room: Any) -> Any:
-    wide = room[: row.size]
+    wide = part(room, 0, row.size)
     bits = wide.view(np.uint32)
     for i in range(row.size):
         bits[i] = np.uint32(row[i]) << np.uint32(16)
+    return wide
+
+
+def shifted(row: Any, bias: Any, room: Any) -> Any:
+    """The same with a bias added, in `room`; without one if there is none."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(shifted, jit_options=INLINED)
+def _shifted(row: Any, bias: Any, room: Any) -> Callable[[Any, Any, Any], Any]:
+    return _sum_of_floats if isinstance(row.dtype, types.Float) else _sum_with_bfloat16
+
+
+def _sum_of_floats(row: Any, bias: Any, room: Any) -> Any:
+    if not bias.size:
+        return row
+    wide = part(room, 0, row.size)
+    for i in range(row.size):
+        wide[i] = row[i] + bias[i]
+    return wide
+
+
+def _sum_with_bfloat16(row: Any, bias: Any, room: Any) -> Any:
+    wide = widened(row, room)
+    if bias.size:
+        for i in range(row.size):
+            wide[i] += bias[i]
     return wide
 
 
@@ -153,7 +233,7 @@ def _place_for(row: Any, room: Any) -> Callable[[Any, Any], Any]:
 
 
 def _room_of_a_row(row: Any, room: Any) -> Any:
-    return room[: row.size]
+    return part(room, 0, row.size)
 
 
 def store(place: Any, row: Any) -> Any:

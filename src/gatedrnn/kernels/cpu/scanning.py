@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gatedrnn.kernels.cpu.gates import GATES, KINDS, LINEAR, SQUASHED
-from gatedrnn.kernels.cpu.loops import COMPOSE, COMPOSE_BACK, WALK, WALK_BACK, Plan
+from gatedrnn.kernels.cpu.loops import COMPOSE, COMPOSE_BACK, WALK, WALK_BACK, Plan, Reading
 from gatedrnn.kernels.cpu.memory import Memory, flags, flat, series
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.shapes import Channels, Flags, Series, State
@@ -19,15 +19,15 @@ from gatedrnn.shapes import Channels, Flags, Series, State
 BLOCK = 256  # channels of one work item at most: its rows stay in the first-level cache
 NARROW = 32  # and at least, where channels are shared out
 WORTH_TWO_PASSES = 3  # threads an item below which walking time twice, in stretches, gains nothing
+Rows = tuple[Memory, ...]
 
 
 def scan(
     decay: Series, drive: Series, h0: State | None, resets: Flags | None, reset_state: Channels | None, reverse: bool
 ) -> tuple[Series, State]:
     """All states, in the dtype of `drive`, and the last one, in the dtype of accumulation."""
-    return _forward(
-        LINEAR, (series(decay), series(drive)), drive.shape, drive.dtype, h0, None, resets, reset_state, reverse
-    )
+    given = _reading(LINEAR, (series(decay), series(drive)), None, None, resets, reset_state, drive.shape[2])
+    return _forward(given, drive, drive.shape[2], h0, reverse)
 
 
 def scan_gradient(
@@ -35,153 +35,190 @@ def scan_gradient(
     resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, Series, State, Channels]:  # fmt: skip
     """Gradients of decay, drive, h0 and reset_state, in one pass against the walk."""
-    grad_decay, grad_drive = (torch.empty(h.shape, dtype=_held(h.dtype)) for _ in range(2))
     rows = series(decay)
-    carry, grad_reset = _backward(
-        LINEAR, grad_h, grad_last, (rows, rows), h.shape, series(h), h0, None, resets, reset_state, reverse,
-        (series(grad_decay), series(grad_drive)),
-    )  # fmt: skip
-    return grad_decay.to(h.dtype), grad_drive.to(h.dtype), carry, grad_reset
+    given = _reading(LINEAR, (rows, rows), None, None, resets, reset_state, h.shape[2])
+    grad_decay, grad_drive = (torch.empty(h.shape, dtype=held(h.dtype)) for _ in range(2))
+    back = WayBack(given, grad_h, grad_last, h, h0, reverse)
+    back.walk(back.plan, (series(grad_decay), series(grad_drive)))
+    return grad_decay.to(h.dtype), grad_drive.to(h.dtype), back.grad_h0, back.grad_reset
 
 
 def gated_scan(
-    kind: str, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool
-) -> tuple[Series, State]:
+    kind: str, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None, resets: Flags | None,
+    reverse: bool,
+) -> tuple[Series, State]:  # fmt: skip
     """A scan cell's outputs and last state from its input projections (batch, time, gates · channels).
 
+    `bias`, in the dtype of accumulation, is added to them on the way: a product that adds it first writes it out first.
     A masked step leaves the state as it was; its output is 0. A reset brings the state back to zeros.
     """
-    shape = _gated_shape(kind, projected)
-    rows = _gate_rows(projected, GATES[kind])
-    return _forward(KINDS[kind], rows, shape, projected.dtype, h0, mask, resets, None, reverse)
+    given = gated_reading(kind, projected, bias, mask, resets)
+    return _forward(given, projected, projected.shape[2] // GATES[kind], h0, reverse)
 
 
 def gated_scan_gradient(
-    kind: str, grad_output: Series, grad_last: State, projected: Series, output: Series | None, h0: State | None,
-    mask: Flags | None, resets: Flags | None, reverse: bool,
-) -> tuple[Series, State]:  # fmt: skip
-    """Gradients of the projections and of h0; gates are computed again, and the states too where `output` is None."""
-    shape, dtype = _gated_shape(kind, projected), _held(projected.dtype)
-    rows = _gate_rows(projected, GATES[kind])
-    gradient = torch.empty(projected.shape, dtype=dtype)
-    places = _gate_rows(gradient, GATES[kind])
-    if output is not None:
-        states = series(output)
-    else:
-        # Into the place of a gradient that is not there yet, unless that is too narrow for a state, or a stretch that
-        # has its gradients would overwrite the state before the next one.
-        apart = dtype == torch.bfloat16 or _plan(shape, reverse).stretches > 1
-        states = series(torch.empty(shape, dtype=torch.promote_types(dtype, torch.float32))) if apart else places[0]
-        _walk_through(KINDS[kind], rows, shape, h0, mask, resets, None, reverse, states, squashed=False, hold=True)
-    carry, _ = _backward(
-        KINDS[kind], grad_output, grad_last, rows, shape, states, h0, mask, resets, None, reverse, places
-    )
-    return gradient.to(projected.dtype), carry
+    kind: str, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None, output: Series | None,
+    h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
+) -> tuple[Series, Channels, State]:  # fmt: skip
+    """Gradients of projections, bias and h0; gates are computed again, and the states too where `output` is None."""
+    given = gated_reading(kind, projected, bias, mask, resets)
+    states = output if output is not None else walked_states(given, grad_output, h0, reverse)
+    gradient = torch.empty(projected.shape, dtype=held(projected.dtype))
+    back = WayBack(given, grad_output, grad_last, states, h0, reverse)
+    back.walk(back.plan, gate_rows(gradient, GATES[kind]))
+    return gradient.to(projected.dtype), back.grad_bias, back.grad_h0
 
 
-def _forward(
-    kind: int, rows: tuple[Memory, ...], shape: tuple[int, ...], dtype: torch.dtype, h0: State | None,
-    mask: Flags | None, resets: Flags | None, reset_state: Channels | None, reverse: bool,
-) -> tuple[Series, State]:  # fmt: skip
-    out = torch.empty(shape, dtype=_held(dtype))
-    last = _walk_through(
-        kind, rows, shape, h0, mask, resets, reset_state, reverse, series(out), squashed=kind in SQUASHED, hold=False
-    )
-    return out.to(dtype), last
+def walked_states(given: Reading, like: Series, h0: State | None, reverse: bool) -> Series:
+    """The states themselves, at masked steps too, in the dtype of accumulation at least."""
+    states = torch.empty(like.shape, dtype=torch.promote_types(like.dtype, torch.float32))
+    way = WayThrough(given, states, h0, reverse, squashed=False, hold=True)
+    way.walk(way.plan)
+    return states
 
 
-def _walk_through(
-    kind: int, rows: tuple[Memory, ...], shape: tuple[int, ...], h0: State | None, mask: Flags | None,
-    resets: Flags | None, reset_state: Channels | None, reverse: bool, out: Memory, squashed: bool, hold: bool,
-) -> State:  # fmt: skip
-    """All states into `out`; the last one is returned."""
-    plan = _plan(shape, reverse)
-    state = _entering(h0, shape, rows, plan)
-    flagged = flags(mask), flags(resets), _channels(reset_state, state)
-    if state.numel() and shape[1]:
-        threads = threads_for(shape[0] * shape[1] * shape[2])
+class WayThrough:
+    """All states into `out`, or what the cell hands on; `walk` may take it piece by piece, in the order of time."""
+
+    def __init__(
+        self, given: Reading, out: Series, h0: State | None, reverse: bool, squashed: bool, hold: bool = False
+    ) -> None:
+        self.given, self.squashed, self.hold, self.out = given, squashed, hold, series(out)
+        self.plan = plan_for(tuple(out.shape), reverse)
+        self.state = torch.zeros(len(out), self.plan.stretches, out.shape[2], dtype=_accumulated(given))
+        if h0 is not None:
+            self.state[:, 0] = h0
+        self._flat = flat(self.state)
+
+    @property
+    def last(self) -> State:
+        return self.state[:, -1].clone()
+
+    def walk(self, plan: Plan) -> None:
+        state = self.state
+        if not state.numel() or not plan.steps:
+            return
         if plan.stretches > 1:
             product, local = torch.ones_like(state), torch.zeros_like(state)
-            _share(COMPOSE, plan, shape, threads, plan, kind, *_three(rows), *flagged, flat(local), flat(product))
+            _share(COMPOSE, plan, self.given, flat(local), flat(product))
             for i in range(1, plan.stretches):
                 state[:, i] = product[:, i - 1] * state[:, i - 1] + local[:, i - 1]
-        _share(WALK, plan, shape, threads, plan, kind, *_three(rows), *flagged, flat(state), squashed, hold, out)
-    return state[:, -1].clone()
+        _share(WALK, plan, self.given, self._flat, self.squashed, self.hold, self.out)
 
 
-def _backward(
-    kind: int, grad: Series, grad_last: State, rows: tuple[Memory, ...], shape: tuple[int, ...], states: Memory,
-    h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None, reverse: bool,
-    places: tuple[Memory, ...],
-) -> tuple[State, Channels]:  # fmt: skip
-    """Gradients of the rows into `places`; those of h0 and reset_state are returned."""
-    plan, squashed, given = _plan(shape, reverse), kind in SQUASHED, series(grad)
-    carry = torch.zeros(shape[0], plan.stretches, shape[2], dtype=grad_last.dtype)
-    carry[:, -1] = grad_last
-    # One row an item, summed in a fixed order afterwards: the result does not depend on the number of threads.
-    grad_reset = torch.zeros_like(carry)
-    start = torch.zeros_like(carry[:, 0]) if h0 is None else h0.contiguous()
-    if carry.numel() and shape[1]:
-        threads = threads_for(shape[0] * shape[1] * shape[2])
-        flagged = flags(mask), flags(resets)
+class WayBack:
+    """Gradients from those of the output and of the last state; `walk` may take it piece by piece, the last first."""
+
+    def __init__(
+        self, given: Reading, grad: Series, grad_last: State, states: Series, h0: State | None, reverse: bool
+    ) -> None:
+        self.given, self.grad, self.states, self.squashed = given, series(grad), series(states), given.kind in SQUASHED
+        self.plan = plan_for(tuple(states.shape), reverse)
+        self.carry = torch.zeros(len(states), self.plan.stretches, states.shape[2], dtype=grad_last.dtype)
+        self.carry[:, -1] = grad_last
+        # One row an item, summed in a fixed order afterwards: the result does not depend on the number of threads.
+        self._grad_reset = torch.zeros_like(self.carry)
+        self._grad_bias = self.carry.new_zeros(*self.carry.shape[:2], len(given.bias))
+        start = torch.zeros_like(self.carry[:, 0]) if h0 is None else h0.contiguous()
+        self._flat = flat(start), flat(self.carry)
+        self._sums = flat(self._grad_bias), flat(self._grad_reset)
+
+    @property
+    def grad_h0(self) -> State:
+        return self.carry[:, 0].clone()
+
+    @property
+    def grad_bias(self) -> Channels:
+        return self._grad_bias.sum((0, 1))
+
+    @property
+    def grad_reset(self) -> Channels:
+        return self._grad_reset.sum((0, 1))
+
+    def walk(self, plan: Plan, places: Rows) -> None:
+        """Gradients of the rows into `places`."""
+        carry = self.carry
+        if not carry.numel() or not plan.steps:
+            return
         if plan.stretches > 1:
             product, local = torch.ones_like(carry), torch.zeros_like(carry)
-            _share(
-                COMPOSE_BACK, plan, shape, threads, plan, kind, given, *_three(rows), states, *flagged,
-                flat(local), flat(product), squashed,
-            )  # fmt: skip
+            _share(COMPOSE_BACK, plan, self.given, self.grad, self.states, flat(local), flat(product), self.squashed)
             for i in range(plan.stretches - 1, 0, -1):
                 carry[:, i - 1] = product[:, i] * carry[:, i] + local[:, i]
         _share(
-            WALK_BACK, plan, shape, threads, plan, kind, given, *_three(rows), states, flat(start), *flagged,
-            _channels(reset_state, carry), flat(carry), squashed, *_three(places), flat(grad_reset),
+            WALK_BACK, plan, self.given, self.grad, self.states, *self._flat, self.squashed, *_three(places),
+            *self._sums,
         )  # fmt: skip
-    return carry[:, 0].clone(), grad_reset.sum((0, 1))
 
 
-def _plan(shape: tuple[int, ...], reverse: bool) -> Plan:
+def _forward(given: Reading, like: Series, channels: int, h0: State | None, reverse: bool) -> tuple[Series, State]:
+    out = torch.empty(*like.shape[:2], channels, dtype=held(like.dtype))
+    way = WayThrough(given, out, h0, reverse, given.kind in SQUASHED)
+    way.walk(way.plan)
+    return out.to(like.dtype), way.last
+
+
+def plan_for(shape: tuple[int, ...], reverse: bool) -> Plan:
+    """All of (batch, steps, channels), cut for the threads there are."""
     batch, steps, channels = shape
     threads = threads_for(batch * steps * channels)
-    blocks = max(-(-channels // BLOCK), min(-(-threads // max(batch, 1)), -(-channels // NARROW)))
-    block = -(-channels // blocks) if blocks else 1
-    items = batch * blocks
+    block = _block(batch, channels, threads)
+    items = batch * -(-channels // block)
     stretches = threads // items if items and threads // items >= WORTH_TWO_PASSES else 1
-    return Plan(steps, channels, block, max(1, min(stretches, steps)), reverse)
+    return Plan(steps, channels, block, max(1, min(stretches, steps)), reverse, 0, batch, 0, steps)
 
 
-def _share(kernel: Kernel, plan: Plan, shape: tuple[int, ...], threads: int, *arguments: Any) -> None:
-    share_out(kernel, shape[0] * -(-plan.channels // plan.block) * plan.stretches, threads, *arguments)
+def part_of(plan: Plan, first: int, sequences: int, low: int, high: int) -> Plan:
+    """Some sequences, and steps in the order of the walk, of a plan without stretches."""
+    block = _block(sequences, plan.channels, threads_for(sequences * (high - low) * plan.channels))
+    return plan._replace(block=block, first=first, sequences=sequences, low=low, high=high)
 
 
-def _entering(h0: State | None, shape: tuple[int, ...], rows: tuple[Memory, ...], plan: Plan) -> Tensor:
-    """(batch, stretches, channels): room for the state before each stretch, filled for the first."""
+def _block(sequences: int, channels: int, threads: int) -> int:
+    blocks = max(-(-channels // BLOCK), min(-(-threads // max(sequences, 1)), -(-channels // NARROW)))
+    return max(1, -(-channels // blocks) if blocks else 1)
+
+
+def _share(kernel: Kernel, plan: Plan, *arguments: Any) -> None:
+    threads = threads_for(plan.sequences * (plan.high - plan.low) * plan.channels)
+    share_out(kernel, plan.items, threads, plan, *arguments)
+
+
+def gated_reading(
+    kind: str, projected: Series, bias: Channels | None, mask: Flags | None, resets: Flags | None
+) -> Reading:
+    """Projections, as kernels take them."""
+    rows = gate_rows(projected, GATES[kind])
+    return _reading(KINDS[kind], rows, bias, mask, resets, None, projected.shape[2] // GATES[kind])
+
+
+def _reading(
+    kind: int, rows: Rows, bias: Channels | None, mask: Flags | None, resets: Flags | None,
+    reset_state: Channels | None, channels: int,
+) -> Reading:  # fmt: skip
     dtype = torch.float64 if rows[0].numbers.dtype == np.float64 else torch.float32
-    state = torch.zeros(shape[0], plan.stretches, shape[2], dtype=dtype)
-    if h0 is not None:
-        state[:, 0] = h0
-    return state
+    added = torch.empty(0, dtype=dtype) if bias is None else bias.contiguous()
+    onset = torch.zeros(channels, dtype=dtype) if reset_state is None else reset_state.contiguous()
+    x, y, z = _three(rows)
+    return Reading(kind, x, y, z, flat(added), flags(mask), flags(resets), flat(onset))
 
 
-def _gated_shape(kind: str, projected: Series) -> tuple[int, int, int]:
-    batch, steps, features = projected.shape
-    return batch, steps, features // GATES[kind]
+def _accumulated(given: Reading) -> torch.dtype:
+    return torch.float64 if given.x.numbers.dtype == np.float64 else torch.float32
 
 
-def _gate_rows(projected: Series, gates: int) -> tuple[Memory, ...]:
+def gate_rows(projected: Tensor, gates: int) -> Rows:
     """One series a gate, all in the memory of `projected`."""
-    whole, size = series(projected), projected.shape[2] // gates
-    return tuple(Memory(whole.numbers[i * size :], whole.batch, whole.time) for i in range(gates))
+    (numbers, batch, time, _), size = series(projected), projected.shape[2] // gates
+    return tuple(Memory(numbers, batch, time, i * size) for i in range(gates))
 
 
-def _three(rows: tuple[Memory, ...]) -> tuple[Memory, ...]:
+def _three(rows: Rows) -> tuple[Memory, Memory, Memory]:
     """Kernels take three series; the third may be empty."""
-    return rows if len(rows) == 3 else (*rows, Memory(rows[0].numbers[:0], 0, 0))
+    x, y, *others = rows
+    return x, y, others[0] if others else Memory(x.numbers[:0], 0, 0)
 
 
-def _channels(row: Channels | None, like: Tensor) -> np.ndarray:
-    return flat(torch.zeros(like.shape[-1], dtype=like.dtype) if row is None else row.contiguous())
-
-
-def _held(dtype: torch.dtype) -> torch.dtype:
+def held(dtype: torch.dtype) -> torch.dtype:
     """What a kernel writes for a caller's dtype: float16 goes through float32."""
     return torch.float32 if dtype == torch.float16 else dtype

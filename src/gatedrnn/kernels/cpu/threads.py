@@ -38,7 +38,7 @@ def threads_for(numbers: int) -> int:
 
 def share_out(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None:
     """Run a kernel over all items, in up to `threads` parts at once."""
-    misses, began = _compilations(kernel), time.perf_counter()
+    began = time.perf_counter()
     threads = min(threads, items)
     if threads <= 1:
         kernel.alone(0, items, *arguments)
@@ -47,14 +47,20 @@ def share_out(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None
     else:
         _in_pool(kernel.alone, items, threads, arguments)
     took = time.perf_counter() - began
-    if took > WORTH_SAYING and _compilations(kernel) > misses:
+    if took > WORTH_SAYING and _compiled_anew(kernel):
         LOG.warning(
             "compiled %s for this machine in %.0f s; from now on it is on the disk", kernel.alone.__name__, took
         )
 
 
-def _compilations(kernel: Kernel) -> int:
-    return sum(sum(form.stats.cache_misses.values()) for form in kernel)
+def _compiled_anew(kernel: Kernel) -> bool:
+    """Whether it was compiled since this was last asked."""
+    before = _COMPILATIONS.get(kernel, 0)
+    _COMPILATIONS[kernel] = sum(sum(form.stats.cache_misses.values()) for form in kernel)
+    return _COMPILATIONS[kernel] > before
+
+
+_COMPILATIONS: dict[Kernel, int] = {}
 
 
 @cache

@@ -34,13 +34,16 @@ from gatedrnn.kernels.gpu.tile import (
     store_end,
     time_of,
 )
-from gatedrnn.shapes import Flags, Series, State
+from gatedrnn.shapes import Channels, Flags, Series, State
 
 
 @triton.jit
-def _gate(projected, offset, index: tl.constexpr, gate, inside, like):
+def _gate(projected, offset, index: tl.constexpr, gate, inside, like, bias, channel, channels):
     """A tile of one projection, in the dtype of `like`; `gate` is the way from one projection to the next."""
-    return tl.load(projected + index * gate + offset, mask=inside, other=0.0).to(like.dtype)
+    tile = tl.load(projected + index * gate + offset, mask=inside, other=0.0).to(like.dtype)
+    if bias is not None:
+        tile += tl.load(bias + index * channels + channel, mask=channel < channels, other=0.0)[None, :]
+    return tile
 
 
 @triton.jit
@@ -65,7 +68,7 @@ def _real(mask, sequence, t, steps, inside):
 @triton.jit(do_not_specialize=["steps", "chunk", "chunks", "crowd"])
 def _gated_scan(
     projected, projected_b, projected_t, projected_c,
-    h0, mask, resets, starts, output, products, end,
+    bias, h0, mask, resets, starts, output, products, end,
     steps, channels, chunk, chunks, crowd,
     DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr,
     SQUASH: tl.constexpr, STATES: tl.constexpr, CUTS: tl.constexpr, REVERSE: tl.constexpr,
@@ -84,11 +87,11 @@ def _gated_scan(
         t = time_of(row, steps, REVERSE)
         inside = (row < steps)[:, None] & within[None, :]
         offset = offsets(t, projected_t, channel, projected_c)
-        candidate = _gate(projected, offset, CANDIDATE, gate, inside, state)
-        first = _gate(projected, offset, FIRST, gate, inside, state)
+        candidate = _gate(projected, offset, CANDIDATE, gate, inside, state, bias, channel, channels)
+        first = _gate(projected, offset, FIRST, gate, inside, state, bias, channel, channels)
         second = first
         if SECOND != FIRST:
-            second = _gate(projected, offset, SECOND, gate, inside, state)
+            second = _gate(projected, offset, SECOND, gate, inside, state, bias, channel, channels)
         keep, take = keep_and_take(first, second, DECAY)
         real = _real(mask, sequence, t, steps, row < steps)
         a = _kept(keep, real, resets, sequence, t, steps, row < steps)
@@ -113,7 +116,7 @@ def _gated_scan(
 def _gated_scan_gradient(
     grad_output, grad_b, grad_t, grad_c,
     projected, projected_b, projected_t, projected_c,
-    grad_last, states, h0, mask, resets, starts,
+    bias, grad_last, states, h0, mask, resets, starts,
     grad_projected, products, end,
     steps, channels, chunk, chunks, crowd,
     GATES: tl.constexpr, DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr,
@@ -140,10 +143,10 @@ def _gated_scan_gradient(
         has_later = (row > 0) & (row <= steps)
         both = has_later[:, None] & within[None, :]
         offset = offsets(later, projected_t, channel, projected_c)
-        first = _gate(projected, offset, FIRST, gate, both, state)
+        first = _gate(projected, offset, FIRST, gate, both, state, bias, channel, channels)
         second = first
         if DECAY == "share":
-            second = _gate(projected, offset, SECOND, gate, both, state)
+            second = _gate(projected, offset, SECOND, gate, both, state, bias, channel, channels)
         keep, _ = keep_and_take(first, second, DECAY)
         a = _kept(keep, _real(mask, sequence, later, steps, has_later), resets, sequence, later, steps, has_later)
         b = tl.load(grad_output + offsets(t, grad_t, channel, grad_c), mask=inside, other=0.0).to(state.dtype)
@@ -166,11 +169,11 @@ def _gated_scan_gradient(
             if resets is not None:
                 previous = tl.where(flagged(resets, sequence, t, steps, row < steps), 0.0, previous)
             offset = offsets(t, projected_t, channel, projected_c)
-            candidate = _gate(projected, offset, CANDIDATE, gate, inside, state)
-            first = _gate(projected, offset, FIRST, gate, inside, state)
+            candidate = _gate(projected, offset, CANDIDATE, gate, inside, state, bias, channel, channels)
+            first = _gate(projected, offset, FIRST, gate, inside, state, bias, channel, channels)
             second = first
             if SECOND != FIRST:
-                second = _gate(projected, offset, SECOND, gate, inside, state)
+                second = _gate(projected, offset, SECOND, gate, inside, state, bias, channel, channels)
             keep, take = keep_and_take(first, second, DECAY)
             active = activated(candidate, ACTIVATION)
             grad_first, grad_second = through_gates(delta * previous, delta * active, keep, take, first, second, DECAY)
@@ -184,14 +187,15 @@ def _gated_scan_gradient(
 
 
 def gated_scan(
-    kind: str, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool, *,
-    chunk: int | None = None,
+    kind: str, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None, resets: Flags | None,
+    reverse: bool, *, chunk: int | None = None,
 ) -> tuple[Series, State]:  # fmt: skip
     """What a scan cell hands on, contiguous in the dtype of `projected`, and its last state.
 
     Args:
         kind: a key of GATED.
         projected: the input projections in the cell's order, (batch, time, gates * channels), any strides.
+        bias: added to them, (gates * channels,) in the dtype of accumulation.
         h0: (batch, channels) in the dtype of accumulation; None is zeros.
         mask: (batch, time); where False the state stays as it was and the output is 0.
         resets: (batch, time); where True the state before the step is zero, at a masked step too.
@@ -200,12 +204,12 @@ def gated_scan(
     """
     channels = projected.shape[2] // GATED[kind].gates
     output = projected.new_empty(*projected.shape[:2], channels)
-    return output, _walk_forward(kind, projected, h0, mask, resets, reverse, chunk, output, states=False)
+    return output, _walk_forward(kind, projected, bias, h0, mask, resets, reverse, chunk, output, states=False)
 
 
 def _walk_forward(
-    kind: str, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
-    chunk: int | None, output: Tensor, states: bool,
+    kind: str, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None, resets: Flags | None,
+    reverse: bool, chunk: int | None, output: Tensor, states: bool,
 ) -> State:  # fmt: skip
     """Write into `output` what the cell hands on, or the states themselves; the last state."""
     batch, steps, channels = output.shape
@@ -215,11 +219,12 @@ def _walk_forward(
     decay, activation, candidate, first, second, squash = GATED[kind]
     cut = cut_time(batch, steps, channels, output.device, chunk)
     beginning, real, cuts = None if h0 is None else h0.contiguous(), flags(mask), flags(resets)
+    bias = None if bias is None else bias.contiguous()
 
     def walk(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
         launch(
             _gated_scan, programs(batch, cut, channels), output, *strided(projected),
-            beginning if products is None else None, real, cuts, starts, output, products, end,
+            bias, beginning if products is None else None, real, cuts, starts, output, products, end,
             steps, channels, *cut, DECAY=decay, ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second,
             SQUASH=squash, STATES=states, CUTS=resets is not None, REVERSE=reverse,
         )  # fmt: skip
@@ -229,10 +234,11 @@ def _walk_forward(
 
 
 def gated_scan_gradient(
-    kind: str, grad_output: Series, grad_last: State, projected: Series, output: Series, h0: State | None,
-    mask: Flags | None, resets: Flags | None, reverse: bool, *, chunk: int | None = None,
-) -> tuple[Series, State]:  # fmt: skip
-    """Gradients of the projections, contiguous in their dtype and 0 at masked steps, and of h0, as it is summed up.
+    kind: str, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None, output: Series,
+    h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool, *, chunk: int | None = None,
+) -> tuple[Series, Channels, State]:  # fmt: skip
+    """Gradients of the projections, contiguous in their dtype and 0 at masked steps, of bias, and of h0, as it is
+    summed up.
 
     Args:
         grad_output: any strides. The others as given to or returned by `gated_scan`.
@@ -243,23 +249,30 @@ def gated_scan_gradient(
     grad_projected = torch.empty(projected.shape, dtype=projected.dtype, device=projected.device)
     grad_h0 = empty_states(output, batch)
     if not output.numel():
-        return grad_projected, grad_h0.copy_(grad_last)
+        return grad_projected, _grad_bias(grad_projected, bias), grad_h0.copy_(grad_last)
     states = output.contiguous()
     if squash or mask is not None:
         states = empty_states(output, batch, steps)
-        _walk_forward(kind, projected, h0, mask, resets, reverse, chunk, states, states=True)
+        _walk_forward(kind, projected, bias, h0, mask, resets, reverse, chunk, states, states=True)
     cut = cut_time(batch, steps + 1, channels, output.device, chunk)
     upstream, beginning = grad_last.contiguous(), None if h0 is None else h0.contiguous()
+    bias = None if bias is None else bias.contiguous()
     real, cuts = flags(mask), flags(resets)
 
     def walk(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
         launch(
             _gated_scan_gradient, programs(batch, cut, channels), output, *strided(grad_output, projected),
-            upstream if products is None else None, states, beginning, real, cuts, starts,
+            bias, upstream if products is None else None, states, beginning, real, cuts, starts,
             grad_projected, products, end, steps, channels, *cut, GATES=GATED[kind].gates, DECAY=decay,
             ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second, SQUASH=squash,
             CUTS=resets is not None, REVERSE=not reverse,
         )  # fmt: skip
 
     walk(states_before_chunks(walk, cut, upstream, grad_h0), None, grad_h0)
-    return grad_projected, grad_h0
+    return grad_projected, _grad_bias(grad_projected, bias), grad_h0
+
+
+def _grad_bias(grad_projected: Series, bias: Channels | None) -> Channels:
+    if bias is None:
+        return grad_projected.new_empty(0)
+    return grad_projected.sum((0, 1), dtype=bias.dtype)
