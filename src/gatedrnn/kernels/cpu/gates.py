@@ -7,7 +7,7 @@ from typing import Any
 
 import numba
 
-from gatedrnn.kernels.cpu.numbers import FAST, HUGE, INLINED, ONE, ZERO, exp, g, g_slope, sigmoid, tanh
+from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, exp, g, g_slope, sigmoid, tanh
 
 (LINEAR, MINGRU, MINGRU_IDENTITY, MINLSTM, MINLSTM_IDENTITY, LSTM_INPUT_GATED, LSTM_NORMALIZED, GRU_INPUT_GATED) = (
     range(8)
@@ -133,5 +133,10 @@ def _shares(f: Any, i: Any) -> tuple[Any, Any, Any]:
     With them sigmoid(f) / (sigmoid(f) + sigmoid(i)) = (1 + e^-i) / (2 + e^-i + e^-f), and nothing overflows or vanishes
     where both gates are shut.
     """
-    m = max(min(min(f, i), ZERO), -HUGE)  # f = -inf must not make inf - inf
-    return exp(m), exp(m - i), exp(m - f)
+    shut = i if i < f else f
+    p = exp(-abs(shut))
+    d = exp(ZERO if f == i else -abs(f - i))  # infinities that are equal have no difference
+    nearer = ONE if shut < ZERO else p
+    farther = nearer * d
+    both = p if shut < ZERO else ONE
+    return (both, nearer, farther) if i < f else (both, farther, nearer)

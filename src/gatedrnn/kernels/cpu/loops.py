@@ -3,147 +3,32 @@
 A work item is one sequence, one block of channels and one stretch of time.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
 
 from gatedrnn.kernels.cpu.gates import LINEAR, coefficients, gradients
 from gatedrnn.kernels.cpu.memory import Memory
-from gatedrnn.kernels.cpu.numbers import (
-    FAST,
-    INLINED,
-    ONE,
-    ZERO,
-    borrowed,
-    part,
-    place_for,
-    prefetch,
-    prefetch_to_write,
-    shifted,
-    store,
-    tanh,
-    widened,
-)
+from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, borrowed, part, place_for, store, tanh, widened
+from gatedrnn.kernels.cpu.rows import (
+    Plan,
+    Reading,
+    all_lent,
+    ask,
+    ask_for_gates,
+    ask_to_write,
+    ask_to_write_gates,
+    coming,
+    gate_of,
+    item_of,
+    lent,
+    row_of,
+)  # fmt: skip
 from gatedrnn.kernels.cpu.team import on_team
 from gatedrnn.kernels.cpu.threads import Kernel
 
-AHEAD = 256  # numbers of a series between what is at work and what memory is asked for
-LINE = 16  # numbers that memory gives at once
 MANY = 64  # steps whose gradients of a bias are summed by themselves: a long sum would lose digits
-
-
-class Reading(NamedTuple):
-    """What is read in either direction: projections or, of the bare scan, decay and drive; flags are empty if none."""
-
-    kind: int
-    x: Memory
-    y: Memory
-    z: Memory
-    bias: np.ndarray
-    mask: np.ndarray
-    resets: np.ndarray
-    reset_state: np.ndarray
-
-
-class Plan(NamedTuple):
-    """How the work is cut, and which way time is walked."""
-
-    steps: int
-    channels: int
-    block: int
-    stretches: int
-    backwards: bool
-    first: int
-    """The first sequence, of `sequences` ones."""
-    sequences: int
-    low: int
-    """The first step, in the order of the walk; `high` is the end."""
-    high: int
-
-    @property
-    def items(self) -> int:
-        """Parts of the work that do not wait for each other."""
-        return self.sequences * -(-self.channels // self.block) * self.stretches
-
-
-@numba.njit(**INLINED)
-def _item(plan: Plan, item: int) -> tuple[int, int, int, int, int, int]:
-    """Sequence, first channel, channels, first and last step (in the order of the walk) and place of its state."""
-    blocks = (plan.channels + plan.block - 1) // plan.block
-    stretch, low = item % plan.stretches, item // plan.stretches % blocks * plan.block
-    b, n = plan.first + item // (plan.stretches * blocks), min(plan.block, plan.channels - low)
-    length = plan.high - plan.low
-    start, end = plan.low + length * stretch // plan.stretches, plan.low + length * (stretch + 1) // plan.stretches
-    return b, low, n, start, end, (b * plan.stretches + stretch) * plan.channels + low
-
-
-@numba.njit(**INLINED)
-def _lent(series: Memory) -> Memory:
-    return Memory(borrowed(series.numbers), series.batch, series.time, series.offset)
-
-
-@numba.njit(**INLINED)
-def _all_lent(given: Reading) -> Reading:
-    return Reading(
-        given.kind, _lent(given.x), _lent(given.y), _lent(given.z), borrowed(given.bias), borrowed(given.mask),
-        borrowed(given.resets), borrowed(given.reset_state),
-    )  # fmt: skip
-
-
-@numba.njit(**INLINED)
-def _row(series: Memory, b: int, t: int, low: int, n: int) -> Any:
-    start = series.offset + b * series.batch + t * series.time + low
-    return part(series.numbers, start, n if series.numbers.size else 0)
-
-
-@numba.njit(**INLINED)
-def _coming(plan: Plan, t: int, n: int, upwards: bool) -> int:
-    """A step that is soon at work, where time goes upwards or downwards."""
-    ahead = (AHEAD + n - 1) // n
-    return min(t + ahead, plan.steps - 1) if upwards else max(t - ahead, 0)
-
-
-@numba.njit(**INLINED)
-def _ask(series: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
-    """Ask memory for a row that is soon to be read, in the order in which all rows come.
-
-    The processor sees that order and goes on by itself; one that falls within a row while rows rise it takes for none.
-    """
-    start = series.offset + b * series.batch + t * series.time + low
-    end = min(start + n, series.numbers.size)
-    for i in range(0, end - start, LINE):
-        prefetch(series.numbers, start + i if upwards else end - 1 - i)
-
-
-@numba.njit(**INLINED)
-def _ask_to_write(series: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
-    start = series.offset + b * series.batch + t * series.time + low
-    end = min(start + n, series.numbers.size)
-    for i in range(0, end - start, LINE):
-        prefetch_to_write(series.numbers, start + i if upwards else end - 1 - i)
-
-
-@numba.njit(**INLINED)
-def _ask_for_gates(x: Memory, y: Memory, z: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
-    """The gates of a step lie one after another."""
-    _ask(x if upwards else z, b, t, low, n, upwards)
-    _ask(y, b, t, low, n, upwards)
-    _ask(z if upwards else x, b, t, low, n, upwards)
-
-
-@numba.njit(**INLINED)
-def _ask_to_write_gates(x: Memory, y: Memory, z: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
-    _ask_to_write(x if upwards else z, b, t, low, n, upwards)
-    _ask_to_write(y, b, t, low, n, upwards)
-    _ask_to_write(z if upwards else x, b, t, low, n, upwards)
-
-
-@numba.njit(**INLINED)
-def _gate(series: Memory, bias: Any, gate: int, plan: Plan, b: int, t: int, low: int, n: int, room: Any) -> Any:
-    """A row of projections, with the bias of its gate."""
-    start = gate * plan.channels + low
-    return shifted(_row(series, b, t, low, n), part(bias, start, n if bias.size else 0), room)
 
 
 @numba.njit(**INLINED)
@@ -170,31 +55,31 @@ def walk(
     """
     kept = np.zeros(6 * plan.block, state.dtype)
     room = borrowed(kept)
-    kind, x, y, z, bias, mask, resets, reset_state = _all_lent(given)
-    state, out = borrowed(state), _lent(out)
+    kind, x, y, z, bias, mask, resets, reset_state = all_lent(given)
+    state, out = borrowed(state), lent(out)
     for item in range(first, last):
-        b, low, n, start, end, place = _item(plan, item)
+        b, low, n, start, end, place = item_of(plan, item)
         h, upwards = part(state, place, n), not plan.backwards
         for k in range(start, end):
             t = plan.steps - 1 - k if plan.backwards else k
-            soon = _coming(plan, t, n, upwards)
-            _ask_for_gates(x, y, z, b, soon, low, n, upwards)
-            _ask_to_write(out, b, soon, low, n, upwards)
+            soon = coming(plan, t, n, upwards)
+            ask_for_gates(x, y, z, b, soon, low, n, upwards)
+            ask_to_write(out, b, soon, low, n, upwards)
             if resets.size and resets[b * plan.steps + t]:
                 h[:] = part(reset_state, low, n)
-            row = _row(out, b, t, low, n)
+            row = row_of(out, b, t, low, n)
             to = place_for(row, part(room, 0 * plan.block, n))
             if mask.size and not mask[b * plan.steps + t]:
                 to[:] = ZERO
                 if hold:
                     to[:] = h
             else:
-                decay = _gate(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
-                drive = _gate(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
+                decay = gate_of(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
+                drive = gate_of(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
                 if kind == LINEAR:
                     _step(decay, drive, h, to)
                 else:
-                    third = _gate(z, bias, 2, plan, b, t, low, n, part(room, 5 * plan.block, n))
+                    third = gate_of(z, bias, 2, plan, b, t, low, n, part(room, 5 * plan.block, n))
                     coefficients(
                         kind, decay, drive, third, part(room, 3 * plan.block, n), part(room, 4 * plan.block, n)
                     )
@@ -210,10 +95,10 @@ def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, produ
     """What each stretch makes of a state h that enters it: product * h + state."""
     kept = np.zeros(6 * plan.block, state.dtype)
     room = borrowed(kept)
-    kind, x, y, z, bias, mask, resets, reset_state = _all_lent(given)
+    kind, x, y, z, bias, mask, resets, reset_state = all_lent(given)
     state, product = borrowed(state), borrowed(product)
     for item in range(first, last):
-        b, low, n, start, end, place = _item(plan, item)
+        b, low, n, start, end, place = item_of(plan, item)
         h, through = part(state, place, n), part(product, place, n)
         for k in range(start, end):
             t = plan.steps - 1 - k if plan.backwards else k
@@ -221,10 +106,10 @@ def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, produ
                 h[:] = part(reset_state, low, n)
                 through[:] = ZERO
             if mask.size == 0 or mask[b * plan.steps + t]:
-                decay = _gate(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
-                drive = _gate(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
+                decay = gate_of(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
+                drive = gate_of(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
                 if kind != LINEAR:
-                    third = _gate(z, bias, 2, plan, b, t, low, n, part(room, 5 * plan.block, n))
+                    third = gate_of(z, bias, 2, plan, b, t, low, n, part(room, 5 * plan.block, n))
                     coefficients(
                         kind, decay, drive, third, part(room, 3 * plan.block, n), part(room, 4 * plan.block, n)
                     )
@@ -242,16 +127,16 @@ def compose_back(
     """The same against the walk, of the gradient that enters a stretch from behind: product * carry + carry."""
     kept = np.zeros(8 * plan.block, carry.dtype)
     room = borrowed(kept)
-    kind, x, y, z, bias, mask, resets, _ = _all_lent(given)
-    grad, states, carry, product = _lent(grad), _lent(states), borrowed(carry), borrowed(product)
+    kind, x, y, z, bias, mask, resets, _ = all_lent(given)
+    grad, states, carry, product = lent(grad), lent(states), borrowed(carry), borrowed(product)
     for item in range(first, last):
-        b, low, n, start, end, place = _item(plan, item)
+        b, low, n, start, end, place = item_of(plan, item)
         delta, through = part(carry, place, n), part(product, place, n)
         for k in range(end - 1, start - 1, -1):
             t = plan.steps - 1 - k if plan.backwards else k
             if mask.size == 0 or mask[b * plan.steps + t]:
                 _add_gradient(
-                    widened(_row(grad, b, t, low, n), part(room, 0 * plan.block, n)),
+                    widened(row_of(grad, b, t, low, n), part(room, 0 * plan.block, n)),
                     states,
                     b,
                     t,
@@ -260,10 +145,10 @@ def compose_back(
                     delta,
                     part(room, 6 * plan.block, n),
                 )
-                decay = _gate(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
+                decay = gate_of(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
                 if kind != LINEAR:
-                    second = _gate(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
-                    third = _gate(z, bias, 2, plan, b, t, low, n, part(room, 5 * plan.block, n))
+                    second = gate_of(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
+                    third = gate_of(z, bias, 2, plan, b, t, low, n, part(room, 5 * plan.block, n))
                     coefficients(
                         kind, decay, second, third, part(room, 3 * plan.block, n), part(room, 4 * plan.block, n)
                     )
@@ -281,7 +166,7 @@ def _add_gradient(grad: Any, states: Memory, b: int, t: int, low: int, squashed:
     """Add the gradient of an output to that of its state."""
     n = delta.size
     if squashed:
-        state = widened(_row(states, b, t, low, n), room)
+        state = widened(row_of(states, b, t, low, n), room)
         for i in range(n):
             out = tanh(state[i])
             delta[i] += grad[i] * (ONE - out * out)
@@ -302,24 +187,24 @@ def walk_back(
     """
     kept = np.zeros(13 * plan.block, carry.dtype)
     room = borrowed(kept)
-    kind, x, y, z, bias, mask, resets, reset_state = _all_lent(given)
-    grad, states, h0, carry = _lent(grad), _lent(states), borrowed(h0), borrowed(carry)
-    grad_x, grad_y, grad_z = _lent(grad_x), _lent(grad_y), _lent(grad_z)
+    kind, x, y, z, bias, mask, resets, reset_state = all_lent(given)
+    grad, states, h0, carry = lent(grad), lent(states), borrowed(h0), borrowed(carry)
+    grad_x, grad_y, grad_z = lent(grad_x), lent(grad_y), lent(grad_z)
     grad_bias, grad_reset = borrowed(grad_bias), borrowed(grad_reset)
     gates = bias.size // plan.channels
     for item in range(first, last):
-        b, low, n, start, end, place = _item(plan, item)
+        b, low, n, start, end, place = item_of(plan, item)
         delta, into = part(carry, place, n), part(grad_reset, place, n)
         for k in range(end - 1, start - 1, -1):
             t = plan.steps - 1 - k if plan.backwards else k
             before = t + 1 if plan.backwards else t - 1
-            soon = _coming(plan, t, n, plan.backwards)
-            _ask_for_gates(x, y, z, b, soon, low, n, plan.backwards)
-            _ask(grad, b, soon, low, n, plan.backwards)
-            _ask(states, b, soon, low, n, plan.backwards)
-            _ask_to_write_gates(grad_x, grad_y, grad_z, b, soon, low, n, plan.backwards)
+            soon = coming(plan, t, n, plan.backwards)
+            ask_for_gates(x, y, z, b, soon, low, n, plan.backwards)
+            ask(grad, b, soon, low, n, plan.backwards)
+            ask(states, b, soon, low, n, plan.backwards)
+            ask_to_write_gates(grad_x, grad_y, grad_z, b, soon, low, n, plan.backwards)
             cut = resets.size > 0 and resets[b * plan.steps + t]
-            rows = _row(grad_x, b, t, low, n), _row(grad_y, b, t, low, n), _row(grad_z, b, t, low, n)
+            rows = row_of(grad_x, b, t, low, n), row_of(grad_y, b, t, low, n), row_of(grad_z, b, t, low, n)
             to = (
                 place_for(rows[0], part(room, 0 * plan.block, n)),
                 place_for(rows[1], part(room, 1 * plan.block, n)),
@@ -331,11 +216,11 @@ def walk_back(
                 if cut:
                     previous = part(reset_state, low, n)
                 elif 0 <= before < plan.steps:
-                    previous = widened(_row(states, b, before, low, n), part(room, 3 * plan.block, n))
+                    previous = widened(row_of(states, b, before, low, n), part(room, 3 * plan.block, n))
                 else:
                     previous = part(h0, b * plan.channels + low, n)
                 _add_gradient(
-                    widened(_row(grad, b, t, low, n), part(room, 4 * plan.block, n)),
+                    widened(row_of(grad, b, t, low, n), part(room, 4 * plan.block, n)),
                     states,
                     b,
                     t,
@@ -344,9 +229,9 @@ def walk_back(
                     delta,
                     part(room, 5 * plan.block, n),
                 )
-                first_row = _gate(x, bias, 0, plan, b, t, low, n, part(room, 6 * plan.block, n))
-                second_row = _gate(y, bias, 1, plan, b, t, low, n, part(room, 7 * plan.block, n))
-                third_row = _gate(z, bias, 2, plan, b, t, low, n, part(room, 8 * plan.block, n))
+                first_row = gate_of(x, bias, 0, plan, b, t, low, n, part(room, 6 * plan.block, n))
+                second_row = gate_of(y, bias, 1, plan, b, t, low, n, part(room, 7 * plan.block, n))
+                third_row = gate_of(z, bias, 2, plan, b, t, low, n, part(room, 8 * plan.block, n))
                 gradients(kind, first_row, second_row, third_row, previous, delta, to[0], to[1], to[2])
                 for gate in range(gates):
                     _add(to[gate], part(room, (10 + gate) * plan.block, n))

@@ -15,7 +15,7 @@ from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
 
 # Typed, for a Python number would turn a row of float32 into float64; in float64 the same numbers are exact.
-ZERO, HALF, ONE, TWO, HUGE = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0, 1e30))
+ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
 NEAREST_CACHE, IS_DATA = 3, 1  # what llvm.prefetch calls them
 LIMIT = np.float32(87.0)  # e^87 and e^-87 are near the ends of float32
 FAST = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from gatedrnn.kernels.cpu.gates import GATES
-from gatedrnn.kernels.cpu.loops import Plan
 from gatedrnn.kernels.cpu.memory import Memory
+from gatedrnn.kernels.cpu.rows import Plan
 from gatedrnn.kernels.cpu.scanning import (
     WayBack,
     gate_rows,

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from gatedrnn.kernels.cpu.gates import GATES, KINDS, LINEAR, SQUASHED
-from gatedrnn.kernels.cpu.loops import COMPOSE, COMPOSE_BACK, WALK, WALK_BACK, Plan, Reading
+from gatedrnn.kernels.cpu.loops import COMPOSE, COMPOSE_BACK, WALK, WALK_BACK
 from gatedrnn.kernels.cpu.memory import Memory, flags, flat, series
+from gatedrnn.kernels.cpu.rows import Plan, Reading
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.shapes import Channels, Flags, Series, State
 
