@@ -6,13 +6,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.layers.gated_scan import CELLS, gradients_with_graph, scan_in_torch, tells_the_state, with_bias
-from gatedrnn.scan import accumulation_dtype, choose_backend, implementation
+from gatedrnn.cells import ScanCell
+from gatedrnn.layers.gated_scan import (
+    CELLS,
+    gradients_with_graph,
+    has_kernel,
+    scan_in_torch,
+    tells_the_state,
+    with_bias,
+)
+from gatedrnn.scan import accumulation_dtype, implementation
 
 
-def projects(device: torch.device) -> bool:
-    """Whether `projected_scan` runs on this device: on a GPU a product with a bias costs no more than one without."""
-    return choose_backend(device).backend == "cpu"
+def projects(cell: ScanCell, device: torch.device) -> bool:
+    """Whether `projected_scan` runs the cell on this device: on a GPU a bias in the product costs nothing."""
+    return device.type == "cpu" and has_kernel(cell, device)
 
 
 @torch.library.custom_op("gatedrnn::projected_scan", mutates_args=())

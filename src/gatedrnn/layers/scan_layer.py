@@ -13,8 +13,16 @@ from gatedrnn.layers.projected_scan import projected_scan, projects
 from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
-from gatedrnn.scan import LOG_ZERO, BackendUnavailable, accumulation_dtype, choose_backend, log_space_scan, transforming
-from gatedrnn.shapes import Flags, Series, State, States
+from gatedrnn.scan import (
+    LOG_ZERO,
+    BackendUnavailable,
+    accumulation_dtype,
+    choose_backend,
+    implementation,
+    log_space_scan,
+    transforming,
+)  # fmt: skip
+from gatedrnn.shapes import Flags, Series, State, States, Step
 
 
 class ScanLayer(RecurrentLayer):
@@ -75,12 +83,32 @@ class ScanLayer(RecurrentLayer):
             )
         return self._hand_on(output, weights), (last,)
 
+    def _step(self, x: Step, state: StateTuple, noise: Noise | None) -> tuple[Step, StateTuple]:
+        if not self._streams(x, noise):
+            return super()._step(x, state, noise)
+        assert self.cell.kernel is not None
+        # Where nothing is to be differentiated, gates and state are one call: a stream waits for every step.
+        step, (before,) = implementation("cpu", x.device).gated_step, (state[0].contiguous(),)
+        after = torch.empty_like(before)
+        for layer in range(self.num_layers):
+            weights = self._weights(layer, "")
+            projected = self._project(x, weights, add_bias=False)
+            bias = weights["bias_ih"].to(after.dtype) if self.bias else None
+            x = self._hand_on(step(self.cell.kernel, projected, bias, before, after, layer), weights)
+        return x, (after,)
+
+    def _streams(self, x: Step, noise: Noise | None) -> bool:
+        """Whether a step is a kernel's: on a CPU, without gradients, and with nothing between its parts."""
+        differentiated = torch.is_grad_enabled() or torch.compiler.is_compiling() or transforming()
+        plain = noise is None and not self.zoneout and not (self.training and self.dropout) and x.dtype != torch.float16
+        return plain and not differentiated and self.backend in ("auto", "fused") and projects(self.cell, x.device)
+
     def _in_one_pass(
         self, x: Series, h0: State, weights: Weights, mask: Flags | None, resets: Flags | None, kernel: str,
         reverse: bool,
     ) -> tuple[Series, State]:  # fmt: skip
         bias = weights.get("bias_ih")
-        if self.layer_norm or not projects(x.device):
+        if self.layer_norm or not projects(self.cell, x.device):
             projected = self._project(x, weights, add_bias=False)
             h0 = h0.to(accumulation_dtype(projected.dtype))
             return gated_scan(projected, bias, h0, mask, resets, kernel, reverse)

@@ -1,6 +1,7 @@
 """linear_scan: all states of h_t = a_t * h_(t-1) + b_t at once. The contract, the checks, the backend, the gradient."""
 
 import os
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -26,16 +27,22 @@ class Choice(NamedTuple):
     reason: str
 
 
+@cache
+def installed(package: str) -> bool:
+    """Whether it can be imported; asked at every step of a stream, and found out once."""
+    return find_spec(package) is not None
+
+
 def choose_backend(device: torch.device | str) -> Choice:
     """The backend that `auto` stands for on `device`, with the reason in words."""
     kind = torch.device(device).type
     if kind == "cuda":
-        if find_spec("triton") is None:
+        if not installed("triton"):
             return Choice("reference", "triton is not installed")
         return Choice("gpu", "tiles of time and channels (triton)")
     if kind != "cpu":
         return Choice("reference", f"there is no kernel for {kind} tensors")
-    if find_spec("numba") is None:
+    if not installed("numba"):
         return Choice("reference", "numba is not installed")
     return Choice("cpu", "compiled loops over contiguous channels (numba)")
 
@@ -211,7 +218,7 @@ def implementation(backend: str, device: torch.device) -> ModuleType:
     if backend == "reference":
         return reference
     if backend == "gpu":
-        if find_spec("triton") is None:
+        if not installed("triton"):
             raise BackendUnavailable("backend 'gpu' needs triton, which is not installed; use 'auto' or 'reference'")
         # triton's interpreter runs the same kernels on the CPU, for tests alone.
         if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
@@ -219,7 +226,7 @@ def implementation(backend: str, device: torch.device) -> ModuleType:
         return import_module("gatedrnn.kernels.gpu")
     if device.type != "cpu":
         raise BackendUnavailable(f"backend 'cpu' needs tensors on the CPU, got {device}; move them or use 'auto'")
-    if find_spec("numba") is None:
+    if not installed("numba"):
         raise BackendUnavailable("backend 'cpu' needs numba, which is not installed; use 'auto' or 'reference'")
     return import_module("gatedrnn.kernels.cpu")
 

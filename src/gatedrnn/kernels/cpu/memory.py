@@ -40,7 +40,7 @@ def series(x: Series) -> Memory:
 
 def flat(x: Tensor) -> np.ndarray:
     """A contiguous tensor's numbers."""
-    return _numbers(x.detach().view(-1))
+    return _numbers((x.detach() if x.requires_grad else x).view(-1))
 
 
 def flags(x: Flags | None) -> np.ndarray:

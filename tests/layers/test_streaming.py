@@ -1,0 +1,81 @@
+"""A step without gradients is a kernel's where it can be: the same numbers as the whole sequence."""
+
+import pytest
+import torch
+from tolerances import assert_equal_within
+
+import gatedrnn
+from gatedrnn.kernels import cpu
+
+SCANS = {
+    "mingru": gatedrnn.MinGRU, "minlstm": gatedrnn.MinLSTM, "lstm-input-gated": gatedrnn.InputGatedLSTM,
+    "lstm-normalized": gatedrnn.NormalizedLSTM, "gru-input-gated": gatedrnn.InputGatedGRU,
+}  # fmt: skip
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The kinds of the kernel's steps."""
+    seen, step = [], cpu.gated_step
+    monkeypatch.setattr(cpu, "gated_step", lambda kind, *rest: (seen.append(kind), step(kind, *rest))[1])
+    return seen
+
+
+def stream(layer, x, resets=None):
+    state, outputs = None, []
+    for t in range(x.shape[1]):
+        output, state = layer.step(x[:, t], state, resets=None if resets is None else resets[:, t])
+        outputs.append(output)
+    return torch.stack(outputs, 1), state
+
+
+@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"layer_norm": True}], ids=str)
+def test_a_stream_without_gradients_gives_the_numbers_of_the_whole_sequence(name, dtype, options, calls):
+    torch.manual_seed(0)
+    layer = SCANS[name](5, 37, num_layers=2, batch_first=True, dtype=dtype, **options).eval()
+    x, resets = torch.randn(3, 9, 5, dtype=dtype), torch.rand(3, 9) < 0.2
+    for given in (None, resets):
+        with torch.no_grad():
+            output, last = layer(x, resets=given)
+            calls.clear()
+            found, state = stream(layer, x, given)
+        assert len(calls) == 2 * 9
+        assert_equal_within(found, output, dtype, "output")
+        assert_equal_within(state, last, dtype, "state")
+
+
+@pytest.mark.parametrize("activation", ["g", "identity"])
+def test_a_named_activation_is_the_kernels_too(activation, calls):
+    layer = gatedrnn.MinLSTM(4, 6, activation=activation, batch_first=True)
+    x = torch.randn(2, 5, 4)
+    with torch.no_grad():
+        found, _ = stream(layer, x)
+        expected, _ = layer(x)
+    assert set(calls) == {"minlstm" if activation == "g" else "minlstm-identity"}
+    assert_equal_within(found, expected, torch.float32, "output")
+
+
+def test_a_state_that_is_carried_on_is_left_as_it_was():
+    layer = gatedrnn.MinGRU(4, 6).eval()
+    with torch.no_grad():
+        _, first = layer.step(torch.randn(2, 4))
+        kept = first.clone()
+        layer.step(torch.randn(2, 4), first)
+    assert torch.equal(first, kept)
+
+
+@pytest.mark.parametrize("case", ["gradients", "zoneout", "dropout", "named backend", "float16", "empty batch"])
+def test_what_the_kernel_does_not_know_is_walked_in_torch(case, calls):
+    options = {"zoneout": {"zoneout": 0.2}, "dropout": {"dropout": 0.5, "num_layers": 2}}.get(case, {})
+    layer = gatedrnn.MinGRU(4, 6, **options).train(case == "dropout")
+    x = torch.randn(0 if case == "empty batch" else 2, 4)
+    if case == "float16":
+        layer, x = layer.half(), x.half()
+    if case == "named backend":
+        layer.backend = "reference"
+    with torch.set_grad_enabled(case == "gradients"):
+        output, _ = layer.step(x)
+    assert output.shape == (len(x), 6) and output.requires_grad == (case == "gradients")
+    assert bool(calls) == (case == "empty batch")
