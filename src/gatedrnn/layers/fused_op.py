@@ -3,7 +3,6 @@
 Dynamo refuses the calls themselves in a graph that is trained. In eager mode they are called directly.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -46,18 +45,15 @@ def torch_rnn_gradient(
 ) -> list[Tensor]:  # fmt: skip
     """Gradients of the inputs that are there, in order, through one more run of the kernel."""
 
-    def compute() -> list[Tensor]:
-        inputs: list[Any] = [v.detach().requires_grad_() if v is not None else None for v in _arguments]
+    arguments = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
+    inputs: list[Any] = [v.detach().requires_grad_() if v is not None else None for v in arguments]
+    grads = [grad_output, grad_h] if c is None else [grad_output, grad_h, grad_c]
+    # Inside an op autograd records nothing, whatever the grad mode: its keys are excluded, and taken in again here.
+    nothing, here = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined), torch._C._dispatch_tls_local_include_set()
+    with torch._C._ForceDispatchKeyGuard(here, nothing), torch.enable_grad():
         outputs = _run(*inputs, training=True)  # cuDNN differentiates no other
-        grads = [grad_output, grad_h] if c is None else [grad_output, grad_h, grad_c]
         found = torch.autograd.grad(outputs, [v for v in inputs if v is not None], grads)
-        return [g.contiguous() for g in found]
-
-    _arguments = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
-    # Inside an op autograd records nothing, whatever the grad mode: that is a state of the thread, and a fresh thread
-    # does not have it.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(compute).result()
+    return [g.contiguous() for g in found]
 
 
 @torch_rnn_gradient.register_fake

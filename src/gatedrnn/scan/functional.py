@@ -1,7 +1,7 @@
 """linear_scan: all states of h_t = a_t * h_(t-1) + b_t at once. The contract, the checks, the backend, the gradient."""
 
 import os
-from functools import cache
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -27,10 +27,9 @@ class Choice(NamedTuple):
     reason: str
 
 
-@cache
 def installed(package: str) -> bool:
-    """Whether it can be imported; asked at every step of a stream, and found out once."""
-    return find_spec(package) is not None
+    """Whether it can be imported; asked at every step of a stream, so by the shorter way where that says yes."""
+    return package in sys.modules or find_spec(package) is not None
 
 
 def choose_backend(device: torch.device | str) -> Choice:
