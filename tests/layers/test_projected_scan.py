@@ -58,13 +58,30 @@ def test_the_op_is_registered_as_torch_wants_it(kernel, names):
 @pytest.mark.parametrize("kernel", CELLS)
 @pytest.mark.parametrize("names", FLAGS, ids=str)
 @pytest.mark.parametrize("piece", [1, 100, 1 << 21], ids="pieces of {}".format)
-def test_the_size_of_the_pieces_changes_nothing(kernel, names, piece, monkeypatch):
-    """A step of one sequence at a time; some steps, or some sequences; all at once."""
+@pytest.mark.parametrize("by_step", [False, True])
+def test_the_size_of_the_pieces_changes_nothing(kernel, names, piece, by_step, monkeypatch):
+    """One step at a time; some steps, or some sequences; all at once. In memory by sequence, or by step."""
     monkeypatch.setattr(projecting, "PIECE", piece)
     for reverse in (False, True):
         for steps in (1, 7, 30):
             arguments = problem(kernel, names, steps=steps, biased=not reverse)
+            if by_step:
+                arguments["x"] = by_step_in_memory(arguments["x"])
             assert_equal_to_the_torch_form(kernel, arguments, reverse)
+
+
+def by_step_in_memory(x):
+    return x.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_outputs_and_gradients_lie_as_the_inputs_do(dtype):
+    arguments = problem("minlstm", dtype=dtype)
+    arguments["x"] = by_step_in_memory(arguments["x"])
+    torch.library.opcheck(projected_scan, (*arguments.values(), "minlstm", False))
+    output, _, projected = projected_scan(*arguments.values(), "minlstm", False)
+    (grad,) = torch.autograd.grad(output.sum(), arguments["x"])
+    assert all(v.transpose(0, 1).is_contiguous() for v in (output, projected, grad))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

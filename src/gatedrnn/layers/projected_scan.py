@@ -28,7 +28,10 @@ def projected_scan(
     x: Tensor, weight: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
     kernel: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """`gated_scan` of the product of x (batch, time, features) with weight.T; the product comes third."""
+    """`gated_scan` of the product of x (batch, time, features) with weight.T; the product comes third.
+
+    In memory x goes sequence by sequence or step by step, without gaps; outputs and product do the same.
+    """
     added = None if bias is None else bias.to(accumulation_dtype(x.dtype))
     return implementation("cpu", x.device).projected_scan(kernel, x, weight, added, h0, mask, resets, reverse)
 
@@ -38,10 +41,13 @@ def _(
     x: Tensor, weight: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
     kernel: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    (batch, steps, _), features = x.shape, weight.shape[0]
-    channels = features // len(CELLS[kernel].projections)
+    batch, steps, _ = x.shape
+    channels = len(weight) // len(CELLS[kernel].projections)
     last = x.new_empty(batch, channels, dtype=accumulation_dtype(x.dtype))
-    return x.new_empty(batch, steps, channels), last, x.new_empty(batch, steps, features)
+    if x.is_contiguous():
+        return x.new_empty(batch, steps, channels), last, x.new_empty(batch, steps, len(weight))
+    output, projected = (x.new_empty(steps, batch, size).transpose(0, 1) for size in (channels, len(weight)))
+    return output, last, projected
 
 
 @torch.library.custom_op("gatedrnn::projected_scan_gradient", mutates_args=())
@@ -64,7 +70,7 @@ def _(
     of_x: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     grad_bias = grad_last.new_empty(0 if bias is None else len(bias))
-    grad_x = x.new_empty(x.shape if of_x else 0)
+    grad_x = torch.empty_like(x) if of_x else x.new_empty(0)
     return grad_x, weight.new_empty(weight.shape), grad_bias, grad_last.new_empty(grad_last.shape)
 
 

@@ -117,7 +117,9 @@ class ScanLayer(RecurrentLayer):
         if narrow is not None and x.dtype != torch.float64:
             x, weight = x.to(narrow), weight.to(narrow)
         h0 = h0.to(accumulation_dtype(x.dtype))
-        output, last, _ = projected_scan(x.contiguous(), weight, bias, h0, mask, resets, kernel, reverse)
+        if not x.transpose(0, 1).is_contiguous():
+            x = x.contiguous()
+        output, last, _ = projected_scan(x, weight, bias, h0, mask, resets, kernel, reverse)
         return output, last
 
 

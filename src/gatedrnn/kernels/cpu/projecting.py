@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.kernels.cpu.gates import GATES
-from gatedrnn.kernels.cpu.memory import Memory
+from gatedrnn.kernels.cpu.gates import GATES, KINDS, SQUASHED
+from gatedrnn.kernels.cpu.memory import Memory, flat
 from gatedrnn.kernels.cpu.rows import Plan
 from gatedrnn.kernels.cpu.scanning import (
     WayBack,
-    gate_rows,
+    WayThrough,
     gated_reading,
     gated_scan,
     gated_scan_gradient,
+    held,
     part_of,
     walked_states,
 )
@@ -35,9 +36,19 @@ def projected_scan(
     kind: str, x: Series, weight: Tensor, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reverse: bool,
 ) -> tuple[Series, State, Series]:  # fmt: skip
-    """`gated_scan` of x @ weight.T, x contiguous: outputs, last state, and the product, which the gradient needs."""
-    projected = linear(x, weight)
-    return *gated_scan(kind, projected, bias, h0, mask, resets, reverse), projected
+    """`gated_scan` of x @ weight.T: outputs, last state, and the product, which the gradient needs.
+
+    In memory x goes sequence by sequence or step by step, without gaps; outputs and product do the same.
+    """
+    projected = linear(x, weight) if x.is_contiguous() else linear(x.transpose(0, 1), weight).transpose(0, 1)
+    output = projected[..., : len(weight) // GATES[kind]]
+    output = torch.empty_like(output, memory_format=torch.preserve_format)
+    if held(x.dtype) != x.dtype:
+        found, last = gated_scan(kind, projected, bias, h0, mask, resets, reverse)
+        return output.copy_(found), last, projected
+    way = WayThrough(gated_reading(kind, projected, bias, mask, resets), output, h0, reverse, KINDS[kind] in SQUASHED)
+    way.walk(way.plan)
+    return output, way.last, projected
 
 
 def projected_scan_gradient(
@@ -45,30 +56,31 @@ def projected_scan_gradient(
     bias: Channels | None, output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None,
     reverse: bool, of_x: bool,
 ) -> tuple[Series, Tensor, Channels, State]:  # fmt: skip
-    """Gradients of x (empty unless `of_x`), weight, bias (empty without one) and h0.
+    """Gradients of x (empty unless `of_x`; in memory as x), weight, bias (empty without one) and h0.
 
     The states are computed again where `output` is None.
     """
     given = gated_reading(kind, projected, bias, mask, resets)
     states = output if output is not None else walked_states(given, grad_output, h0, reverse)
     back = WayBack(given, grad_output, grad_last, states, h0, reverse)
-    if not _in_pieces(back.plan, x.dtype):
+    grad_x = torch.empty_like(x) if of_x else x.new_empty(0)
+    # Not where threads share one sequence's time; nor in float16, which kernels read in a copy.
+    if back.plan.stretches > 1 or held(x.dtype) != x.dtype:
         grad, grad_bias, grad_h0 = gated_scan_gradient(
             kind, grad_output, grad_last, projected, bias, states, h0, mask, resets, reverse
         )
-        rows = grad.flatten(0, 1)
-        return grad @ weight if of_x else x.new_empty(0), rows.t() @ x.flatten(0, 1), grad_bias, grad_h0
-    inputs, grad_x = x.flatten(0, 1), torch.empty_like(x) if of_x else x.new_empty(0)
-    grad_inputs, features = grad_x.view(-1, x.shape[2]) if of_x else grad_x, len(weight)
+        if of_x:
+            grad_x.copy_(grad @ weight)
+        return grad_x, grad.flatten(0, 1).t() @ x.flatten(0, 1), grad_bias, grad_h0
+    by_step = not x.is_contiguous()
+    inputs, grad_inputs = (_rows(v, by_step) if v.numel() else v for v in (x, grad_x))
+    features = len(weight)
     # Products with the rows of a piece on the right are the fastest: this one is turned around at the end.
     turned = weight.t().contiguous()
     grad_turned = torch.zeros(turned.shape, dtype=grad_last.dtype)
-    for piece in reversed(list(_pieces(back.plan, features))):
+    for piece in reversed(list(_pieces(back.plan, features, by_step))):
         made = _room(piece.rows.stop - piece.rows.start, features, x.dtype)
-        places = gate_rows(made.unsqueeze(0), GATES[kind])
-        # Rows are counted from the very first, of which the piece holds a few.
-        before, sequence = piece.rows.start * features, back.plan.steps * features
-        back.walk(piece.plan, tuple(Memory(p.numbers, sequence, p.time, p.offset - before) for p in places))
+        back.walk(piece.plan, _places(made, piece, GATES[kind], len(x), by_step))
         if of_x:
             torch.mm(made, turned.t(), out=grad_inputs[piece.rows])
         if made.dtype == grad_turned.dtype:
@@ -76,6 +88,11 @@ def projected_scan_gradient(
         else:
             grad_turned += inputs[piece.rows].t() @ made
     return grad_x, grad_turned.t().to(weight.dtype).contiguous(), back.grad_bias, back.grad_h0
+
+
+def _rows(x: Series, by_step: bool) -> Tensor:
+    """All steps of all sequences, as they lie one after another."""
+    return (x.transpose(0, 1) if by_step else x).flatten(0, 1)
 
 
 def _room(rows: int, features: int, dtype: torch.dtype) -> Tensor:
@@ -89,26 +106,35 @@ def _room(rows: int, features: int, dtype: torch.dtype) -> Tensor:
 
 class _Piece(NamedTuple):
     rows: slice
-    """Of all steps of all sequences, one after another."""
+    """Of all steps of all sequences, as they lie one after another."""
     plan: Plan
 
 
-def _in_pieces(plan: Plan, dtype: torch.dtype) -> bool:
-    """Not where threads share one sequence's time; nor in float16, which kernels read in a copy."""
-    return plan.stretches == 1 and dtype != torch.float16
-
-
-def _pieces(plan: Plan, features: int) -> Iterator[_Piece]:
-    """Whole sequences, as many as fit into a piece, or stretches of one; in the order of the walk."""
-    steps, threads = plan.steps, threads_for(plan.sequences * plan.steps * plan.channels)
-    fitting = max(1, PIECE * threads // max(1, features))  # steps
-    together = max(1, min(plan.sequences, fitting // max(1, steps)))
-    if together > threads:
-        together -= together % threads
-    for b in range(0, plan.sequences, together):
-        sequences = min(together, plan.sequences - b)
-        for low in range(0, steps, fitting if together == 1 else max(1, steps)):
-            high = min(low + fitting, steps) if together == 1 else steps
+def _pieces(plan: Plan, features: int, by_step: bool) -> Iterator[_Piece]:
+    """What lies together and fits into a piece, in the order of the walk: whole sequences, as many as fit, or stretches
+    of one; by step, stretches of all."""
+    steps, batch, threads = plan.steps, plan.sequences, threads_for(plan.sequences * plan.steps * plan.channels)
+    fitting = max(1, PIECE * threads // max(1, features))  # rows
+    if by_step:
+        together, fitting = batch, max(1, fitting // batch)
+    else:
+        together = max(1, min(batch, fitting // max(1, steps)))
+        together -= together % threads if together > threads else 0
+        fitting = fitting if together == 1 else steps
+    for b in range(0, batch, together):
+        sequences = min(together, batch - b)
+        for low in range(0, steps, max(1, fitting)):
+            high = min(low + fitting, steps)
             start, stop = (steps - high, steps - low) if plan.backwards else (low, high)
-            rows = slice(b * steps + start, (b + sequences - 1) * steps + stop)
+            rows = slice(start * batch, stop * batch)
+            if not by_step:
+                rows = slice(b * steps + start, (b + sequences - 1) * steps + stop)
             yield _Piece(rows, part_of(plan, b, sequences, low, high))
+
+
+def _places(made: Tensor, piece: _Piece, gates: int, batch: int, by_step: bool) -> tuple[Memory, ...]:
+    """The rows of a piece where a kernel looks for them, which counts rows from the very first."""
+    numbers, features = flat(made), made.shape[1]
+    sequence, step = (features, batch * features) if by_step else (piece.plan.steps * features, features)
+    before, size = piece.rows.start * features, features // gates
+    return tuple(Memory(numbers, sequence, step, gate * size - before) for gate in range(gates))
