@@ -19,7 +19,7 @@ from gatedrnn.shapes import Channels, Flags, Series, State
 
 BLOCK = 256  # channels of one work item at most: its rows stay in the first-level cache
 NARROW = 32  # and at least, where channels are shared out
-WORTH_TWO_PASSES = 3  # threads an item below which walking time twice, in stretches, gains nothing
+WORTH_TWO_PASSES = 3  # threads an item below which computing gates twice, in stretches of time, gains nothing
 Rows = tuple[Memory, ...]
 
 
@@ -85,7 +85,7 @@ class WayThrough:
         self, given: Reading, out: Series, h0: State | None, reverse: bool, squashed: bool, hold: bool = False
     ) -> None:
         self.given, self.squashed, self.hold, self.out = given, squashed, hold, series(out)
-        self.plan = plan_for(tuple(out.shape), reverse)
+        self.plan = plan_for(given.kind, tuple(out.shape), reverse)
         self.state = torch.zeros(len(out), self.plan.stretches, out.shape[2], dtype=_accumulated(given))
         if h0 is not None:
             self.state[:, 0] = h0
@@ -114,7 +114,7 @@ class WayBack:
         self, given: Reading, grad: Series, grad_last: State, states: Series, h0: State | None, reverse: bool
     ) -> None:
         self.given, self.grad, self.states, self.squashed = given, series(grad), series(states), given.kind in SQUASHED
-        self.plan = plan_for(tuple(states.shape), reverse)
+        self.plan = plan_for(given.kind, tuple(states.shape), reverse)
         self.carry = torch.zeros(len(states), self.plan.stretches, states.shape[2], dtype=grad_last.dtype)
         self.carry[:, -1] = grad_last
         # One row an item, summed in a fixed order afterwards: the result does not depend on the number of threads.
@@ -159,13 +159,18 @@ def _forward(given: Reading, like: Series, channels: int, h0: State | None, reve
     return out.to(like.dtype), way.last
 
 
-def plan_for(shape: tuple[int, ...], reverse: bool) -> Plan:
-    """All of (batch, steps, channels), cut for the threads there are."""
+def plan_for(kind: int, shape: tuple[int, ...], reverse: bool) -> Plan:
+    """All of (batch, steps, channels), cut for the threads there are.
+
+    Threads that share the channels of a sequence write to the same pages of memory, and wait for each other where the
+    system has yet to hand them out: the bare scan, which computes next to nothing, rather goes through time twice.
+    """
     batch, steps, channels = shape
     threads = threads_for(batch * steps * channels)
-    block = _block(batch, channels, threads)
+    block = _block(batch, channels, 1 if kind == LINEAR else threads)
     items = batch * -(-channels // block)
-    stretches = threads // items if items and threads // items >= WORTH_TWO_PASSES else 1
+    worth = 2 if kind == LINEAR else WORTH_TWO_PASSES
+    stretches = threads // items if items and threads // items >= worth else 1
     return Plan(steps, channels, block, max(1, min(stretches, steps)), reverse, 0, batch, 0, steps)
 
 
