@@ -48,8 +48,8 @@ def test_every_dropout_acts_in_training_alone(name, build):
 @pytest.mark.parametrize("silent", ["projection.weight", "feed_forward.2.weight"])
 def test_a_block_drops_both_of_its_branches(silent):
     model = model_of(GatedRNNModel, block=True, num_hidden_layers=1, dropout=0.5).train()
-    torch.nn.init.zeros_(model.blocks[0].get_parameter(silent))
-    torch.nn.init.zeros_(model.blocks[0].feed_forward[2].bias)
+    torch.nn.init.zeros_(model.parts[0].get_parameter(silent))
+    torch.nn.init.zeros_(model.parts[0].feed_forward[2].bias)
     batch = inputs_of("tokens", 5, 6)
     assert not torch.equal(model(**batch).last_hidden_state, model(**batch).last_hidden_state)
 

@@ -18,9 +18,9 @@ class GatedRNNConfig(PreTrainedConfig):
     """Structure of a gated recurrent model.
 
     Args:
-        cell: the cell's name, as on the command line.
-        cell_options: keyword arguments of that cell's equations, as its layer takes them: `activation` of `minlstm` and
-            `mingru`, `reset_after` of `gru`, `keep` of `mgu`; None for none.
+        cell: the cell's name, as on the command line; or one name a layer, joined by commas.
+        cell_options: keyword arguments of the cells' equations, as their layers take them: `activation` of `minlstm`
+            and `mingru`, `reset_after` of `gru`, `keep` of `mgu`; None for none. Each goes to the cells that know it.
         vocab_size: tokens that the embedding knows; None for a model that reads numbers instead of tokens.
         input_size: numbers per step, where `vocab_size` is None.
         embedding_size: width of the embedding, or of the linear map that takes its place for numbers. With `block`
@@ -39,6 +39,8 @@ class GatedRNNConfig(PreTrainedConfig):
         embedding_dropout, dropout, head_dropout: on the embedding, between layers, before the head; in training.
         pooling: what a sequence classifier reads: the output at the "last" valid step (of each direction its own last),
             or the "mean" or "max" over the valid steps.
+        use_cache: whether a language model in `eval()` hands back its state.
+        tie_word_embeddings: whether a language model scores tokens by their embeddings.
     """
 
     model_type = "gatedrnn"
@@ -65,8 +67,16 @@ class GatedRNNConfig(PreTrainedConfig):
     dropout: float = 0.0
     head_dropout: float = 0.0
     pooling: str = "last"
+    use_cache: bool = True
+    tie_word_embeddings: bool = True
     pad_token_id: int | None = 0
     unk_token_id: int | None = 1
+
+    @property
+    def cells(self) -> list[str]:
+        """The cell of each layer."""
+        names = [name.strip() for name in self.cell.split(",")]
+        return names * self.num_hidden_layers if len(names) == 1 else names
 
     def validate_structure(self) -> None:
         """The rules beyond types; called when a configuration, and when a model is made.
@@ -74,14 +84,22 @@ class GatedRNNConfig(PreTrainedConfig):
         Raises:
             ValueError: a name that does not exist, a size below 1, a probability outside [0, 1), or inputs unclear.
         """
-        if self.cell not in LAYERS:
-            raise ValueError(f"cell must be one of {', '.join(LAYERS)}, got {self.cell!r}")
-        layer = LAYERS[self.cell]
+        for cell in self.cells:
+            if cell not in LAYERS:
+                raise ValueError(f"cell must be one of {', '.join(LAYERS)}, got {cell!r}")
+        if len(self.cells) != self.num_hidden_layers:
+            raise ValueError(
+                f"cell names {len(self.cells)} layers, num_hidden_layers is {self.num_hidden_layers}; "
+                "name one cell, or one a layer"
+            )
+        layers = [LAYERS[cell] for cell in self.cells]
+        options = dict.fromkeys(option for layer in layers for option in layer.options)
         for name in self.cell_options or {}:
-            if name not in layer.options:
-                known = ", ".join(layer.options) or "none"
-                raise ValueError(f"cell_options: {self.cell} has no option {name!r}; it has: {known}")
-        if self.weight_dropout and not layer.cell_class.reads_state:
+            if name not in options:
+                raise ValueError(
+                    f"cell_options: {self.cell} has no option {name!r}; it has: {', '.join(options) or 'none'}"
+                )
+        if self.weight_dropout and not any(layer.cell_class.reads_state for layer in layers):
             raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
         for name, schemes in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):
             if getattr(self, name) not in (None, *schemes):

@@ -1,15 +1,17 @@
 """Hugging Face models around the recurrent layers. No equation stands here."""
 
-from typing import Any
+from itertools import groupby
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput, TokenClassifierOutput
+from transformers.modeling_outputs import BaseModelOutputWithPast, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import can_return_tuple
 
 from gatedrnn.layers import LAYERS, RecurrentLayer
 from gatedrnn.layers.regularise import REGULARISERS
+from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.shapes import Flags, Series, Step
 
@@ -41,13 +43,27 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
                 nn.init.zeros_(module.weight[module.padding_idx])
 
 
-def build_layer(config: GatedRNNConfig, input_size: int, num_layers: int) -> RecurrentLayer:
-    """The recurrent layer that a configuration names."""
+def build_layer(config: GatedRNNConfig, cell: str, input_size: int, num_layers: int = 1) -> RecurrentLayer:
+    """Recurrent layers of one cell, as a configuration says."""
+    layer = LAYERS[cell]
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
-    return LAYERS[config.cell](
+    if not layer.cell_class.reads_state:
+        named["weight_dropout"] = 0.0  # meant for the other cells of the model
+    options = {name: value for name, value in (config.cell_options or {}).items() if name in layer.options}
+    return layer(
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True, bidirectional=config.bidirectional,
-        dropout=config.dropout if num_layers > 1 else 0.0, **named, **(config.cell_options or {}),
+        dropout=config.dropout if num_layers > 1 else 0.0, **named, **options,
     )  # fmt: skip
+
+
+def advance(
+    layer: RecurrentLayer, x: Series, hx: Any, mask: Flags | None, resets: Flags | None
+) -> tuple[Series, Any]:  # fmt: skip
+    """A layer over a series, or, where that is one token of a stream, by its step."""
+    if x.shape[1] == 1 and mask is None and not layer.bidirectional and not layer.training:
+        output, state = layer.step(x[:, 0], hx, resets=None if resets is None else resets[:, 0])
+        return output.unsqueeze(1), state
+    return layer(x, hx, mask=mask, resets=resets)
 
 
 class GatedRNNEmbeddings(nn.Module):
@@ -76,19 +92,30 @@ class GatedRNNEmbeddings(nn.Module):
 class GatedRNNBlock(nn.Module):
     """x + project(cell(norm(x))), then x + feed_forward(norm(x))."""
 
-    def __init__(self, config: GatedRNNConfig) -> None:
+    def __init__(self, config: GatedRNNConfig, cell: str) -> None:
         super().__init__()
         width, inner = config.embedding_size, config.embedding_size * config.feed_forward_factor
         self.cell_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.layer = build_layer(config, width, num_layers=1)
+        self.layer = build_layer(config, cell, width)
         self.projection = nn.Linear(self.layer.output_size, width, bias=False)
         self.feed_forward = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Series, mask: Flags | None) -> Series:
-        output, _ = self.layer(self.cell_norm(x), mask=mask)
+    def forward(self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None) -> tuple[Series, Any]:
+        output, state = advance(self.layer, self.cell_norm(x), hx, mask, resets)
         x = x + self.dropout(self.projection(output))
-        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x))), state
+
+
+class GatedRNNPart(nn.Module):
+    """Layers of one cell on top of each other, without anything around them."""
+
+    def __init__(self, config: GatedRNNConfig, cell: str, input_size: int, num_layers: int) -> None:
+        super().__init__()
+        self.layer = build_layer(config, cell, input_size, num_layers)
+
+    def forward(self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None) -> tuple[Series, Any]:
+        return advance(self.layer, x, hx, mask, resets)
 
 
 class GatedRNNModel(GatedRNNPreTrainedModel):
@@ -97,17 +124,19 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__(config)
         self.embeddings = GatedRNNEmbeddings(config)
+        size, parts = config.embedding_size, list[GatedRNNBlock | GatedRNNPart]()
         if config.block:
-            self.blocks = nn.ModuleList(GatedRNNBlock(config) for _ in range(config.num_hidden_layers))
-            self.norm = nn.LayerNorm(config.embedding_size)
+            parts += [GatedRNNBlock(config, cell) for cell in config.cells]
+            self.norm = nn.LayerNorm(size)
         else:
-            self.layer = build_layer(config, config.embedding_size, config.num_hidden_layers)
-        self.post_init()
-
-    @property
-    def output_size(self) -> int:
+            for cell, same in groupby(config.cells):
+                parts.append(GatedRNNPart(config, cell, size, len(list(same))))
+                size = parts[-1].layer.output_size
+            self.between = nn.Dropout(config.dropout)
+        self.parts = nn.ModuleList(parts)
+        self.output_size = size
         """Features of `last_hidden_state`."""
-        return self.config.embedding_size if self.config.block else self.layer.output_size
+        self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
         return self.embeddings.map
@@ -118,14 +147,19 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
     @can_return_tuple
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
-        input_values: Tensor | None = None, **kwargs: Any,
-    ) -> BaseModelOutput:  # fmt: skip
+        input_values: Tensor | None = None, past_key_values: GatedRNNCache | None = None,
+        use_cache: bool | None = None, resets: Flags | None = None, **kwargs: Any,
+    ) -> BaseModelOutputWithPast:  # fmt: skip
         """The top layer's output at every step.
 
         Args:
             input_ids: tokens, (batch, time), for a model with `vocab_size`.
-            attention_mask: (batch, time), 1 = real step, 0 = padding on whichever side; None if every step is real.
+            attention_mask: (batch, time), 1 = real step, 0 = padding on whichever side; None if every step is real. It
+                may begin with the tokens that went into `past_key_values`.
             input_values: numbers, (batch, time, input_size), for a model with `input_size`.
+            past_key_values: the state to go on from, which is brought up to date in its place; None for the first.
+            use_cache: whether to hand back the state where none was given.
+            resets: bool, (batch, time); where True, the state is the initial one before the step.
         """
         if (input_ids is None) == (input_values is None):
             raise ValueError("pass input_ids (tokens) or input_values (numbers), and not both")
@@ -133,15 +167,28 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         inputs = input_ids if wanted == "input_ids" else input_values
         if inputs is None:
             raise ValueError(f"this model reads {wanted}, which is missing")
+        if (past_key_values is not None or use_cache) and self.config.bidirectional:
+            raise ValueError(
+                "a bidirectional model has no state to go on from: it must see the end before it can begin"
+            )
+        cache = GatedRNNCache(self.config) if past_key_values is None and use_cache else past_key_values
         mask = None if attention_mask is None else attention_mask.bool()
-        x = self.embeddings(inputs)
-        if not self.config.block:
-            x, _ = self.layer(x, mask=mask)
-        else:
-            for block in self.blocks:
-                x = block(x, mask)
-            x = self.norm(x)
-        return BaseModelOutput(last_hidden_state=x)
+        if mask is not None and cache is not None and cache.seen_tokens:
+            mask = mask[:, -inputs.shape[1] :]
+        x, first = self.embeddings(inputs), 0
+        for part in self.parts:
+            if first and not self.config.block:
+                x = self.between(x)
+            count = cast(GatedRNNPart | GatedRNNBlock, part).layer.num_layers
+            x, state = part(x, None if cache is None else cache.read(first, count), mask, resets)
+            if cache is not None:
+                cache.write(first, state)
+            first += count
+        if cache is not None:
+            cache.seen_tokens += inputs.shape[1]
+        return BaseModelOutputWithPast(
+            last_hidden_state=self.norm(x) if self.config.block else x, past_key_values=cache
+        )
 
 
 class GatedRNNClassifier(GatedRNNPreTrainedModel):

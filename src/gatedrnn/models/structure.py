@@ -8,6 +8,8 @@ from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models.modeling import GatedRNNBlock, GatedRNNEmbeddings, GatedRNNPreTrainedModel
 
 PARTS = ("embedding", "core", "block", "head")
+OTHERS = {"classifier": "head", "lm_head": "head", "projection": "core"}
+"""What stands beside the model itself: heads, and the way from the core's width back to the model's."""
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
@@ -25,7 +27,7 @@ def count_parameters(model: nn.Module) -> dict[str, int]:
         owner |= {id(p): "core" for part in core for p in part.parameters()}
     counts = dict.fromkeys(PARTS, 0)
     for name, parameter in model.named_parameters():
-        part = owner.get(id(parameter), "head" if name.startswith("classifier.") else "block")
+        part = owner.get(id(parameter), OTHERS.get(name.split(".")[0], "block"))
         counts[part] += parameter.numel()
     return counts | {"total": sum(counts.values())}
 
@@ -41,7 +43,9 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
     products = sum(
         parameter.numel()
         for name, parameter in model.named_parameters()
-        if parameter.dim() == 2 and not name.startswith("classifier.") and not name.endswith("embeddings.map.weight")
+        if parameter.dim() == 2
+        and OTHERS.get(name.split(".")[0]) != "head"
+        and not name.endswith("embeddings.map.weight")
     )
     if config.input_size is not None:
         products += config.input_size * config.embedding_size

@@ -1,0 +1,95 @@
+"""The state of a model's recurrent layers between two calls, in the form that transformers' `generate` carries."""
+
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
+
+from gatedrnn.layers import LAYERS
+from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.shapes import States
+
+
+class RecurrentState(LinearAttentionCacheLayerMixin):
+    """The state of one layer: tensors (batch, size), as many as its cell has."""
+
+    is_compileable = False
+    is_croppable = False
+    recurrent_states: dict[int, Tensor | None]
+
+    def lazy_initialization(
+        self, conv_states: Tensor | None = None, recurrent_states: Tensor | None = None, state_idx: int = 0
+    ) -> None:
+        assert recurrent_states is not None
+        self.device, self.dtype = recurrent_states.device, recurrent_states.dtype
+        self.is_recurrent_states_initialized[state_idx] = True
+
+    def update_recurrent_state(self, recurrent_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
+        """Put a state in the place of the one before; nothing is written into that, so gradients through both stand."""
+        self.lazy_initialization(recurrent_states=recurrent_states, state_idx=state_idx)
+        self.recurrent_states[state_idx] = recurrent_states
+        self.has_previous_state[state_idx] = True
+        return recurrent_states
+
+    def update_conv_state(self, conv_states: Tensor, state_idx: int = 0, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError("a gated recurrent layer has no convolution")
+
+    def reset(self) -> None:
+        """Back to the layer's initial state."""
+        self.__init__(number_of_states=self.number_of_states)  # type: ignore[misc]
+
+    def crop(self, tokens_to_remove: int) -> NoReturn:
+        raise ValueError("a recurrent state cannot be taken back; start anew, or keep a copy of it (copy.deepcopy)")
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Every row `repeats` times, for beams and several answers to one prompt."""
+        self.recurrent_states = {
+            i: None if s is None else s.repeat_interleave(repeats, 0) for i, s in self.recurrent_states.items()
+        }
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """The named rows alone."""
+        self.recurrent_states = {i: None if s is None else s[indices] for i, s in self.recurrent_states.items()}
+
+
+class GatedRNNCache(Cache):
+    """The state of all layers, and how many tokens went into it. Its size does not depend on that number.
+
+    Hand the one that a call returned to the next call, as `past_key_values`: a stream, a conversation, or the next
+    stretch of a text in training (see `detached`).
+    """
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        super().__init__(
+            layers=[RecurrentState(number_of_states=LAYERS[cell].cell_class.states) for cell in config.cells]
+        )
+        self.seen_tokens = 0
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self.seen_tokens
+
+    def read(self, first: int, count: int) -> States | tuple[Tensor, ...] | None:
+        """The states of `count` layers, stacked as a layer takes them; None before the first token."""
+        layers = self.layers[first : first + count]
+        if not layers[0].has_previous_state[0]:
+            return None
+        kinds = layers[0].number_of_states
+        stacked = tuple(torch.stack([layer.recurrent_states[kind] for layer in layers]) for kind in range(kinds))
+        return stacked if kinds > 1 else stacked[0]
+
+    def write(self, first: int, states: States | tuple[Tensor, ...]) -> None:
+        """Take the states that a layer gave back, of as many layers as it has."""
+        for kind, stacked in enumerate(states if isinstance(states, tuple) else (states,)):
+            for index, state in enumerate(stacked):
+                self.layers[first + index].update_recurrent_state(state, state_idx=kind)
+
+    def detached(self) -> "GatedRNNCache":
+        """This state without its history: what truncated backpropagation through time carries on."""
+        for layer in self.layers:
+            layer.recurrent_states = {i: None if s is None else s.detach() for i, s in layer.recurrent_states.items()}
+        return self
+
+    def reset(self) -> None:
+        super().reset()
+        self.seen_tokens = 0

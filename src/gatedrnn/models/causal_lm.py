@@ -1,0 +1,91 @@
+"""A language model: the next token from those before it, in parallel over a text or one by one from a state."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import GenerationConfig, GenerationMixin
+from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.utils import can_return_tuple
+
+from gatedrnn.models.cache import GatedRNNCache
+from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.loss import next_token_loss
+from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel
+from gatedrnn.shapes import Flags
+
+
+class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
+    """Scores of the next token at every step. `generate` carries a state whose size does not depend on the length."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.embeddings.map.weight"}
+    _is_stateful = True  # decoding that would have to take tokens back is refused by transformers
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        if config.vocab_size is None:
+            raise ValueError("a language model needs vocab_size")
+        if config.bidirectional:
+            raise ValueError("a language model reads forwards alone: set bidirectional=False")
+        super().__init__(config)
+        self.model = GatedRNNModel(config)
+        core, width = self.model.output_size, config.embedding_size
+        self.projection = nn.Identity() if core == width else nn.Linear(core, width, bias=False)
+        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.lm_head = nn.Linear(width, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Module:
+        return self.lm_head
+
+    def set_output_embeddings(self, value: nn.Linear) -> None:
+        self.lm_head = value
+
+    @can_return_tuple
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        past_key_values: GatedRNNCache | None = None, labels: Tensor | None = None, use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0, resets: Flags | None = None, shift_labels: Tensor | None = None,
+        **kwargs: Any,
+    ) -> CausalLMOutputWithPast:  # fmt: skip
+        """Logits (batch, time, vocab_size), and the state after the last token.
+
+        Args:
+            input_ids, attention_mask, past_key_values, resets: as in `GatedRNNModel.forward`.
+            labels: (batch, time), the tokens themselves, of which each step is to foretell the one after it; steps
+                labelled -100 do not count. The loss is their mean.
+            shift_labels: the same, already shifted: the label of a step is the token after it.
+            use_cache: whether to hand back the state where none was given; by default in `eval()`, as configured.
+            logits_to_keep: for the last so many steps alone, or for those named; 0 for all.
+
+        In training with labels `logits` is None: the loss is worked out a piece of the logits at a time.
+        """
+        if use_cache is None:
+            use_cache = self.config.use_cache and not self.training
+        outputs = self.model(
+            input_ids, attention_mask, past_key_values=past_key_values, use_cache=use_cache, resets=resets
+        )
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        hidden = self.head_dropout(self.projection(outputs.last_hidden_state[:, kept]))
+        loss = logits = None
+        if labels is not None and shift_labels is None:
+            shift_labels = nn.functional.pad(labels[:, 1:], (0, 1), value=-100)
+        if shift_labels is not None:
+            loss = next_token_loss(hidden, self.lm_head.weight, shift_labels, kwargs.get("num_items_in_batch"))
+        if loss is None or not self.training:
+            logits = self.lm_head(hidden)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+
+    def _prepare_cache_for_generation(
+        self, generation_config: GenerationConfig, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> None:
+        if generation_config.cache_implementation not in (None, "dynamic"):
+            raise ValueError(
+                f"cache_implementation {generation_config.cache_implementation!r} holds keys and values, and this "
+                "model has a state of constant size; leave it out"
+            )
+        given = model_kwargs.get("past_key_values")
+        if given is not None:
+            if not isinstance(given, GatedRNNCache):
+                raise TypeError(f"past_key_values must be a GatedRNNCache, got {type(given).__name__}")
+            given._is_user_defined = True
+        elif generation_config.use_cache is not False:
+            model_kwargs["past_key_values"] = GatedRNNCache(self.config)
