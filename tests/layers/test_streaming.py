@@ -79,3 +79,30 @@ def test_what_the_kernel_does_not_know_is_walked_in_torch(case, calls):
         output, _ = layer.step(x)
     assert output.shape == (len(x), 6) and output.requires_grad == (case == "gradients")
     assert bool(calls) == (case == "empty batch")
+
+
+def test_a_step_under_a_narrow_autocast_is_in_its_dtype(calls):
+    layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.no_grad(), torch.autocast("cpu", dtype=dtype):
+            output, state = layer.step(x)
+        assert output.dtype == dtype and state.dtype == torch.float32
+    assert calls == ["mingru"]  # in float16 there is no such kernel
+
+
+def test_what_follows_a_step_does_not_lose_sight_of_it(calls):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.autograd import forward_ad
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
+    with torch.no_grad():
+        expected, _ = layer.step(x)
+        calls.clear()
+        assert_equal_within(make_fx(lambda v: layer.step(v)[0])(x)(x), expected, torch.float32, "traced")
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            assert layer.step(mode.from_tensor(x))[0].shape == (2, 6)
+        with forward_ad.dual_level():
+            output, _ = layer.step(forward_ad.make_dual(x, torch.ones_like(x)))
+            assert forward_ad.unpack_dual(output).tangent is not None
+    assert not calls

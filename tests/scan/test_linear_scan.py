@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -539,3 +540,26 @@ def test_any_split_of_any_problem_equals_the_loop_over_single_numbers(data):
         results.append(h)
     assert_equal_within(torch.cat(results[::-1] if reverse else results, 1), expected, torch.float64, "h")
     assert_equal_within(state, expected_last, torch.float64, "h_last")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_decays_above_one_that_overflow_together_harm_no_state_that_does_not(count):
+    """With few sequences for the threads, time is cut into stretches, and decays of a whole stretch are multiplied."""
+    decay, drive = torch.full((1, 2000, 64), 1.25), torch.zeros(1, 2000, 64)
+    decay[:, 1000:], drive[:, 1000:] = 0.5, 1.0
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(count)
+        _, last = linear_scan(decay, drive)
+        assert_equal_within(last, torch.full((1, 64), 2.0), torch.float32, "last")
+        late = decay.flip(1).contiguous()
+        drive = torch.zeros_like(late, requires_grad=True)
+        linear_scan(late, drive)[0][:, :500].sum().backward()
+        assert torch.isfinite(drive.grad).all() and not drive.grad[:, 500:].any()
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_package_that_is_barred_is_not_there(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert functional.choose_backend("cpu").backend == "reference"

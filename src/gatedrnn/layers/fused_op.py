@@ -3,6 +3,8 @@
 Dynamo refuses the calls themselves in a graph that is trained. In eager mode they are called directly.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -48,12 +50,23 @@ def torch_rnn_gradient(
     arguments = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
     inputs: list[Any] = [v.detach().requires_grad_() if v is not None else None for v in arguments]
     grads = [grad_output, grad_h] if c is None else [grad_output, grad_h, grad_c]
-    # Inside an op autograd records nothing, whatever the grad mode: its keys are excluded, and taken in again here.
-    nothing, here = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined), torch._C._dispatch_tls_local_include_set()
-    with torch._C._ForceDispatchKeyGuard(here, nothing), torch.enable_grad():
+    with recording():
         outputs = _run(*inputs, training=True)  # cuDNN differentiates no other
         found = torch.autograd.grad(outputs, [v for v in inputs if v is not None], grads)
     return [g.contiguous() for g in found]
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Autograd at work inside an op, where it records nothing whatever the grad mode: its keys are excluded there.
+
+    Only those are taken in again: that autocast is off is an exclusion too.
+    """
+    keys, excluded = torch._C.DispatchKey, torch._C._dispatch_tls_local_exclude_set()
+    for key in (keys.AutogradFunctionality, keys.AutogradOther, keys.AutogradNestedTensor):
+        excluded = excluded.remove(key)
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded), torch.enable_grad():
+        yield
 
 
 @torch_rnn_gradient.register_fake

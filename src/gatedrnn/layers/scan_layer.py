@@ -6,7 +6,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.cells import PositiveScanCell, ScanCell, split_gates
-from gatedrnn.layers.arguments import autocast_dtype
+from gatedrnn.layers.arguments import autocast_dtype, observed
 from gatedrnn.layers.gated_scan import gated_scan, has_kernel, scan_in_torch, with_bias
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.projected_scan import projected_scan, projects
@@ -99,9 +99,11 @@ class ScanLayer(RecurrentLayer):
 
     def _streams(self, x: Step, noise: Noise | None) -> bool:
         """Whether a step is a kernel's: on a CPU, without gradients, and with nothing between its parts."""
-        differentiated = torch.is_grad_enabled() or torch.compiler.is_compiling() or transforming()
-        plain = noise is None and not self.zoneout and not (self.training and self.dropout) and x.dtype != torch.float16
-        return plain and not differentiated and self.backend in ("auto", "fused") and projects(self.cell, x.device)
+        plain = noise is None and not self.zoneout and not (self.training and self.dropout)
+        half = torch.float16 in (x.dtype, autocast_dtype(x.device))
+        if not plain or half or self.backend not in ("auto", "fused") or not projects(self.cell, x.device):
+            return False
+        return not torch.is_grad_enabled() and not observed(x)
 
     def _in_one_pass(
         self, x: Series, h0: State, weights: Weights, mask: Flags | None, resets: Flags | None, kernel: str,

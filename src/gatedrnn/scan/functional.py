@@ -29,7 +29,7 @@ class Choice(NamedTuple):
 
 def installed(package: str) -> bool:
     """Whether it can be imported; asked at every step of a stream, so by the shorter way where that says yes."""
-    return package in sys.modules or find_spec(package) is not None
+    return sys.modules.get(package) is not None or find_spec(package) is not None
 
 
 def choose_backend(device: torch.device | str) -> Choice:

@@ -182,8 +182,6 @@ def walk_back(
 ) -> None:  # fmt: skip
     """Walk each item's stretch against the walk from its `carry`, the gradient of its last state, and leave there that
     of the state that entered it. `grad_bias` and `grad_reset` get the sums over the stretch.
-
-    `states` may lie where `grad_x` will: a step's states are read before its gradients are written.
     """
     kept = np.zeros(13 * plan.block, carry.dtype)
     room = borrowed(kept)

@@ -29,6 +29,7 @@ from gatedrnn.kernels.cpu.threads import threads_for
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 PIECE = 1 << 21  # numbers of a piece for each thread
+KEPT = 1 << 26  # bytes of it that a thread keeps at most
 _ROOM = threading.local()
 
 
@@ -47,7 +48,7 @@ def projected_scan(
         found, last = gated_scan(kind, projected, bias, h0, mask, resets, reverse)
         return output.copy_(found), last, projected
     way = WayThrough(gated_reading(kind, projected, bias, mask, resets), output, h0, reverse, KINDS[kind] in SQUASHED)
-    way.walk(way.plan)
+    way.walk()
     return output, way.last, projected
 
 
@@ -98,6 +99,8 @@ def _rows(x: Series, by_step: bool) -> Tensor:
 def _room(rows: int, features: int, dtype: torch.dtype) -> Tensor:
     """Memory for a piece, the same at every call: what is given back to the system must be cleared by it first."""
     size = rows * features * dtype.itemsize
+    if size > KEPT:
+        return torch.empty(rows, features, dtype=dtype)
     kept: Tensor | None = getattr(_ROOM, "bytes", None)
     if kept is None or len(kept) < size:
         kept = _ROOM.bytes = torch.empty(size, dtype=torch.uint8)

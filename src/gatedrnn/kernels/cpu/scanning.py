@@ -36,7 +36,7 @@ def scan_gradient(
     resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, Series, State, Channels]:  # fmt: skip
     """Gradients of decay, drive, h0 and reset_state, in one pass against the walk."""
-    rows = series(decay)
+    rows = series(decay)  # the drive is not read on the way back
     given = _reading(LINEAR, (rows, rows), None, None, resets, reset_state, h.shape[2])
     grad_decay, grad_drive = (torch.empty(h.shape, dtype=held(h.dtype)) for _ in range(2))
     back = WayBack(given, grad_h, grad_last, h, h0, reverse)
@@ -74,12 +74,12 @@ def walked_states(given: Reading, like: Series, h0: State | None, reverse: bool)
     """The states themselves, at masked steps too, in the dtype of accumulation at least."""
     states = torch.empty(like.shape, dtype=torch.promote_types(like.dtype, torch.float32))
     way = WayThrough(given, states, h0, reverse, squashed=False, hold=True)
-    way.walk(way.plan)
+    way.walk()
     return states
 
 
 class WayThrough:
-    """All states into `out`, or what the cell hands on; `walk` may take it piece by piece, in the order of time."""
+    """All states into `out`, or what the cell hands on."""
 
     def __init__(
         self, given: Reading, out: Series, h0: State | None, reverse: bool, squashed: bool, hold: bool = False
@@ -89,22 +89,24 @@ class WayThrough:
         self.state = torch.zeros(len(out), self.plan.stretches, out.shape[2], dtype=_accumulated(given))
         if h0 is not None:
             self.state[:, 0] = h0
-        self._flat = flat(self.state)
 
     @property
     def last(self) -> State:
         return self.state[:, -1].clone()
 
-    def walk(self, plan: Plan) -> None:
-        state = self.state
+    def walk(self) -> None:
+        state, plan = self.state, self.plan
         if not state.numel() or not plan.steps:
             return
         if plan.stretches > 1:
             product, local = torch.ones_like(state), torch.zeros_like(state)
             _share(COMPOSE, plan, self.given, flat(local), flat(product))
-            for i in range(1, plan.stretches):
-                state[:, i] = product[:, i - 1] * state[:, i - 1] + local[:, i - 1]
-        _share(WALK, plan, self.given, self._flat, self.squashed, self.hold, self.out)
+            if _finite(product, local):
+                for i in range(1, plan.stretches):
+                    state[:, i] = product[:, i - 1] * state[:, i - 1] + local[:, i - 1]
+            else:
+                plan, self.state = plan._replace(stretches=1), state[:, :1].contiguous()
+        _share(WALK, plan, self.given, flat(self.state), self.squashed, self.hold, self.out)
 
 
 class WayBack:
@@ -115,13 +117,17 @@ class WayBack:
     ) -> None:
         self.given, self.grad, self.states, self.squashed = given, series(grad), series(states), given.kind in SQUASHED
         self.plan = plan_for(given.kind, tuple(states.shape), reverse)
-        self.carry = torch.zeros(len(states), self.plan.stretches, states.shape[2], dtype=grad_last.dtype)
+        self.start = torch.zeros_like(grad_last) if h0 is None else h0.contiguous()
+        self._lay_out(grad_last, self.plan.stretches)
+
+    def _lay_out(self, grad_last: State, stretches: int) -> None:
+        batch, channels = grad_last.shape
+        self.carry = grad_last.new_zeros(batch, stretches, channels)
         self.carry[:, -1] = grad_last
         # One row an item, summed in a fixed order afterwards: the result does not depend on the number of threads.
         self._grad_reset = torch.zeros_like(self.carry)
-        self._grad_bias = self.carry.new_zeros(*self.carry.shape[:2], len(given.bias))
-        start = torch.zeros_like(self.carry[:, 0]) if h0 is None else h0.contiguous()
-        self._flat = flat(start), flat(self.carry)
+        self._grad_bias = self.carry.new_zeros(batch, stretches, len(self.given.bias))
+        self._flat = flat(self.start), flat(self.carry)
         self._sums = flat(self._grad_bias), flat(self._grad_reset)
 
     @property
@@ -144,18 +150,27 @@ class WayBack:
         if plan.stretches > 1:
             product, local = torch.ones_like(carry), torch.zeros_like(carry)
             _share(COMPOSE_BACK, plan, self.given, self.grad, self.states, flat(local), flat(product), self.squashed)
-            for i in range(plan.stretches - 1, 0, -1):
-                carry[:, i - 1] = product[:, i] * carry[:, i] + local[:, i]
+            if _finite(product, local):
+                for i in range(plan.stretches - 1, 0, -1):
+                    carry[:, i - 1] = product[:, i] * carry[:, i] + local[:, i]
+            else:
+                plan = plan._replace(stretches=1)
+                self._lay_out(carry[:, -1].clone(), 1)
         _share(
             WALK_BACK, plan, self.given, self.grad, self.states, *self._flat, self.squashed, *_three(places),
             *self._sums,
         )  # fmt: skip
 
 
+def _finite(*numbers: Tensor) -> bool:
+    """Decays above one may overflow where no state did: then time is walked in one go."""
+    return all(bool(torch.isfinite(x).all()) for x in numbers)
+
+
 def _forward(given: Reading, like: Series, channels: int, h0: State | None, reverse: bool) -> tuple[Series, State]:
     out = torch.empty(*like.shape[:2], channels, dtype=held(like.dtype))
     way = WayThrough(given, out, h0, reverse, given.kind in SQUASHED)
-    way.walk(way.plan)
+    way.walk()
     return out.to(like.dtype), way.last
 
 

@@ -234,7 +234,7 @@ def _walk_forward(
 
 
 def gated_scan_gradient(
-    kind: str, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None, output: Series,
+    kind: str, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None, output: Series | None,
     h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool, *, chunk: int | None = None,
 ) -> tuple[Series, Channels, State]:  # fmt: skip
     """Gradients of the projections, contiguous in their dtype and 0 at masked steps, of bias, and of h0, as it is
@@ -242,26 +242,28 @@ def gated_scan_gradient(
 
     Args:
         grad_output: any strides. The others as given to or returned by `gated_scan`.
+        output: None where it does not tell the states, which are then computed again.
         chunk: as in `cut_time`, of one step more than there are.
     """
-    batch, steps, channels = output.shape
+    batch, steps, channels = grad_output.shape
     decay, activation, candidate, first, second, squash = GATED[kind]
     grad_projected = torch.empty(projected.shape, dtype=projected.dtype, device=projected.device)
-    grad_h0 = empty_states(output, batch)
-    if not output.numel():
+    grad_h0 = empty_states(grad_output, batch)
+    if not grad_output.numel():
         return grad_projected, _grad_bias(grad_projected, bias), grad_h0.copy_(grad_last)
-    states = output.contiguous()
-    if squash or mask is not None:
-        states = empty_states(output, batch, steps)
+    if output is not None:
+        states = output.contiguous()
+    else:
+        states = empty_states(grad_output, batch, steps)
         _walk_forward(kind, projected, bias, h0, mask, resets, reverse, chunk, states, states=True)
-    cut = cut_time(batch, steps + 1, channels, output.device, chunk)
+    cut = cut_time(batch, steps + 1, channels, grad_output.device, chunk)
     upstream, beginning = grad_last.contiguous(), None if h0 is None else h0.contiguous()
     bias = None if bias is None else bias.contiguous()
     real, cuts = flags(mask), flags(resets)
 
     def walk(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
         launch(
-            _gated_scan_gradient, programs(batch, cut, channels), output, *strided(grad_output, projected),
+            _gated_scan_gradient, programs(batch, cut, channels), projected, *strided(grad_output, projected),
             bias, upstream if products is None else None, states, beginning, real, cuts, starts,
             grad_projected, products, end, steps, channels, *cut, GATES=GATED[kind].gates, DECAY=decay,
             ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second, SQUASH=squash,
