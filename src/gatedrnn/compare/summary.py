@@ -141,6 +141,11 @@ def _scores(row: dict[str, Any], measured: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def _listed(names: list[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str) -> str:
     shown, not_shown, single = [], [], []
     for row in rows:
@@ -155,7 +160,7 @@ def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str) -> 
             not_shown.append(row["cell"])
     parts = shown[:]
     if not_shown:
-        parts.append(f"no difference from {baseline} is shown for {' and '.join(not_shown)}")
+        parts.append(f"no difference from {baseline} is shown for {_listed(not_shown)}")
     if single:
         parts.append(f"one run each: {', '.join(single)} against {baseline}")
     return f"Test accuracy with {MATCH_WORDS[match]}: {'; '.join(parts)}."
@@ -199,7 +204,7 @@ def _remarks(results: dict[str, Any]) -> list[str]:
         return []
     longer = [(row["name"], with_interval(row["scores"]["test_4x"])) for row in results["contenders"]]
     return [
-        f"Why {' and '.join(dict.fromkeys(minimal))} cannot do parity at length: their decay lies between 0 and 1 and "
+        f"Why {_listed(list(dict.fromkeys(minimal)))} cannot do parity at length: their decay lies between 0 and 1 and "
         "does not depend on the state, so a step can shrink the state but never flip its sign (Grazzi et al. 2025, "
         f"arXiv:2411.12537). At 4 times the training length: {', '.join(f'{n} {s}' for n, s in longer)}; chance is 0.5."
     ]
