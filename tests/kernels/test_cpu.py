@@ -131,7 +131,7 @@ def test_the_kernels_elementary_functions_are_right_to_the_last_digits_and_keep_
 
 
 def test_bfloat16_is_rounded_as_torch_rounds_it():
-    x = torch.cat([torch.randn(2000), torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 1e-40, 3.4e38])])
+    x = torch.cat([torch.randn(2000), torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 1e-37, 3.4e38])])
     ties = (torch.arange(2000, dtype=torch.int32) + 0x3F800000).view(torch.float32)
     exact = torch.cat([x, ties, torch.tensor([torch.nan])])[None, None]
     decay = torch.zeros_like(exact).bfloat16()
@@ -143,3 +143,17 @@ def test_bfloat16_is_rounded_as_torch_rounds_it():
     h, last = cpu.scan(one, zero, exact[0], None, None, False)
     assert torch.equal(h[0].nan_to_num(7), exact[0].bfloat16().nan_to_num(7))
     assert torch.equal(last.nan_to_num(7), exact[0].nan_to_num(7))
+
+
+@pytest.mark.parametrize("threads", [1, 4], indirect=True)
+def test_numbers_too_small_for_full_precision_are_zero_in_a_kernel_and_what_they_were_outside(threads):
+    """They cost a hundred times as much: a gradient that enters at the last step alone shrinks to them."""
+    from gatedrnn.kernels.cpu.denormals import ON_X86
+
+    small, many = torch.full((4, 1, 1 << 14), 1e-40), torch.full((1 << 18,), 1e-40)
+    states, _ = cpu.scan(torch.ones_like(small), small, None, None, None, False)
+    assert bool(states.any()) != ON_X86
+    for _ in range(4):  # every thread that may have been at work
+        assert bool(((many + many) > 0).all())
+    kept, _ = cpu.scan(torch.ones_like(small), 1e3 * small, None, None, None, False)
+    assert bool((kept > 0).all())

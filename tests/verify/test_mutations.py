@@ -51,7 +51,7 @@ MUTATIONS = [
     ("mingru", scanning, "gated_scan_gradient", "return gradient", "return -gradient"),
     ("mingru", scanning, "_reading", "flags(resets)", "flags(None)"),
     ("mingru", scanning, "_reading", "flags(mask)", "flags(None)"),
-    ("mingru", scanning.WayBack, "__init__", "self.carry[:, -1] = grad_last", "self.carry[:, -1] = -grad_last"),
+    ("mingru", scanning.WayBack, "_lay_out", "self.carry[:, -1] = grad_last", "self.carry[:, -1] = -grad_last"),
     ("mingru", projecting, "projected_scan", "linear(x, weight)", "linear(x, -weight)"),
     ("mingru", projecting, "projected_scan_gradient", "back.grad_bias", "-back.grad_bias"),
     ("mingru", projecting, "projected_scan_gradient", "torch.mm(made, ", "torch.mm(-made, "),

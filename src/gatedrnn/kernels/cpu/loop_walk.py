@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from gatedrnn.kernels.cpu import loop_gates as gates
+from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.loop_gates import GRU, GRU_BEFORE, LSTM, MGU, MGU_KEEP, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu.memory import Memory
 from gatedrnn.kernels.cpu.numbers import FAST, ZERO, widened
@@ -74,6 +75,7 @@ def walk_cells(
 ) -> None:  # fmt: skip
     """Walk items from the states h (batch, width) and c, and leave there the last ones; every state goes into hs and
     cs, what the gradient needs into `kept`. A masked step leaves the states as they were."""
+    exactness = flush_denormals()
     steps, n, width, wide = plan.steps, plan.size, plan.width, plan.gates * plan.size
     dtype = h.dtype
     u, fed, between = (
@@ -142,6 +144,7 @@ def walk_cells(
                 _row(hs, place, width)[:] = _row(own, r, width)
                 if c.size:
                     _row(cs, place, n)[:] = _row(c, low + r, n)
+    restore_denormals(exactness)
 
 
 @numba.njit(**FAST)
@@ -165,6 +168,7 @@ def walk_cells_back(
     grad_x gets the gradients of the pre-activations; grad_u_n that of the recurrent product's last block, where it is
     another (GRU); grad_h that of every projected h. Matrices lie as the layer has them.
     """
+    exactness = flush_denormals()
     steps, n, width, wide = plan.steps, plan.size, plan.width, plan.gates * plan.size
     dtype = delta_h.dtype
     pre, between = np.zeros(plan.rows * wide, dtype), np.zeros(plan.rows * n, dtype)
@@ -261,6 +265,7 @@ def walk_cells_back(
                     _row(own, r, width)[:] = ZERO
                     if delta_c.size:
                         _row(delta_c, low + r, n)[:] = ZERO
+    restore_denormals(exactness)
 
 
 @numba.njit(**FAST)

@@ -8,6 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.gates import LINEAR, coefficients, gradients
 from gatedrnn.kernels.cpu.memory import Memory
 from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, borrowed, part, place_for, store, tanh, widened
@@ -53,6 +54,7 @@ def walk(
 
     A masked step leaves the state as it was; `out` gets 0 there, or with `hold` the state.
     """
+    exactness = flush_denormals()
     kept = np.zeros(6 * plan.block, state.dtype)
     room = borrowed(kept)
     kind, x, y, z, bias, mask, resets, reset_state = all_lent(given)
@@ -88,11 +90,13 @@ def walk(
                     for i in range(n):
                         to[i] = tanh(h[i])
             store(to, row)
+    restore_denormals(exactness)
 
 
 @numba.njit(**FAST)
 def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, product: Any) -> None:
     """What each stretch makes of a state h that enters it: product * h + state."""
+    exactness = flush_denormals()
     kept = np.zeros(6 * plan.block, state.dtype)
     room = borrowed(kept)
     kind, x, y, z, bias, mask, resets, reset_state = all_lent(given)
@@ -117,6 +121,7 @@ def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, produ
                 _step(decay, drive, h, part(room, 0 * plan.block, n))
                 for i in range(n):
                     through[i] *= decay[i]
+    restore_denormals(exactness)
 
 
 @numba.njit(**FAST)
@@ -125,6 +130,7 @@ def compose_back(
     squashed: bool,
 ) -> None:  # fmt: skip
     """The same against the walk, of the gradient that enters a stretch from behind: product * carry + carry."""
+    exactness = flush_denormals()
     kept = np.zeros(8 * plan.block, carry.dtype)
     room = borrowed(kept)
     kind, x, y, z, bias, mask, resets, _ = all_lent(given)
@@ -159,6 +165,7 @@ def compose_back(
             if resets.size and resets[b * plan.steps + t]:
                 delta[:] = ZERO
                 through[:] = ZERO
+    restore_denormals(exactness)
 
 
 @numba.njit(**FAST)
@@ -183,6 +190,7 @@ def walk_back(
     """Walk each item's stretch against the walk from its `carry`, the gradient of its last state, and leave there that
     of the state that entered it. `grad_bias` and `grad_reset` get the sums over the stretch.
     """
+    exactness = flush_denormals()
     kept = np.zeros(13 * plan.block, carry.dtype)
     room = borrowed(kept)
     kind, x, y, z, bias, mask, resets, reset_state = all_lent(given)
@@ -245,6 +253,7 @@ def walk_back(
                 for i in range(n):
                     into[i] += delta[i]
                     delta[i] = ZERO
+    restore_denormals(exactness)
 
 
 @numba.njit(**FAST)
