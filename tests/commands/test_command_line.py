@@ -42,7 +42,10 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ("compare --task ag_news --train-file only.csv", "give both --train-file and --test-file"),
         ("compare --task digits --cells mingru lstm --hidden-size 1 --match params --embedding-size 512", "within 5 %"),
         ("train --cell lstmm", "Did you mean 'lstm'"),
-        ("compare --train-file reviews.csv", "--train-file belongs to the tasks ag_news and text-classification"),
+        (
+            "compare --train-file reviews.csv",
+            "--train-file belongs to ag_news and text-classification and language-model",
+        ),
         ("compare --token-dropout 0.1", "digits has no unknown token"),
         ("compare --task digits --validation-fraction 0.001", "cannot be split"),
         ("compare --seeds 4294967296", "less than 4294967296"),

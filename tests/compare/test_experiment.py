@@ -183,6 +183,7 @@ def test_a_difference_is_claimed_only_where_its_interval_leaves_zero_out() -> No
     covered = {"mean": 0.02, "low": -0.01, "high": 0.05, "runs": 3}
     results = {
         "task": "digits",
+        "metric": {"name": "accuracy", "higher_is_better": True},
         "settings": {"contenders": {"ladder": None}},
         "baseline": {"contender": "lstm", "linear": None},
         "contenders": [

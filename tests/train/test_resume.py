@@ -11,14 +11,17 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from accelerate import PartialState
 from safetensors.torch import load_file
 from train_helpers import digits_run
 
 from gatedrnn.data import load_task
 from gatedrnn.train import checkpoint
 from gatedrnn.train.folder import FolderTaken, RunFolder
-from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Trainer, run
+from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Progress, Trainer, run
 from gatedrnn.train.metrics import MetricsLog, read_metrics
+
+ALONE = PartialState()
 
 
 class Killed(BaseException):
@@ -26,8 +29,8 @@ class Killed(BaseException):
 
 
 def killed_at(step: int):
-    def on_step(done: int, total: int, loss: float) -> None:
-        if done == step:
+    def on_step(progress: Progress) -> None:
+        if progress.step == step:
             raise Killed
 
     return on_step
@@ -149,7 +152,7 @@ def test_a_damaged_checkpoint_is_named_and_refused(tmp_path: Path) -> None:
 def test_an_older_whole_checkpoint_is_taken_where_the_newest_is_damaged(tmp_path: Path) -> None:
     for step in (1, 2):
         folder = tmp_path / f"kept-{step}"
-        checkpoint.save(folder, step, lambda into: (into / "weights").write_text("whole"))
+        checkpoint.save(folder, step, lambda into: (into / "weights").write_text("whole"), ALONE)
         (folder / f"step-{step:08d}").rename(tmp_path / f"step-{step:08d}")
     (tmp_path / "step-00000002" / "weights").write_text("torn")
     assert checkpoint.newest(tmp_path) == tmp_path / "step-00000001"
@@ -157,7 +160,7 @@ def test_an_older_whole_checkpoint_is_taken_where_the_newest_is_damaged(tmp_path
 
 @pytest.mark.parametrize("moment", ["while writing", "before the rename"])
 def test_a_kill_while_saving_leaves_the_checkpoint_before(moment: str, tmp_path: Path, monkeypatch) -> None:
-    checkpoint.save(tmp_path, 1, lambda into: (into / "weights").write_text("one"))
+    checkpoint.save(tmp_path, 1, lambda into: (into / "weights").write_text("one"), ALONE)
 
     def write(into: Path) -> None:
         (into / "weights").write_text("tw")
@@ -171,9 +174,9 @@ def test_a_kill_while_saving_leaves_the_checkpoint_before(moment: str, tmp_path:
         if moment == "before the rename":
             patch.setattr(Path, "rename", no_rename)
         with pytest.raises(Killed):
-            checkpoint.save(tmp_path, 2, write)
+            checkpoint.save(tmp_path, 2, write, ALONE)
     assert checkpoint.newest(tmp_path) == tmp_path / "step-00000001"
-    checkpoint.save(tmp_path, 3, lambda into: (into / "weights").write_text("three"))
+    checkpoint.save(tmp_path, 3, lambda into: (into / "weights").write_text("three"), ALONE)
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
 
 
@@ -188,14 +191,12 @@ def test_a_half_written_line_is_cut_from_the_log(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch) -> None:
-    def poison(step: int, total: int, loss: float) -> None:
-        if step == 9:
-            monkeypatch.setattr(Trainer, "_step", poisoned)
+    def poison(progress: Progress) -> None:
+        if progress.step == 9:
+            monkeypatch.setattr("gatedrnn.train.loop.rows_of", poisoned)
 
-    original = Trainer._step
-
-    def poisoned(self, batch, rate):
-        return original(self, {**batch, "input_values": batch["input_values"] * float("nan")}, rate)
+    def poisoned(batch, *_):
+        return {**batch, "input_values": batch["input_values"] * float("nan")}
 
     with pytest.raises(NonFiniteLoss, match=r"nan at step 10; checkpoint step-00000007 is kept"):
         run(digits_run(), tmp_path / "run", poison)
@@ -215,8 +216,8 @@ def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path: Path, monkeyp
     forward = torch.nn.Linear.forward
     seen = {}
 
-    def overflowing(step: int, total: int, loss: float) -> None:
-        if step == 6:
+    def overflowing(progress: Progress) -> None:
+        if progress.step == 6:
             monkeypatch.setattr(torch.nn.Linear, "forward", lambda self, x: Overflow.apply(forward(self, x)))
 
     def weights_after(self: Trainer, what: str, value: float) -> None:
@@ -231,8 +232,8 @@ def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path: Path, monkeyp
 
 
 def test_ctrl_c_ends_the_step_saves_and_goes_on_to_the_same_bits(undisturbed: Path, tmp_path: Path) -> None:
-    def interrupt(step: int, total: int, loss: float) -> None:
-        if step == 9:
+    def interrupt(progress: Progress) -> None:
+        if progress.step == 9:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Interrupted, match="stopped at step 10"):

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gatedrnn.commands.arguments import at_least_one, command_line
-from gatedrnn.compare.settings import CompareSettings, ContenderSettings, threads_for
+from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.data import DataSettings
-from gatedrnn.train.settings import ModelSettings, TrainSettings, with_recipe
+from gatedrnn.train.settings import ModelSettings, TrainSettings, threads_for, with_recipe
 
 
 def compare(

@@ -1,5 +1,6 @@
 """gatedrnn train."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -7,36 +8,56 @@ import yaml
 from cyclopts import Parameter
 from pydantic import Field
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 
-from gatedrnn.data import DataError, DataSettings, Settings
+from gatedrnn.data import LANGUAGE, DataError, DataSettings, Settings
 from gatedrnn.data.settings import Seed
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings, with_recipe
+from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings, threads_for, with_recipe
+
+
+def processes() -> int:
+    """How many torchrun has started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_first_process() -> bool:
+    """Whether this one speaks for all."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 class OneRun(Settings):
     """The cell of a single run."""
 
     cell: str = "mingru"
-    """Its name, as `gatedrnn describe` lists it."""
+    """Its name, as `gatedrnn describe` lists it; or one for each layer, joined by commas."""
     hidden_size: int = Field(64, ge=1)
     """Channels of its state."""
     seed: Seed = 0
     """Initial weights, data order and dropout follow from it."""
-    threads: int = Field(1, ge=1)
-    """Threads of torch; part of the run, since another number may sum in another order."""
+    threads: int = Field(default_factory=threads_for, ge=1)
+    """Threads of torch, all cores if not given; part of the run, since another number may sum in another order."""
+    processes: int = Field(default_factory=processes, ge=1)
+    """Processes that share each batch; as many as torchrun has started, if not given."""
+
+
+class DataOfRun(DataSettings):
+    """The task and its data."""
+
+    task: str = LANGUAGE
+    """language-model, text-classification, ag_news, digits or parity."""
 
 
 def train(
     *,
-    data: Annotated[DataSettings, Parameter(name="*")] = DataSettings(),
+    data: Annotated[DataOfRun, Parameter(name="*")] = DataOfRun(),
     one: Annotated[OneRun, Parameter(name="*")] = OneRun(),
     model: Annotated[ModelSettings, Parameter(name="*")] = ModelSettings(),
     train: Annotated[TrainSettings, Parameter(name="*")] = TrainSettings(),
     output: Path | None = None,
     resume: Path | None = None,
 ) -> None:
-    """Train one model on a task and keep it as a Hugging Face folder.
+    """Train one model on a task and keep it as a Hugging Face folder; a language model, if no task is named.
 
     Where a setting is not given, the task's own recipe holds, else the default shown here.
 
@@ -46,7 +67,7 @@ def train(
     resume: Folder of a run that was stopped: go on with it, with its own settings and to the same bits.
         Resume only runs of your own: a checkpoint holds pickled random states.
     """
-    from gatedrnn.train.loop import run
+    from gatedrnn.train.loop import Progress, run
 
     console = Console()
     if resume is not None:
@@ -55,25 +76,32 @@ def train(
             raise DataError(f"--resume goes on with the run's own settings; leave out --{(given or ['output'])[0]}")
         settings, folder = _settings_of(resume), resume
     else:
+        asked = DataSettings(task=data.task, **data.model_dump(include=data.model_fields_set - {"task"}))
         settings = RunSettings(
-            **one.model_dump(),
-            data=with_recipe(data.task, "data", data),
+            **with_recipe(data.task, "contenders", one).model_dump(),
+            data=with_recipe(data.task, "data", asked),
             model=with_recipe(data.task, "model", model),
             train=with_recipe(data.task, "train", train),
         )
         folder = output or Path("runs") / f"{data.task}-{one.cell}-{one.seed}"
-        if (folder / "config.yaml").exists():
+        if (folder / "config.yaml").exists() and is_first_process():
             raise DataError(f"{folder}: there is a run already; go on with it by --resume, or give another --output")
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[loss]}"))
-    with Progress(*columns, console=console, transient=True) as bars:
-        bar = bars.add_task(f"{settings.data.task} {settings.cell}", total=None, loss="")
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[detail]}"),
+    )  # fmt: skip
+    with Bars(*columns, console=console, transient=True) as bars:
+        bar = bars.add_task(f"{settings.data.task} {settings.cell}", total=None, detail="")
 
-        def show(step: int, total: int, loss: float) -> None:
-            bars.update(bar, completed=step, total=total, loss=f"loss {loss:.4f}")
+        def show(progress: Progress) -> None:
+            detail = f"loss {progress.loss:.4f}, {progress.tokens_per_second:,.0f} tokens/s"
+            bars.update(bar, completed=progress.step, total=progress.steps, detail=detail)
 
         result = run(settings, folder, show)
+    if not is_first_process():
+        return
     for name, value in result.items():
-        if name.endswith("_accuracy"):
+        if name.endswith(("_accuracy", "_perplexity", "_bits_per_byte")):
             console.print(f"{name.replace('_', ' ')}: {value:.4f}", highlight=False)
     console.print(f"model: {folder / 'model'}", soft_wrap=True, highlight=False)
 

@@ -17,17 +17,19 @@ from gatedrnn.compare.match import Contender, contenders
 from gatedrnn.compare.memory import training_memory
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.compare.speed import training_speed
-from gatedrnn.compare.statistics import estimate, paired_difference
-from gatedrnn.data import TaskData, load_task
+from gatedrnn.compare.statistics import estimate, over_documents, paired_difference
+from gatedrnn.data import DataError, TaskData, load_task
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.records import environment, write_whole
 from gatedrnn.train.folder import FolderTaken, differences, is_free
-from gatedrnn.train.loop import Interrupted, NonFiniteLoss, StopFlag, run
+from gatedrnn.train.interrupt import StopFlag
+from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Progress, run
 from gatedrnn.train.metrics import read_metrics
 from gatedrnn.train.model import build_model
+from gatedrnn.train.objective import metric_of
 from gatedrnn.train.settings import RunSettings
 
-SCHEMA = 1
+SCHEMA = 2
 OnProgress = Callable[[str, float, int, int], None]
 """Called with (run, part of it that is done, finished runs, runs in all)."""
 
@@ -56,6 +58,8 @@ def compare(
         not finite lets the others finish first.
     """
     data = load_task(settings.data)
+    if "test" not in data.evaluation:
+        raise DataError("a comparison ends on a test split; set --test-fraction above 0, or give --test-file")
     entrants = contenders(settings, data)
     if fresh:
         start_over(folder)
@@ -123,8 +127,8 @@ def _all_runs(
     if jobs == 1:
         for finished, (name, settings) in enumerate(runs.items()):
 
-            def tell(step: int, total: int, _: float, name: str = name, finished: int = finished) -> None:
-                on_progress(name, step / total, finished, len(runs))
+            def tell(progress: Progress, name: str = name, finished: int = finished) -> None:
+                on_progress(name, progress.step / progress.steps, finished, len(runs))
 
             try:
                 yield name, run(settings, folder / name, tell)
@@ -189,7 +193,8 @@ def _assemble(
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that is the same when the same comparison is run again."""
     seeds = settings.contenders.seeds
-    tests = list(data.evaluation)
+    tests, metric = list(data.evaluation), metric_of(data)
+    score = metric.name
     rows: list[dict[str, Any]] = []
     for entrant in entrants:
         own = []
@@ -197,9 +202,9 @@ def _assemble(
             name = f"{entrant.name}/seed-{seed}"
             record = {k: v for k, v in records[name].items() if k not in ("measured", "cell", "hidden_size")}
             curve = [
-                {k: line[k] for k in ("step", "validation_accuracy", "validation_loss")}
+                {k: line[k] for k in ("step", f"validation_{score}", "validation_loss")}
                 for line in read_metrics(folder / name / "metrics.jsonl")
-                if "validation_accuracy" in line
+                if "validation_loss" in line
             ]
             own.append({**record, "curve": curve})
         rows.append(
@@ -211,17 +216,20 @@ def _assemble(
                 "parameters": entrant.parameters,
                 "core_residue": entrant.residue,
                 "runs": own,
-                "scores": {split: estimate([r[f"{split}_accuracy"] for r in own]) for split in tests},
+                "scores": {split: estimate([r[f"{split}_{score}"] for r in own]) for split in tests},
             }
         )
     for row in rows:
-        row["difference_to_baseline"] = _differences(row, rows[0], tests) if row is not rows[0] else None
+        row["difference_to_baseline"] = _differences(row, rows[0], tests, score) if row is not rows[0] else None
+        if data.labelled == "next":
+            row["over_documents"] = over_documents(row["runs"], rows[0]["runs"]) if row is not rows[0] else None
         if linear is not None:
             constant = [linear["test_accuracy"]] * len(seeds)
             row["difference_to_linear"] = paired_difference([r["test_accuracy"] for r in row["runs"]], constant)
     return {
         "schema": SCHEMA,
         "task": data.name,
+        "metric": metric._asdict(),
         "settings": _without_paths(settings.model_dump(mode="json")),
         "data": {"sources": data.sources, "label_names": list(data.label_names), "notes": data.notes},
         "contenders": rows,
@@ -238,10 +246,10 @@ def _runs_on(settings: CompareSettings, data: TaskData, entrant: Contender) -> s
     return next(module for module in model.modules() if isinstance(module, RecurrentLayer)).runs_on().name
 
 
-def _differences(row: dict[str, Any], baseline: dict[str, Any], tests: list[str]) -> dict[str, Any]:
+def _differences(row: dict[str, Any], baseline: dict[str, Any], tests: list[str], score: str) -> dict[str, Any]:
     return {
         split: paired_difference(
-            [r[f"{split}_accuracy"] for r in row["runs"]], [r[f"{split}_accuracy"] for r in baseline["runs"]]
+            [r[f"{split}_{score}"] for r in row["runs"]], [r[f"{split}_{score}"] for r in baseline["runs"]]
         )
         for split in tests
     }

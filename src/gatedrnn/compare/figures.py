@@ -17,7 +17,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 def figures(results: dict[str, Any]) -> dict[str, go.Figure]:
     """Title and figure, in the order in which a reader wants them."""
     drawn = {
-        "Test accuracy, every seed": _scores(results),
+        f"Test {results['metric']['name']}, every seed": _scores(results),
         "Score against parameters of the recurrent core": _against(
             results, "parameters of the recurrent core", lambda row: row["parameters"]["core"]
         ),
@@ -25,8 +25,9 @@ def figures(results: dict[str, Any]) -> dict[str, go.Figure]:
             results, "training time in seconds", lambda row: mean_measured(row, results["measured"], "training_seconds")
         ),
         "Learning curves": _curves(results),
-        "Confusion on the test split": _confusion(results),
     }
+    if results["data"]["label_names"]:
+        drawn["Confusion on the test split"] = _confusion(results)
     if results["settings"]["contenders"]["ladder"] is not None:
         drawn = {"Down the ladder": _ladder(results), **drawn}
     for figure in drawn.values():
@@ -46,7 +47,7 @@ def _scores(results: dict[str, Any]) -> go.Figure:
     figure, colours = go.Figure(), _colours(results)
     for row in results["contenders"]:
         estimate = row["scores"]["test"]
-        values = [run["test_accuracy"] for run in row["runs"]]
+        values = [run[f"test_{results['metric']['name']}"] for run in row["runs"]]
         colour = colours[row["cell"]]
         half = None if estimate["high"] is None else [estimate["high"] - estimate["mean"]]
         figure.add_scatter(
@@ -67,14 +68,18 @@ def _scores(results: dict[str, Any]) -> go.Figure:
             annotation={"text": linear["name"], "font": {"size": 12}},
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed")
-    figure.update_xaxes(title="test accuracy; large marks are means with 95 % intervals")
+    figure.update_xaxes(title=f"test {results['metric']['name']}; large marks are means with 95 % intervals")
     figure.update_layout(height=90 + 42 * len(results["contenders"]))
     return figure
 
 
 def _ladder(results: dict[str, Any]) -> go.Figure:
     """Score, parameters and speed by step, a line for each way of matching."""
-    titles = ("test accuracy, 95 % interval", "parameters of the recurrent core", "training tokens a second")
+    titles = (
+        f"test {results['metric']['name']}, 95 % interval",
+        "parameters of the recurrent core",
+        "training tokens a second",
+    )
     figure = make_subplots(rows=1, cols=3, subplot_titles=titles, horizontal_spacing=0.09)
     top, measured = results["contenders"][0], results["measured"]
     beside = BESIDE.get(results["settings"]["contenders"]["ladder"], ())
@@ -113,7 +118,7 @@ def _against(results: dict[str, Any], title: str, measure: Any) -> go.Figure:
             hovertemplate="%{x:,.4~g}: %{y:.4f}",
         )  # fmt: skip
     figure.update_xaxes(title=title, rangemode="tozero")
-    figure.update_yaxes(title="test accuracy")
+    figure.update_yaxes(title=f"test {results['metric']['name']}")
     figure.update_layout(height=420)
     return figure
 
@@ -123,14 +128,14 @@ def _curves(results: dict[str, Any]) -> go.Figure:
     dashes = {"baseline": "solid", "layers": "solid", "params": "dash"}
     for row in results["contenders"]:
         steps = [point["step"] for point in row["runs"][0]["curve"]]
-        by_seed = [[point["validation_accuracy"] for point in run["curve"]] for run in row["runs"]]
+        by_seed = [[point[f"validation_{results['metric']['name']}"] for point in run["curve"]] for run in row["runs"]]
         figure.add_scatter(
             x=steps, y=[sum(values) / len(values) for values in zip(*by_seed, strict=True)], mode="lines",
             name=row["name"], line={"color": colours[row["cell"]], "dash": dashes[row["match"]], "width": 2},
             hovertemplate="step %{x}: %{y:.4f}",
         )  # fmt: skip
     figure.update_xaxes(title="step", rangemode="tozero")
-    figure.update_yaxes(title="validation accuracy, mean over seeds")
+    figure.update_yaxes(title=f"validation {results['metric']['name']}, mean over seeds")
     figure.update_layout(height=420)
     return figure
 

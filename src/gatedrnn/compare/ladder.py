@@ -45,7 +45,7 @@ def rungs(results: dict[str, Any], match: str) -> list[tuple[dict[str, Any], dic
     return [(by_cell[cell], by_cell[above]) for cell, above in pairs if cell in by_cell]
 
 
-def cost(row: dict[str, Any], above: dict[str, Any]) -> Estimate:
-    """Test accuracy of a step less that of the one above it, seed by seed."""
-    ours, theirs = ([run["test_accuracy"] for run in one["runs"]] for one in (row, above))
+def cost(row: dict[str, Any], above: dict[str, Any], score: str) -> Estimate:
+    """Test score of a step less that of the one above it, seed by seed."""
+    ours, theirs = ([run[f"test_{score}"] for run in one["runs"]] for one in (row, above))
     return paired_difference(ours, theirs)

@@ -56,7 +56,7 @@ def print_summary(results: dict[str, Any], console: Console) -> None:
     """The main columns and the headline in the terminal."""
     task = results["task"]
     _print_table(f"{task}: structure", TERMINAL_STRUCTURE, summary.structure_rows(results), console)
-    title = f"{task}: test accuracy, mean and 95 % interval over seeds"
+    title = f"{task}: test {results['metric']['name']}, mean and 95 % interval over seeds"
     _print_table(title, TERMINAL_SCORES, summary.score_rows(results), console)
     contenders = results["settings"]["contenders"]
     if contenders["ladder"] is not None:

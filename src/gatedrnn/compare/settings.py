@@ -1,6 +1,5 @@
 """What a comparison is made of."""
 
-import os
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -71,9 +70,3 @@ class CompareSettings(Settings):
             cell=cell, hidden_size=hidden_size, seed=seed, threads=self.threads,
             data=self.data, model=self.model.model_copy(update=unset), train=self.train,
         )  # fmt: skip
-
-
-def threads_for(jobs: int) -> int:
-    """Threads of each of `jobs` processes so that all cores work and none twice."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // jobs)

@@ -19,8 +19,11 @@ def headline(results: dict[str, Any]) -> list[str]:
     for match in ("layers", "params"):
         rows = [row for row in results["contenders"] if row["match"] == match]
         if rows:
-            sentences.append(_against_baseline(match, rows, results["baseline"]["contender"]))
+            sentences.append(
+                _against_baseline(match, rows, results["baseline"]["contender"], results["metric"]["name"])
+            )
             sentences += _down_the_ladder(results, match)
+            sentences += _over_test_documents(rows)
     linear = results["baseline"]["linear"]
     if linear is not None:
         sentences.append(_against_linear(results, linear))
@@ -77,14 +80,15 @@ def ladder_rows(results: dict[str, Any], match: str) -> list[dict[str, str]]:
     """One row of text for each step down the ladder: what it takes away, costs and buys, against the step above."""
     measured = results["measured"]
     top = results["contenders"][0]
-    first = {"step": top["name"], "takes away": NONE, **_price(top, None, measured)}
+    score = results["metric"]["name"]
+    first = {"step": top["name"], "takes away": NONE, **_price(top, None, measured, score)}
     return [first] + [
-        {"step": row["name"], "takes away": removed(row), **_price(row, above, measured)}
+        {"step": row["name"], "takes away": removed(row), **_price(row, above, measured, score)}
         for row, above in rungs(results, match)
     ]
 
 
-def _price(row: dict[str, Any], above: dict[str, Any] | None, measured: dict[str, Any]) -> dict[str, str]:
+def _price(row: dict[str, Any], above: dict[str, Any] | None, measured: dict[str, Any], score: str) -> dict[str, str]:
     core, rate = row["parameters"]["core"], measured["speed"][row["name"]]["median"]
     shown = {"core": f"{core:,}", "core to step above": NONE, "test": with_interval(row["scores"]["test"])}
     shown |= {
@@ -95,16 +99,22 @@ def _price(row: dict[str, Any], above: dict[str, Any] | None, measured: dict[str
     if above is None:
         return shown
     shown["core to step above"] = f"{core / above['parameters']['core'] - 1:+.1%}"
-    shown["score to step above"] = signed(cost(row, above))
+    shown["score to step above"] = signed(cost(row, above, score))
     shown["speed to step above"] = f"{rate / measured['speed'][above['name']]['median']:.2f} ×"
     return shown
 
 
 def with_interval(estimate: Estimate) -> str:
     """0.9123 ± 0.0012, or the mean alone where there is no interval."""
+    digits = _digits(estimate["mean"])
     if estimate["high"] is None:
-        return f"{estimate['mean']:.4f}"
-    return f"{estimate['mean']:.4f} ± {estimate['high'] - estimate['mean']:.4f}"
+        return f"{estimate['mean']:.{digits}f}"
+    return f"{estimate['mean']:.{digits}f} ± {estimate['high'] - estimate['mean']:.{digits}f}"
+
+
+def _digits(value: float) -> int:
+    """After the point: four for a share, fewer for what is large."""
+    return 4 if abs(value) < 10 else 2
 
 
 def signed(difference: Estimate) -> str:
@@ -115,8 +125,9 @@ def signed(difference: Estimate) -> str:
 
 
 def best_on_validation(results: dict[str, Any]) -> dict[str, Any]:
-    """The contender with the highest mean validation accuracy: the one a user would choose before the test."""
-    return max(results["contenders"], key=lambda row: row["scores"]["validation"]["mean"])
+    """The contender with the best mean validation score: the one a user would choose before the test."""
+    sign = 1 if results["metric"]["higher_is_better"] else -1
+    return max(results["contenders"], key=lambda row: sign * row["scores"]["validation"]["mean"])
 
 
 def mean_measured(row: dict[str, Any], measured: dict[str, Any], what: str) -> float | None:
@@ -134,6 +145,7 @@ def _scores(row: dict[str, Any], measured: dict[str, Any]) -> dict[str, str]:
         # Validation first, whatever the task calls its splits and in which order.
         **{split: with_interval(row["scores"][split]) for split in sorted(row["scores"], key="validation".__ne__)},
         "to baseline": "baseline" if difference is None else signed(difference["test"]),
+        **({"over documents": _over_documents(row["over_documents"])} if "over_documents" in row else {}),
         **({"to linear": signed(row["difference_to_linear"])} if "difference_to_linear" in row else {}),
         "seconds": NONE if seconds is None else f"{seconds:.1f}",
         "tokens/s": f"{rate:,.0f}",
@@ -141,12 +153,27 @@ def _scores(row: dict[str, Any], measured: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def _over_documents(ratio: Estimate | None) -> str:
+    """How much above the baseline a perplexity is, over test documents drawn anew."""
+    if ratio is None:
+        return "baseline"
+    low, high = (NONE if edge is None else f"{edge:+.1%}" for edge in (ratio["low"], ratio["high"]))
+    return f"{ratio['mean']:+.1%} [{low}, {high}]"
+
+
+def _over_test_documents(rows: list[dict[str, Any]]) -> list[str]:
+    found = [f"{row['cell']} {_over_documents(row['over_documents'])}" for row in rows if row.get("over_documents")]
+    if not found:
+        return []
+    return [f"Perplexity over the baseline's, 95 % intervals over test documents drawn anew: {'; '.join(found)}."]
+
+
 def _listed(names: list[str]) -> str:
     """a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str) -> str:
+def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str, score: str) -> str:
     shown, not_shown, single = [], [], []
     for row in rows:
         difference = row["difference_to_baseline"]["test"]
@@ -163,7 +190,7 @@ def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str) -> 
         parts.append(f"no difference from {baseline} is shown for {_listed(not_shown)}")
     if single:
         parts.append(f"one run each: {', '.join(single)} against {baseline}")
-    return f"Test accuracy with {MATCH_WORDS[match]}: {'; '.join(parts)}."
+    return f"Test {score} with {MATCH_WORDS[match]}: {'; '.join(parts)}."
 
 
 def _down_the_ladder(results: dict[str, Any], match: str) -> list[str]:
@@ -172,14 +199,15 @@ def _down_the_ladder(results: dict[str, Any], match: str) -> list[str]:
     if ladder is None:
         return []
     beside = BESIDE.get(ladder, ())
-    steps = [(row, cost(row, above)) for row, above in rungs(results, match) if row["cell"] not in beside]
+    score = results["metric"]["name"]
+    steps = [(row, cost(row, above, score)) for row, above in rungs(results, match) if row["cell"] not in beside]
     parts = [f"without {removed(row)} {signed(price)}" for row, price in steps]
     shown = [row["cell"] for row, price in steps if price["low"] is not None and excludes_zero(price)]
     verdict = f"shown to differ: {', '.join(shown)}" if shown else "no single step is shown to differ"
     bottom = next(row for row in results["contenders"] if row["cell"] == LADDERS[ladder][-1] and row["match"] == match)
     whole = signed(bottom["difference_to_baseline"]["test"])
     return [
-        f"Down the ladder with {MATCH_WORDS[match]}, test accuracy of each step less that of the step above: "
+        f"Down the ladder with {MATCH_WORDS[match]}, test {score} of each step less that of the step above: "
         f"{'; '.join(parts)} ({verdict}). The whole way from {ladder} to {bottom['cell']}: {whole}."
     ]
 

@@ -4,7 +4,8 @@ from functools import lru_cache
 
 from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
 from gatedrnn.data.errors import DataError
-from gatedrnn.data.settings import TASKS, DataSettings, Settings
+from gatedrnn.data.lanes import Lanes
+from gatedrnn.data.settings import LANGUAGE, TASKS, DataSettings, Settings
 from gatedrnn.data.task import TaskData, Texts
 
 
@@ -21,12 +22,14 @@ def load_task(settings: DataSettings) -> TaskData:
         from gatedrnn.data.digits import load_digits as load
     elif settings.task == "ag_news":
         from gatedrnn.data.text import load_ag_news as load
+    elif settings.task == LANGUAGE:
+        from gatedrnn.data.language import load_language_model as load
     else:
         from gatedrnn.data.text import load_text_classification as load
     return load(settings)
 
 
 __all__ = [
-    "TASKS", "Batch", "DataError", "DataSettings", "Examples", "Settings", "TaskData", "Texts", "TrainingSource",
-    "load_task", "tokens_in",
+    "LANGUAGE", "TASKS", "Batch", "DataError", "DataSettings", "Examples", "Lanes", "Settings", "TaskData", "Texts",
+    "TrainingSource", "load_task", "tokens_in",
 ]  # fmt: skip

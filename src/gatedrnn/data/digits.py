@@ -34,7 +34,7 @@ def load_digits(settings: DataSettings) -> TaskData:
         name="digits",
         model_inputs={"input_size": images.shape[2], "pad_token_id": None, "unk_token_id": None},
         label_names=tuple(str(name) for name in digits.target_names),
-        label_at_every_step=False,
+        labelled="sequence",
         train=examples(train),
         evaluation={"validation": examples(validation), "test": examples(test)},
         sources=[

@@ -42,7 +42,7 @@ def read_file(path: Path, text_column: str | None, label_column: str | None) -> 
     kind = FORMATS[path.suffix.lower()]
     if kind != "parquet":
         _check_text(path)
-    data = _read_separated(path) if kind == "csv" else _read_with_datasets(path, kind)
+    data = _read_separated(path) if kind == "csv" else read_rows(path, kind)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return _table(data, path.name, str(path), text_column, label_column, digest)
 
@@ -62,8 +62,8 @@ def read_hub(name: str, split: str, text_column: str | None, label_column: str |
 def _table(
     data: Dataset, name: str, place: str, text_column: str | None, label_column: str | None, digest: str | None
 ) -> Table:
-    text = _column(data, place, "text", text_column, TEXT_COLUMNS)
-    label = _column(data, place, "label", label_column, LABEL_COLUMNS)
+    text = column_of(data.column_names, place, "text", text_column, TEXT_COLUMNS)
+    label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     feature = data.features[label]
@@ -79,14 +79,14 @@ def _table(
     return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest})
 
 
-def _column(data: Dataset, place: str, what: str, wanted: str | None, usual: tuple[str, ...]) -> str:
+def column_of(names: list[str], place: str, what: str, wanted: str | None, usual: tuple[str, ...]) -> str:
     """The column to read: the one asked for, or the only usual name there is."""
-    columns = ", ".join(data.column_names)
+    columns = ", ".join(names)
     if wanted is not None:
-        if wanted not in data.column_names:
+        if wanted not in names:
             raise DataError(f"{place}: no column {wanted!r}; the file has {columns}")
         return wanted
-    found = [name for name in data.column_names if name.lower() in usual]
+    found = [name for name in names if name.lower() in usual]
     if len(found) != 1:
         seen = f"several could be it ({', '.join(found)})" if found else "none has a usual name"
         raise DataError(
@@ -118,12 +118,18 @@ def _read_separated(path: Path) -> Dataset:
     return Dataset.from_dict({name: [row[i] for _, row in rows] for i, name in enumerate(columns)})
 
 
-def _read_with_datasets(path: Path, kind: str) -> Dataset:
+def read_rows(path: Path, kind: str, *, streaming: bool = False) -> Any:
+    """A JSON-lines or Parquet file by `datasets`; a row at a time if `streaming`."""
     datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a user's own file is nobody else's business
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     try:
-        return load_dataset(kind, data_files=[os.fspath(path)], split="train")
+        data = load_dataset(kind, data_files=[os.fspath(path)], split="train", streaming=streaming)
+        if streaming:
+            next(iter(data))  # it is not opened before
+        return data
+    except StopIteration as error:
+        raise DataError(f"{path}: there are no rows in it") from error
     except Exception as error:  # the readers raise many kinds; all of them mean the same to a user
         cause = error.__cause__ or error.__context__ or error
         said = str(cause).splitlines() or [type(cause).__name__]

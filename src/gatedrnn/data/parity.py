@@ -42,7 +42,7 @@ def load_parity(settings: DataSettings) -> TaskData:
         name="parity",
         model_inputs={"vocab_size": 2, "pad_token_id": None, "unk_token_id": None},
         label_names=("even", "odd"),
-        label_at_every_step=True,
+        labelled="step",
         train=FreshParity(settings.length, settings.labels),
         evaluation={
             "validation": fixed(_VALIDATION, settings.length),

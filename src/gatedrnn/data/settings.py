@@ -8,8 +8,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 TEXT_TASKS = ("ag_news", "text-classification")
-TASKS = ("parity", "digits", *TEXT_TASKS)
-TEXT_ONLY = ("train_file", "validation_file", "test_file", "text_column", "label_column")
+LANGUAGE = "language-model"
+TASKS = ("parity", "digits", *TEXT_TASKS, LANGUAGE)
+BELONGS = {
+    **dict.fromkeys(("train_file", "validation_file", "test_file", "text_column"), (*TEXT_TASKS, LANGUAGE)),
+    "label_column": TEXT_TASKS,
+    **dict.fromkeys(("hub", "hub_configuration", "document_start", "document_resets"), (LANGUAGE,)),
+}
+"""Settings that mean something to some tasks alone."""
 
 
 def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
@@ -33,15 +39,16 @@ class DataSettings(Settings):
     """The task and its data."""
 
     task: str = "digits"
-    """parity, digits, ag_news or text-classification."""
+    """parity, digits, ag_news, text-classification or language-model."""
     labels: Literal["every", "last"] = "every"
     """parity: a label at every step, or at the last step alone."""
     length: int = Field(20, ge=1)
-    """parity: bits in a training sequence; evaluated at this length and at 4 times it."""
+    """parity: bits in a training sequence; evaluated at this length and at 4 times it. language-model: tokens through
+    which a gradient goes back; the state is carried on."""
     steps: int = 8
     """digits: 8 steps of 8 features, or 64 steps of 1."""
     train_file: Path | None = None
-    """Text tasks: a CSV, TSV, JSON-lines or Parquet file."""
+    """Text tasks: a CSV, TSV, JSON-lines or Parquet file; language-model: .txt, .txt.gz, JSON lines or Parquet."""
     validation_file: Path | None = None
     """Text tasks; without it a part of the training file is set apart."""
     test_file: Path | None = None
@@ -49,30 +56,43 @@ class DataSettings(Settings):
     text_column: str | None = None
     """Text tasks; guessed where one name is obvious."""
     label_column: str | None = None
-    """Text tasks; guessed where one name is obvious."""
-    tokenizer: Literal["words", "whitespace", "bpe"] = "words"
-    """words: lower case, punctuation apart; whitespace: lower().split(); bpe: subwords. Learned on training data."""
+    """Text tasks but language-model; guessed where one name is obvious."""
+    hub: str | None = None
+    """language-model: a data set on the Hugging Face hub, such as Salesforce/wikitext. Without it and without files:
+    the reference of the Python language that help() shows."""
+    hub_configuration: str | None = None
+    """language-model: which of the data set's configurations, such as wikitext-2-v1."""
+    document_start: str | None = None
+    """language-model: regular expression that matches the beginning of a document's first line. Otherwise a text file
+    is one document, and so is each row of another."""
+    document_resets: bool = False
+    """language-model: in training and evaluation, the state begins anew with each document."""
+    tokenizer: Literal["words", "whitespace", "tokens", "bpe", "characters", "bytes"] = "words"
+    """words: lower case, punctuation apart; whitespace: lower().split(); tokens: split(); bpe: subwords; characters;
+    bytes. Learned on training data."""
     min_count: int = Field(2, ge=1)
-    """Times that a word must occur in the training split to enter the vocabulary."""
+    """Times that a word or character must occur in the training split to enter the vocabulary."""
     vocabulary_size: int = Field(16_000, ge=300)
     """bpe: tokens in the vocabulary at most."""
     max_tokens: int = Field(256, ge=1)
     """Text tasks: what is longer is cut off there, and counted in the report."""
     validation_fraction: float = Field(0.1, gt=0, lt=1)
     """Part of the training split set apart for validation, where no validation file is given."""
-    test_fraction: float = Field(0.2, gt=0, lt=1)
-    """Part of the training file set apart for the test, where no test file is given."""
+    test_fraction: float = Field(0.2, ge=0, lt=1)
+    """Part of the training file set apart for the test, where no test file is given; 0 (language-model): no test."""
     split_seed: Seed = 0
     """Seed of those splits."""
 
     @model_validator(mode="after")
-    def _files_belong_to_text(self) -> "DataSettings":
-        given = [name for name in TEXT_ONLY if getattr(self, name) is not None]
-        if given and self.task not in TEXT_TASKS:
-            raise ValueError(
-                f"--{given[0].replace('_', '-')} belongs to the tasks {' and '.join(TEXT_TASKS)}, not to {self.task}; "
-                "name one with --task"
-            )
+    def _fits_the_task(self) -> "DataSettings":
+        for name, tasks in BELONGS.items():
+            if getattr(self, name) != type(self).model_fields[name].default and self.task not in tasks:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} belongs to {' and '.join(tasks)}, not to {self.task}; "
+                    "name one with --task"
+                )
+        if not self.test_fraction and self.task != LANGUAGE:
+            raise ValueError(f"--test-fraction: {self.task} needs a test split; give a fraction above 0")
         return self
 
     @field_validator("steps")

@@ -1,9 +1,11 @@
 """What every task hands to a model, a training loop and a report."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from gatedrnn.data.batches import Examples, TrainingSource
+from gatedrnn.data.lanes import Lanes
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,13 +23,15 @@ class TaskData:
     name: str
     model_inputs: dict[str, Any]
     """Fields of the model's configuration that the data decide: vocab_size or input_size, and the special tokens."""
-    label_names: tuple[str, ...]
-    label_at_every_step: bool
+    labelled: Literal["sequence", "step", "next"]
+    """What has a label: a sequence, every step of it, or every step with the token that comes next."""
     train: TrainingSource
-    evaluation: dict[str, Examples]
+    evaluation: Mapping[str, Examples | Lanes]
     """"validation" and "test", and whatever else is measured at the end, by name."""
     sources: list[dict[str, Any]]
     """Name, rows and sha256 of what was read, without any path."""
+    label_names: tuple[str, ...] = ()
+    """Of classes; a token's label is a token."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the results must know: cut or empty texts, splits set apart."""
     tokenizer: Any = None

@@ -47,7 +47,7 @@ def _load(name: str, settings: DataSettings, hub: str | None) -> TaskData:
             "unk_token_id": tokenizer.unk_token_id,
         },
         label_names=names,
-        label_at_every_step=False,
+        labelled="sequence",
         train=evaluation.pop("train"),
         evaluation=evaluation,
         sources=sources,

@@ -1,42 +1,103 @@
 """Tokenizers learned on the training split alone, as Hugging Face tokenizers that a model folder can carry."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-PAD, UNK = "<pad>", "<unk>"  # numbers 0 and 1 of every vocabulary
+PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
 SPECIAL = [PAD, UNK]
+"""Numbers 0 and 1 of a vocabulary for texts that are read one by one."""
+SPECIAL_OF_STREAM = [UNK, EOS]
+"""Numbers 0 and 1 of a vocabulary for running text: <eos> stands between texts, or ends each line of words."""
+BY_LINE = ("words", "whitespace", "tokens")
+"""Tokenizers that know no line break: each line ends with <eos>."""
+AT_ONCE = 1 << 20  # characters that are encoded together
 
 
-def learn_tokenizer(kind: str, texts: Iterable[str], min_count: int, vocabulary_size: int) -> PreTrainedTokenizerFast:
+def learn_tokenizer(
+    kind: str, texts: Iterable[str], min_count: int, vocabulary_size: int, stream: bool = False
+) -> PreTrainedTokenizerFast:
     """A tokenizer learned from `texts`.
 
     Args:
-        kind: "whitespace": lower().split(); "words": lower case, every punctuation mark a token of its own; "bpe":
-            byte-pair subwords of such words, so that no word is unknown.
+        kind: "whitespace": lower().split(); "tokens": the same without lower(); "words": lower case, every punctuation
+            mark a token of its own; "bpe": byte-pair subwords, so that no word is unknown; "characters"; "bytes".
         texts: the training split.
-        min_count: times a word (for bpe, a pair) must occur to enter the vocabulary.
+        min_count: times a word or character (for bpe, a pair) must occur to enter the vocabulary.
         vocabulary_size: bpe only: tokens in the vocabulary at most.
+        stream: for running text: with <eos>, without <pad>; bpe keeps capitals and line breaks.
     """
-    if kind == "bpe":
-        tokenizer = Tokenizer(models.BPE(unk_token=UNK))
-        trainer: trainers.Trainer = trainers.BpeTrainer(
-            vocab_size=vocabulary_size, min_frequency=min_count, special_tokens=SPECIAL, show_progress=False,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        )  # fmt: skip
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    special = SPECIAL_OF_STREAM if stream else SPECIAL
+    if kind in ("bpe", "bytes"):
+        tokenizer, trainer = _of_bytes(kind, min_count, vocabulary_size, special)
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=not stream)
         tokenizer.decoder = decoders.ByteLevel()
     else:
         tokenizer = Tokenizer(models.WordLevel(unk_token=UNK))
         # The trainer's own limit is 30,000 words; ours is the minimum count alone.
         trainer = trainers.WordLevelTrainer(
-            vocab_size=2**31 - 1, min_frequency=min_count, special_tokens=SPECIAL, show_progress=False
+            vocab_size=2**31 - 1, min_frequency=min_count, special_tokens=special, show_progress=False
         )
-        splits = {"whitespace": pre_tokenizers.WhitespaceSplit, "words": pre_tokenizers.BertPreTokenizer}
-        tokenizer.pre_tokenizer = splits[kind]()
-    lower = normalizers.Lowercase()
-    # Composed form only: compatibility forms would turn the Korean letters of laughter (ㅋㅋㅋ) into others.
-    tokenizer.normalizer = lower if kind == "whitespace" else normalizers.Sequence([normalizers.NFC(), lower])
-    tokenizer.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, unk_token=UNK)
+        tokenizer.pre_tokenizer = {
+            "whitespace": pre_tokenizers.WhitespaceSplit(), "tokens": pre_tokenizers.WhitespaceSplit(),
+            "words": pre_tokenizers.BertPreTokenizer(),
+            "characters": pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated"),
+        }[kind]  # fmt: skip
+        if kind == "characters":
+            tokenizer.decoder = decoders.Fuse()
+    if kind == "words" or (kind == "bpe" and not stream):
+        # Composed form only: compatibility forms would turn the Korean letters of laughter (ㅋㅋㅋ) into others.
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    elif kind == "whitespace":
+        tokenizer.normalizer = normalizers.Lowercase()
+    # A text may hold them (WikiText has <unk> for its rare words): they are not learned as words once more.
+    tokenizer.train_from_iterator((re.sub("|".join(special), " ", text) for text in texts), trainer)
+    if not stream:
+        return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, unk_token=UNK)
+    # A text begins where another ended. Padding is masked, so that any token can stand for it.
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{EOS} $A", special_tokens=[(EOS, tokenizer.token_to_id(EOS))]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token=UNK, bos_token=EOS, eos_token=EOS, pad_token=EOS, padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+
+
+def _of_bytes(kind: str, min_count: int, size: int, special: list[str]) -> tuple[Tokenizer, trainers.Trainer]:
+    """Bytes, and pairs of them as far as `size` goes."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(
+        vocab_size=size if kind == "bpe" else len(special) + len(alphabet), min_frequency=min_count,
+        special_tokens=special, show_progress=False, initial_alphabet=alphabet,
+    )  # fmt: skip
+    return Tokenizer(models.BPE(unk_token=UNK)), trainer
+
+
+def encode_stream(tokenizer: PreTrainedTokenizerFast, kind: str, texts: Iterable[str]) -> Iterator[list[int]]:
+    """Token numbers of each of `texts`, stretches of running text; <eos> for a line break if `kind` is by line."""
+    waiting, characters = list[str](), 0
+    for text in texts:
+        waiting.append(text)
+        characters += len(text)
+        if characters >= AT_ONCE:
+            yield from _encoded(tokenizer, kind, waiting)
+            waiting, characters = [], 0
+    yield from _encoded(tokenizer, kind, waiting)
+
+
+def _encoded(tokenizer: PreTrainedTokenizerFast, kind: str, texts: list[str]) -> Iterator[list[int]]:
+    encode = tokenizer.backend_tokenizer.encode_batch_fast
+    if kind not in BY_LINE:
+        yield from (row.ids for row in encode(texts, add_special_tokens=False))
+        return
+    lines = [text.split("\n") for text in texts]
+    rows = iter(encode([line for text in lines for line in text], add_special_tokens=False))
+    for text in lines:
+        ids = list(next(rows).ids)
+        for row in islice(rows, len(text) - 1):
+            ids += [tokenizer.eos_token_id, *row.ids]
+        yield ids

@@ -10,6 +10,8 @@ from gatedrnn.layers import LAYERS
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.shapes import States
 
+SEEN = "seen tokens"
+
 
 class RecurrentState(LinearAttentionCacheLayerMixin):
     """The state of one layer: tensors (batch, size), as many as its cell has."""
@@ -89,6 +91,27 @@ class GatedRNNCache(Cache):
         for layer in self.layers:
             layer.recurrent_states = {i: None if s is None else s.detach() for i, s in layer.recurrent_states.items()}
         return self
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All states by name, for safetensors; see `of_tensors`."""
+        return {
+            f"layer {index} state {kind}": state.contiguous()
+            for index, layer in enumerate(self.layers)
+            for kind, state in layer.recurrent_states.items()
+            if state is not None
+        } | {SEEN: torch.tensor(self.seen_tokens)}
+
+    @classmethod
+    def of_tensors(cls, config: GatedRNNConfig, tensors: dict[str, Tensor]) -> "GatedRNNCache":
+        """The state that `tensors` wrote down."""
+        found = cls(config)
+        for name, tensor in tensors.items():
+            if name == SEEN:
+                found.seen_tokens = int(tensor)
+            else:
+                _, index, _, kind = name.split()
+                found.layers[int(index)].update_recurrent_state(tensor, state_idx=int(kind))
+        return found
 
     def reset(self) -> None:
         super().reset()

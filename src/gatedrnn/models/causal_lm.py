@@ -9,7 +9,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.loss import next_token_loss
+from gatedrnn.models.loss import next_token_loss, token_losses
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel
 from gatedrnn.shapes import Flags
 
@@ -73,6 +73,15 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         if loss is None or not self.training:
             logits = self.lm_head(hidden)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+
+    def token_losses(
+        self, input_ids: Tensor, shift_labels: Tensor, past_key_values: GatedRNNCache | None = None,
+        resets: Flags | None = None,
+    ) -> tuple[Tensor, GatedRNNCache]:  # fmt: skip
+        """The cross-entropy of each label apart, (batch, time), and the state after them. Without gradients."""
+        outputs = self.model(input_ids, past_key_values=past_key_values, use_cache=True, resets=resets)
+        hidden = self.head_dropout(self.projection(outputs.last_hidden_state))
+        return token_losses(hidden, self.lm_head.weight, shift_labels), outputs.past_key_values
 
     def _prepare_cache_for_generation(
         self, generation_config: GenerationConfig, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any

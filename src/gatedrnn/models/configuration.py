@@ -71,6 +71,8 @@ class GatedRNNConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
     pad_token_id: int | None = 0
     unk_token_id: int | None = 1
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
 
     @property
     def cells(self) -> list[str]:

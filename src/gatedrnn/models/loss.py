@@ -1,5 +1,6 @@
 """The loss of a language model, without all of its logits ever in memory."""
 
+import math
 from typing import Any
 
 import torch
@@ -20,43 +21,77 @@ def next_token_loss(hidden: Tensor, weight: Tensor, labels: Tensor, items: Tenso
         items: what to divide the sum by instead of the labels that count: those of all batches that are accumulated.
     """
     rows, wanted = hidden.flatten(0, -2), labels.flatten()
-    total = items if items is not None else (wanted != -100).sum()
-    narrow = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
-    return _LinearCrossEntropy.apply(rows, weight, wanted, narrow) / total
+    total = float(items if items is not None else (wanted != -100).sum())
+    return _LinearCrossEntropy.apply(rows, weight, wanted, _product_dtype(hidden), 1 / total if total else math.nan)
+
+
+@torch.no_grad()
+def token_losses(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy of each label apart, (batch, time), float32; 0 for -100. Arguments as in `next_token_loss`."""
+    dtype = _product_dtype(hidden)
+    rows, matrix, wanted = hidden.flatten(0, -2).to(dtype), weight.to(dtype), labels.flatten()
+    step = max(1, PIECE // len(weight))
+    pieces = [
+        _cross_entropy(rows[start : start + step] @ matrix.t(), wanted[start : start + step], None)
+        for start in range(0, len(rows), step)
+    ]
+    return torch.cat(pieces).view(labels.shape)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The sum over rows. Logits of a piece become their own gradient, which is multiplied out at once."""
+    """The sum over rows, times `factor`. Logits of a piece turn into their gradient, multiplied out at once."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, labels: Tensor, narrow: torch.dtype | None) -> Tensor:
-        dtype = narrow or rows.dtype
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, labels: Tensor, dtype: torch.dtype, factor: float) -> Tensor:
         inputs, matrix = rows.to(dtype), weight.to(dtype)
         of_rows, of_weight = ctx.needs_input_grad[:2]
         grad_rows = torch.empty_like(inputs) if of_rows else None
         wide = torch.promote_types(dtype, torch.float32)
-        grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if of_weight else None
+        grad_weight: Tensor | None = None
         total = rows.new_zeros((), dtype=wide)
         step = max(1, PIECE // len(weight))
         for start in range(0, len(rows), step):
             piece, wanted = inputs[start : start + step], labels[start : start + step]
-            scores = log_softmax(piece @ matrix.t(), 1, dtype=wide)
-            total += nll_loss(scores, wanted, reduction="sum")
-            if not (of_rows or of_weight):
-                continue
-            grad = scores.exp_()
-            grad[torch.arange(len(wanted), device=grad.device), wanted.clamp(min=0)] -= 1
-            grad = grad.mul_((wanted != -100).unsqueeze(1)).to(dtype)
+            logits = piece @ matrix.t()
+            total += _cross_entropy(logits, wanted, factor if of_rows or of_weight else None).sum()
             if grad_rows is not None:
-                torch.mm(grad, matrix, out=grad_rows[start : start + step])
-            if grad_weight is not None:
-                grad_weight += grad.t() @ piece
+                torch.mm(logits, matrix, out=grad_rows[start : start + step])
+            if of_weight and grad_weight is None:
+                grad_weight = (logits.t() @ piece).to(wide)
+            elif grad_weight is not None:
+                grad_weight += logits.t() @ piece
         ctx.save_for_backward(grad_rows, grad_weight)
         ctx.dtypes = rows.dtype, weight.dtype
-        return total
+        return total * factor
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        # The loss is usually what backward begins with; then a pass over the weights' gradient is saved.
+        as_it_is = upstream.device.type == "cpu" and upstream.item() == 1
         grads = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        of_rows, of_weight = (None if g is None else (g * upstream).to(dtype) for g, dtype in grads)
-        return of_rows, of_weight, None, None
+        of_rows, of_weight = (None if g is None else (g if as_it_is else g * upstream).to(dtype) for g, dtype in grads)
+        return of_rows, of_weight, None, None, None
+
+
+def _product_dtype(hidden: Tensor) -> torch.dtype:
+    """What matrix products are taken in: narrow under autocast."""
+    device = hidden.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor, turn: float | None) -> Tensor:
+    """-log softmax(logits)[label] of every row, computed in float32 at least; 0 where the label is -100.
+
+    Unless None, the gradient of their sum times `turn` stands in the place of `logits` afterwards.
+    """
+    if logits.device.type == "cpu" and logits.dtype != torch.float16:
+        from gatedrnn.kernels.cpu import cross_entropy
+
+        return cross_entropy(logits, labels, turn)
+    scores = log_softmax(logits, 1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    losses = nll_loss(scores, labels, reduction="none")
+    if turn is not None:
+        grad = scores.exp_()
+        grad[torch.arange(len(labels), device=grad.device), labels.clamp(min=0)] -= 1
+        logits.copy_(grad.mul_((labels != -100).unsqueeze(1) * turn))
+    return losses

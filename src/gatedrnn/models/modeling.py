@@ -27,6 +27,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     accepts_loss_kwargs = False  # Trainer then divides the loss over accumulated batches itself
     _no_split_modules = ["GatedRNNBlock"]
+    supports_gradient_checkpointing = True
 
     def __init__(self, config: GatedRNNConfig) -> None:
         config.validate_structure()  # once more: a field set after the configuration was made is not checked there
@@ -75,7 +76,10 @@ class GatedRNNEmbeddings(nn.Module):
         if self.token_dropout and self.unknown is None:
             raise ValueError("token_dropout replaces tokens by unk_token_id, which is None")
         if config.vocab_size is not None:
-            self.map: nn.Module = nn.Embedding(config.vocab_size, config.embedding_size, config.pad_token_id)
+            # A language model may pad with the token between texts, which has a meaning to learn.
+            means = config.pad_token_id in (config.bos_token_id, config.eos_token_id)
+            padding = None if means else config.pad_token_id
+            self.map: nn.Module = nn.Embedding(config.vocab_size, config.embedding_size, padding)
         elif config.input_size is not None:
             self.map = nn.Linear(config.input_size, config.embedding_size)
         else:
@@ -134,6 +138,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 size = parts[-1].layer.output_size
             self.between = nn.Dropout(config.dropout)
         self.parts = nn.ModuleList(parts)
+        self.gradient_checkpointing = False
         self.output_size = size
         """Features of `last_hidden_state`."""
         self.post_init()
@@ -180,7 +185,12 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             if first and not self.config.block:
                 x = self.between(x)
             count = cast(GatedRNNPart | GatedRNNBlock, part).layer.num_layers
-            x, state = part(x, None if cache is None else cache.read(first, count), mask, resets)
+            before = None if cache is None else cache.read(first, count)
+            if self.gradient_checkpointing and self.training:
+                # The state goes through as an argument: nothing that a second run of the part would carry twice.
+                x, state = self._gradient_checkpointing_func(part, x, before, mask, resets)
+            else:
+                x, state = part(x, before, mask, resets)
             if cache is not None:
                 cache.write(first, state)
             first += count

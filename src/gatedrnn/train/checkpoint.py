@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 MANIFEST = "manifest.json"
 _UNFINISHED = "writing-"
@@ -14,25 +15,40 @@ class CheckpointDamaged(Exception):
     """A checkpoint whose contents do not match its sums."""
 
 
-def save(folder: Path, step: int, write: Callable[[Path], None]) -> Path:
-    """Write the checkpoint of `step` below `folder`, then remove older ones.
+class Together(Protocol):
+    """Processes that write one checkpoint; Accelerate's accelerator is one."""
 
-    Killed at any moment, the newest checkpoint that was whole before is still there and still whole.
+    is_main_process: bool
+
+    def wait_for_everyone(self) -> None:
+        """Until all processes have come this far."""
+        ...
+
+
+def save(folder: Path, step: int, write: Callable[[Path], None], together: Together) -> None:
+    """Write the checkpoint of `step` below `folder`, then remove older ones. Called by all processes.
+
+    Killed at any moment, or without room on the disk, the newest checkpoint that was whole before is still there and
+    still whole.
     """
     final = folder / f"step-{step:08d}"
     temporary = folder / f"{_UNFINISHED}{final.name}"
-    remove_unfinished(folder)
-    temporary.mkdir(parents=True)
+    if together.is_main_process:
+        remove_unfinished(folder)
+        temporary.mkdir(parents=True)
+    together.wait_for_everyone()
     write(temporary)
-    sums = {path.name: _sum(path) for path in sorted(temporary.iterdir())}
-    (temporary / MANIFEST).write_text(json.dumps(sums, indent=1))
-    if final.exists():
-        shutil.rmtree(final)
-    temporary.rename(final)
-    for older in _steps(folder):
-        if older != final:
-            shutil.rmtree(older)
-    return final
+    together.wait_for_everyone()
+    if together.is_main_process:
+        sums = {path.name: _sum(path) for path in sorted(temporary.iterdir())}
+        (temporary / MANIFEST).write_text(json.dumps(sums, indent=1))
+        if final.exists():
+            shutil.rmtree(final)
+        temporary.rename(final)
+        for older in _steps(folder):
+            if older != final:
+                shutil.rmtree(older)
+    together.wait_for_everyone()
 
 
 def newest(folder: Path) -> Path | None:

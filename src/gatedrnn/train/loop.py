@@ -3,37 +3,49 @@
 import json
 import math
 import shutil
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import set_seed
 from safetensors.torch import load_file, save_file
-from torch.nn.functional import cross_entropy
-from transformers.utils.logging import disable_progress_bar
 
-from gatedrnn.data import Batch, TaskData, load_task, tokens_in
-from gatedrnn.models.modeling import GatedRNNClassifier
+from gatedrnn.data import TaskData, load_task, tokens_in
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.records import write_whole
 from gatedrnn.train import checkpoint
+from gatedrnn.train.allocation import keep_freed_memory
 from gatedrnn.train.evaluate import Scores, evaluate
-from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.folder import FolderTaken, RunFolder
+from gatedrnn.train.interrupt import StopFlag, set_by_interrupt
 from gatedrnn.train.metrics import MetricsLog
-from gatedrnn.train.model import build_model
+from gatedrnn.train.model import build_model, write_model
+from gatedrnn.train.objective import objective_of, rows_of
 from gatedrnn.train.schedule import Plateau, learning_rate_at
 from gatedrnn.train.settings import RunSettings
+from gatedrnn.train.weights import MovingAverage, Weights, put_into, weights_of
 
-BEST = "best.safetensors"
-OnStep = Callable[[int, int, float], None]
-"""Called after each step with (step, steps in all, loss)."""
+BEST, AVERAGE = "best.safetensors", "average.safetensors"
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    step: int
+    steps: int
+    """In all."""
+    loss: float
+    tokens_per_second: float
+    """In this process's share, so far."""
+
+
+OnStep = Callable[[Progress], None]
 
 
 class NonFiniteLoss(Exception):
@@ -49,9 +61,10 @@ class RunState:
     """What a checkpoint carries beside weights, optimizer and random numbers."""
 
     step: int = 0
-    best_score: float = -math.inf
+    best_rank: list[float] = field(default_factory=lambda: [-math.inf, -math.inf])
     best_step: int = 0
-    best_loss: float = math.inf
+    waited: int = 0
+    """Validations since the best one."""
     seconds: float = 0.0
     timed_tokens: int = 0
     plateau: Plateau = field(default_factory=lambda: Plateau(0))
@@ -64,23 +77,17 @@ class RunState:
             setattr(self, name, Plateau(**value) if name == "plateau" else value)
 
 
-class StopFlag(Protocol):
-    """An event of threading or multiprocessing."""
-
-    def is_set(self) -> bool:
-        """Whether the run shall end after the step under way."""
-        ...
-
-
 def run(
     settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None
 ) -> dict[str, Any]:
-    """Train, keep the best weights by validation accuracy, test once. Goes on where an earlier call was stopped.
+    """Train, keep the best weights by validation, test once. Goes on where an earlier call was stopped.
+
+    Started by torchrun, every process calls it alike.
 
     Args:
         settings: the whole run.
         path: its folder; see `RunFolder`.
-        on_step: told of every step.
+        on_step: told of every step, in the first process alone.
         stop: when set, the run saves and ends after the step under way; Ctrl-C, if None.
 
     Returns:
@@ -92,40 +99,58 @@ def run(
         DataError: the data cannot be used.
     """
     folder = RunFolder(path)
-    data = load_task(settings.data)
-    folder.claim(settings, data.sources)
+    accelerator = _accelerator(settings)
+    with accelerator.main_process_first():  # which tokenises, and writes what the others find
+        data = load_task(settings.data)
+        folder.claim(settings, data.sources)
     done = folder.finished()
     if done is not None:
         return done
     torch.set_num_threads(settings.threads)
-    trainer = Trainer(settings, data, folder)
+    trainer = Trainer(settings, data, folder, accelerator)
     trainer.resume()
-    with nullcontext(stop) if stop is not None else _set_by_interrupt() as flag:
+    with nullcontext(stop) if stop is not None else set_by_interrupt() as flag:
         trainer.fit(on_step, flag)
     return trainer.finish()
+
+
+def _accelerator(settings: RunSettings) -> Accelerator:
+    # Accelerate keeps one state a process; a second run in it may ask for another precision.
+    AcceleratorState._reset_state(reset_partial_state=False)
+    precision = "bf16" if settings.train.precision == "bfloat16" else "no"
+    accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision)
+    if accelerator.num_processes != settings.processes:
+        raise FolderTaken(
+            f"this run belongs to {settings.processes} process(es), and there are {accelerator.num_processes}; "
+            "start it by torchrun with as many"
+        )
+    return accelerator
 
 
 class Trainer:
     """The objects of one run, and the three things done with them: resume, fit, finish."""
 
-    def __init__(self, settings: RunSettings, data: TaskData, folder: RunFolder) -> None:
+    def __init__(
+        self, settings: RunSettings, data: TaskData, folder: RunFolder, accelerator: Accelerator | None = None
+    ) -> None:
         self.settings, self.data, self.folder = settings, data, folder
-        # Accelerate keeps one state a process; a second run in it may ask for another precision.
-        AcceleratorState._reset_state(reset_partial_state=True)
-        precision = "bf16" if settings.train.precision == "bfloat16" else "no"
-        self.accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision)
-        if self.accelerator.num_processes != 1:
-            raise RuntimeError(f"a run takes one process, got {self.accelerator.num_processes}; use --jobs instead")
+        self.accelerator = accelerator or _accelerator(settings)
+        keep_freed_memory()
         set_seed(settings.seed)
         model = build_model(settings, data)
+        self.objective = objective_of(data, model.config, settings.train.label_smoothing)
+        if settings.train.gradient_checkpointing:
+            model.activation_checkpointing_enable()
         optimizer = torch.optim.AdamW(model.parameters(), weight_decay=settings.train.weight_decay, fused=True)
-        self.model: GatedRNNClassifier
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self.bare: GatedRNNPreTrainedModel = self.accelerator.unwrap_model(self.model)
+        self.average = MovingAverage(self.bare, settings.train.average) if settings.train.average else None
         self.state = RunState(plateau=Plateau(settings.train.patience))
         self.accelerator.register_for_checkpointing(self.state)
-        self.best: dict[str, torch.Tensor] = {}
+        self.best: Weights = {}
         self.log = MetricsLog(folder.metrics)
-        self.steps_per_epoch = data.train.steps_per_epoch(settings.train.batch_size)
+        self.batches = data.train.steps_per_epoch(settings.train.batch_size)
+        self.steps_per_epoch = -(-self.batches // settings.train.accumulate)
         self.total = settings.train.epochs * self.steps_per_epoch
 
     def resume(self) -> None:
@@ -133,38 +158,43 @@ class Trainer:
         newest = checkpoint.newest(self.folder.checkpoints)
         if newest is not None:
             self.accelerator.load_state(str(newest))
+            self.objective.load(newest, self.accelerator.process_index)
             self.best = load_file(newest / BEST) if (newest / BEST).exists() else {}
-        self.log.cut_back(self.state.step)
+            if self.average is not None:
+                self.average.weights = load_file(newest / AVERAGE)
+        if self.accelerator.is_main_process:
+            self.log.cut_back(self.state.step)
+        self.accelerator.wait_for_everyone()
 
     def fit(self, on_step: OnStep | None, stop: StopFlag) -> None:
-        """Step after step to the end of the last epoch."""
+        """Step after step to the end of the last epoch, or until validation has stopped improving."""
         train, state, first = self.settings.train, self.state, True
+        main = self.accelerator.is_main_process
         self.model.train()
-        while state.step < self.total:
+        while state.step < self.total and not self._improves_no_more():
             started = time.perf_counter()
             epoch, index = divmod(state.step, self.steps_per_epoch)
             rate = learning_rate_at(state.step, self.total, train) * state.plateau.factor
-            batch = self.data.train.batch(self.settings.seed, epoch, index, train.batch_size)
-            loss, norm = self._step(batch, rate)
+            loss, norm, tokens = self._step(epoch, index, rate)
             state.step += 1
             elapsed = time.perf_counter() - started
             if not first:  # the first step of a process pays for compilation and warm caches
                 state.seconds += elapsed
-                state.timed_tokens += tokens_in(batch)
+                state.timed_tokens += tokens
             first = False
-            if state.step % train.log_every == 0:
+            if main and state.step % train.log_every == 0:
                 self.log.append(
                     step=state.step, epoch=epoch, loss=loss, learning_rate=rate, gradient_norm=norm,
                     measured={"seconds": round(state.seconds, 3)},
                 )  # fmt: skip
             end_of_epoch = state.step % self.steps_per_epoch == 0
-            if end_of_epoch:
+            if end_of_epoch or (train.validate_every and state.step % train.validate_every == 0):
                 self._validate(epoch)
-            stopping = stop.is_set()  # asked once: what stops the run must have been saved
+            stopping = self._asked_to_stop(stop)
             if end_of_epoch or state.step % train.checkpoint_every == 0 or stopping:
-                checkpoint.save(self.folder.checkpoints, state.step, self._write_checkpoint)
-            if on_step is not None:
-                on_step(state.step, self.total, loss)
+                self._save()
+            if main and on_step is not None:
+                on_step(Progress(state.step, self.total, loss, state.timed_tokens / (state.seconds or math.inf)))
             if stopping:
                 raise Interrupted(f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept")
 
@@ -172,53 +202,72 @@ class Trainer:
         """The first steps alone, for a measurement: nothing is logged or saved."""
         torch.set_num_threads(self.settings.threads)
         for index in range(steps):
-            batch = self.data.train.batch(self.settings.seed, 0, index, self.settings.train.batch_size)
-            self._step(batch, self.settings.train.learning_rate)
+            self._step(0, index, self.settings.train.learning_rate)
 
     def finish(self) -> dict[str, Any]:
         """Test the best weights once; write the model's folder and the result."""
-        self.model.load_state_dict(self.best)
-        scores = {
-            name: evaluate(self.model, examples, self.accelerator) for name, examples in self.data.evaluation.items()
-        }
-        self._write_model()
+        put_into(self.bare, self.best)
+        scores = {name: evaluate(self.bare, split, self.accelerator) for name, split in self.data.evaluation.items()}
+        result = self._result(scores)
+        if self.accelerator.is_main_process:
+            write_model(self.bare, self.data, self.folder.model)
+            write_whole(self.folder.result, json.dumps(result, indent=1))
+            shutil.rmtree(self.folder.checkpoints, ignore_errors=True)  # nothing is left to resume
+        self.accelerator.wait_for_everyone()
+        return result
+
+    def _result(self, scores: dict[str, Scores]) -> dict[str, Any]:
         state = self.state
-        result = {
+        flat = {f"{name}_{k}": v for name, score in scores.items() for k, v in numbers_of(score).items()}
+        kept = {k for score in scores.values() for k in score} - {
+            k for score in scores.values() for k in numbers_of(score)
+        }
+        return {
             "cell": self.settings.cell,
             "hidden_size": self.settings.hidden_size,
             "seed": self.settings.seed,
             "steps": state.step,
             "best_step": state.best_step,
-            **{f"{name}_{what}": value for name, score in scores.items() for what, value in _flat(score).items()},
-            "confusion": {name: score["confusion"] for name, score in scores.items()},
+            **flat,
+            **{what: {name: score[what] for name, score in scores.items()} for what in sorted(kept)},
             "measured": {
                 "training_seconds": state.seconds,
                 "tokens_per_second": state.timed_tokens / state.seconds if state.seconds else None,
                 "threads": self.settings.threads,
             },
         }
-        write_whole(self.folder.result, json.dumps(result, indent=1))
-        shutil.rmtree(self.folder.checkpoints, ignore_errors=True)  # nothing is left to resume
-        return result
 
-    def _step(self, batch: Batch, rate: float) -> tuple[float, float]:
-        """One update; the loss and the norm of the gradient before clipping."""
+    def _step(self, epoch: int, index: int, rate: float) -> tuple[float, float, int]:
+        """One update; the loss, the norm of the gradient before clipping, and the tokens that were read."""
+        train, accelerator = self.settings.train, self.accelerator
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        inputs = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
-        labels = inputs.pop("labels")
-        with self.accelerator.autocast():
-            logits = self.model(**inputs).logits
-        smoothing = self.settings.train.label_smoothing
-        loss = cross_entropy(logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=smoothing)
-        value = loss.item()
+        first = index * train.accumulate
+        numbers = range(first, min(first + train.accumulate, self.batches))
+        batches = [self.data.train.batch(self.settings.seed, epoch, number, train.batch_size) for number in numbers]
+        items = sum(self.objective.count(batch) for batch in batches)
+        if first == 0:
+            self.objective.begin()
+        value = 0.0
+        for number, batch in enumerate(batches):
+            share = rows_of(batch, accelerator.process_index, accelerator.num_processes, accelerator.device)
+            last = number == len(batches) - 1
+            with nullcontext() if last else accelerator.no_sync(self.model):
+                with accelerator.autocast():
+                    loss = self.objective.loss(self.model, share, items)
+                # Gradients of all processes are averaged, and the loss is a sum over them.
+                self.accelerator.backward(loss * accelerator.num_processes if accelerator.num_processes > 1 else loss)
+            value += loss.item()
+        if accelerator.num_processes > 1:
+            value = float(accelerator.reduce(torch.tensor(value, device=accelerator.device), "sum"))
         self._demand_finite("loss", value)
-        self.accelerator.backward(loss)
-        norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.train.clip))
+        norm = float(accelerator.clip_grad_norm_(self.model.parameters(), train.clip))
         self._demand_finite("norm of the gradient", norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return value, norm
+        if self.average is not None:
+            self.average.update(self.bare)
+        return value, norm, sum(tokens_in(batch) for batch in batches)
 
     def _demand_finite(self, what: str, value: float) -> None:
         if math.isfinite(value):
@@ -231,46 +280,43 @@ class Trainer:
         )
 
     def _validate(self, epoch: int) -> None:
-        score, state = evaluate(self.model, self.data.evaluation["validation"], self.accelerator), self.state
-        self._demand_finite("validation loss", score["loss"])
-        better = (score["accuracy"], -score["loss"]) > (state.best_score, -state.best_loss)
-        if better:
-            state.best_score, state.best_loss, state.best_step = score["accuracy"], score["loss"], state.step
-            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        """Every process for itself: all have the same weights, and none waits for another longer than it is used to."""
+        with self.average.in_place(self.bare) if self.average is not None else nullcontext():
+            scores, state = evaluate(self.bare, self.data.evaluation["validation"], self.accelerator), self.state
+            self._demand_finite("validation loss", scores["loss"])
+            rank = list(self.objective.metric.rank(scores))
+            state.waited += 1
+            if rank > state.best_rank:
+                state.best_rank, state.best_step, state.waited = rank, state.step, 0
+                self.best = weights_of(self.bare)
         if self.settings.train.schedule == "plateau":
-            state.plateau.update(score["loss"])
-        self.log.append(step=state.step, epoch=epoch, **{f"validation_{k}": v for k, v in _flat(score).items()})
+            state.plateau.update(scores["loss"])
+        if self.accelerator.is_main_process:
+            named = {f"validation_{k}": v for k, v in numbers_of(scores).items()}
+            self.log.append(step=state.step, epoch=epoch, **named)
+
+    def _improves_no_more(self) -> bool:
+        return 0 < self.settings.train.early_stop <= self.state.waited
+
+    def _asked_to_stop(self, stop: StopFlag) -> bool:
+        """Asked once a step: what stops the run must have been saved. By one process if by any."""
+        if self.accelerator.num_processes == 1:
+            return stop.is_set()
+        return bool(self.accelerator.reduce(torch.tensor(int(stop.is_set()), device=self.accelerator.device), "sum"))
+
+    def _save(self) -> None:
+        checkpoint.save(self.folder.checkpoints, self.state.step, self._write_checkpoint, self.accelerator)
 
     def _write_checkpoint(self, into: Path) -> None:
         self.accelerator.save_state(str(into))
-        if self.best:
-            save_file(self.best, into / BEST)
-
-    def _write_model(self) -> None:
-        """The model's folder, whole or not there."""
-        temporary = self.folder.model.with_name("model.writing")
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(self.folder.model, ignore_errors=True)
-        disable_progress_bar()
-        self.accelerator.unwrap_model(self.model).save_pretrained(temporary)
-        if self.data.tokenizer is not None:
-            self.data.tokenizer.save_pretrained(temporary)
-        temporary.rename(self.folder.model)
+        self.objective.save(into, self.accelerator.process_index)
+        if self.accelerator.is_main_process:
+            if self.best:
+                save_file(self.best, into / BEST)
+            if self.average is not None:
+                save_file(self.average.weights, into / AVERAGE)
 
 
-def _flat(score: Scores) -> dict[str, float]:
-    return {"accuracy": score["accuracy"], "loss": score["loss"]}
-
-
-@contextmanager
-def _set_by_interrupt() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets: the loop then ends its step and saves, instead of stopping in the middle."""
-    stopped = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stopped
-        return
-    before = signal.signal(signal.SIGINT, lambda *_: stopped.set())
-    try:
-        yield stopped
-    finally:
-        signal.signal(signal.SIGINT, before)
+def numbers_of(scores: Scores) -> dict[str, float]:
+    """The plain numbers among scores; tables are left out."""
+    return {name: value for name, value in scores.items() if isinstance(value, int | float)}

@@ -1,11 +1,20 @@
 """From the settings of a run to its model."""
 
+import shutil
+from pathlib import Path
 from typing import Any
+
+from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn.data import DataError, TaskData
 from gatedrnn.layers import LAYERS
-from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNForTokenClassification
-from gatedrnn.models.modeling import GatedRNNClassifier
+from gatedrnn.models import (
+    GatedRNNConfig,
+    GatedRNNForCausalLM,
+    GatedRNNForSequenceClassification,
+    GatedRNNForTokenClassification,
+)
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.train.settings import RunSettings
 
 
@@ -13,12 +22,13 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     """The configuration of a run's model."""
     if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
         raise DataError(f"--token-dropout: {data.name} has no unknown token to put in a token's place; leave it at 0")
-    model = run.model.model_dump(exclude={"layers", "activation", "reset_before", "keep"})
+    model = run.model.model_dump(exclude={"layers", "activation", "reset_before", "keep", "tied"})
     return GatedRNNConfig(
         cell=run.cell,
         cell_options=_cell_options(run),
         hidden_size=run.hidden_size,
         num_hidden_layers=run.model.layers,
+        tie_word_embeddings=run.model.tied,
         id2label=dict(enumerate(data.label_names)),
         label2id={name: i for i, name in enumerate(data.label_names)},
         **data.model_inputs,
@@ -35,10 +45,27 @@ def _cell_options(run: RunSettings) -> dict[str, Any]:
         asked["reset_after"] = False
     if run.model.keep:
         asked["keep"] = True
-    return {name: value for name, value in asked.items() if name in LAYERS[run.cell].options}
+    known = {option for cell in run.cells for option in LAYERS[cell].options}
+    return {name: value for name, value in asked.items() if name in known}
 
 
-def build_model(run: RunSettings, data: TaskData) -> GatedRNNClassifier:
+HEADS = {
+    "sequence": GatedRNNForSequenceClassification, "step": GatedRNNForTokenClassification, "next": GatedRNNForCausalLM,
+}  # fmt: skip
+
+
+def build_model(run: RunSettings, data: TaskData) -> GatedRNNPreTrainedModel:
     """A new model, drawn from torch's random numbers."""
-    head = GatedRNNForTokenClassification if data.label_at_every_step else GatedRNNForSequenceClassification
-    return head(build_config(run, data))
+    return HEADS[data.labelled](build_config(run, data))
+
+
+def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path) -> None:
+    """A Hugging Face folder with the tokenizer, if there is one; whole or not there."""
+    temporary = folder.with_name(f"{folder.name}.writing")
+    shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    disable_progress_bar()
+    model.save_pretrained(temporary)
+    if data.tokenizer is not None:
+        data.tokenizer.save_pretrained(temporary)
+    temporary.rename(folder)

@@ -1,10 +1,11 @@
 """Settings of a run: model and training, beside those of the data."""
 
+import os
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from gatedrnn.data import DataSettings, Settings
+from gatedrnn.data import LANGUAGE, DataSettings, Settings
 from gatedrnn.data.settings import Seed, unknown_name
 from gatedrnn.layers import LAYERS
 
@@ -50,6 +51,8 @@ class ModelSettings(Settings):
     """Dropout between layers."""
     head_dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout before the head."""
+    tied: bool = True
+    """language-model: tokens are scored by their embeddings; the core's output is projected back to their width."""
     pooling: Literal["last", "mean", "max"] = "last"
     """What a sequence classifier reads: the last valid step, or the mean or maximum over the valid steps."""
 
@@ -60,7 +63,9 @@ class TrainSettings(Settings):
     epochs: int = Field(10, ge=1)
     """Passes over the training data (parity: 100 steps each)."""
     batch_size: int = Field(64, ge=1)
-    """Sequences in a step."""
+    """Sequences in a step; language-model: lanes that are read side by side."""
+    accumulate: int = Field(1, ge=1)
+    """Batches whose gradients make one step together."""
     learning_rate: float = Field(1e-3, gt=0)
     """Highest learning rate."""
     schedule: Literal["cosine", "linear", "constant", "plateau"] = "cosine"
@@ -73,10 +78,18 @@ class TrainSettings(Settings):
     """AdamW's weight decay."""
     clip: float = Field(1.0, gt=0)
     """Largest norm of the gradient."""
+    average: float = Field(0.0, ge=0, lt=1)
+    """Decay of an exponential moving average of the weights, which is what is evaluated and kept; 0 for none."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
-    """Part of each label's weight that is spread over all labels."""
+    """Part of each label's weight that is spread over all labels; not in a language-model."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: matrix products in bfloat16, states and weights in float32."""
+    gradient_checkpointing: bool = False
+    """Keep each layer's input alone for the gradient and run the layer once more: less memory, more time."""
+    validate_every: int = Field(0, ge=0)
+    """Steps between validations within an epoch; 0 for the one at its end alone."""
+    early_stop: int = Field(0, ge=0)
+    """Validations without a better one after which training ends; 0 to go on to the last epoch."""
     log_every: int = Field(50, ge=1)
     """Steps between lines of metrics.jsonl."""
     checkpoint_every: int = Field(500, ge=1)
@@ -91,21 +104,36 @@ class RunSettings(Settings):
     seed: Seed = 0
     threads: int = Field(1, ge=1)
     """Threads of torch. Another number may sum in another order, so it belongs to the run."""
+    processes: int = Field(1, ge=1)
+    """Processes that share each batch's rows; the same holds for them."""
     data: DataSettings
     model: ModelSettings
     train: TrainSettings
 
+    @property
+    def cells(self) -> list[str]:
+        """One name for all layers, or one each."""
+        return self.cell.split(",")
+
     @field_validator("cell")
     @classmethod
-    def _known_cell(cls, cell: str) -> str:
-        if cell not in LAYERS:
-            raise ValueError(unknown_name("cell", cell, LAYERS))
-        return cell
+    def _known_cells(cls, cell: str) -> str:
+        names = [name.strip() for name in cell.split(",")]
+        for name in names:
+            if name not in LAYERS:
+                raise ValueError(unknown_name("cell", name, LAYERS))
+        return ",".join(names)
 
     @model_validator(mode="after")
-    def _weights_to_drop(self) -> "RunSettings":
-        if self.model.weight_dropout and not LAYERS[self.cell].cell_class.reads_state:
+    def _go_together(self) -> "RunSettings":
+        if len(self.cells) not in (1, self.model.layers):
+            raise ValueError(f"--cell names {len(self.cells)} layers, --layers is {self.model.layers}")
+        if self.model.weight_dropout and not any(LAYERS[cell].cell_class.reads_state for cell in self.cells):
             raise ValueError(f"--weight-dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
+        if self.data.task == LANGUAGE and self.train.label_smoothing:
+            raise ValueError("--label-smoothing: a language model's loss has none; leave it at 0")
+        if self.data.task == LANGUAGE and self.model.bidirectional:
+            raise ValueError("--bidirectional: a language model reads forwards alone")
         return self
 
     def flat(self) -> dict[str, Any]:
@@ -124,6 +152,13 @@ class RunSettings(Settings):
 
 PARTS: dict[str, type[Settings]] = {"data": DataSettings, "model": ModelSettings, "train": TrainSettings}
 
+
+def threads_for(jobs: int = 1) -> int:
+    """Threads of each of `jobs` processes so that all cores work and none twice."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // jobs)
+
+
 S = TypeVar("S", bound=Settings)
 
 
@@ -137,6 +172,15 @@ _TEXT_MODEL = {
 }  # fmt: skip
 _TEXT_TRAIN = {
     "epochs": 4, "batch_size": 64, "learning_rate": 3e-3, "schedule": "linear", "label_smoothing": 0.05,
+}  # fmt: skip
+
+_CHARACTERS: dict[str, dict[str, Any]] = {
+    "contenders": {"hidden_size": 256},
+    "data": {
+        "tokenizer": "characters", "min_count": 1, "length": 128, "validation_fraction": 0.05, "test_fraction": 0.05,
+    },
+    "model": {"layers": 2, "embedding_size": 256, "dropout": 0.1},
+    "train": {"epochs": 10, "batch_size": 32, "learning_rate": 4e-3, "clip": 1.0},
 }  # fmt: skip
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
@@ -161,5 +205,6 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         "model": _TEXT_MODEL,
         "train": _TEXT_TRAIN,
     },
+    LANGUAGE: _CHARACTERS,
 }
 """What each task starts from where the user says nothing; chosen on validation splits alone."""

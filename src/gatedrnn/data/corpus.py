@@ -1,0 +1,194 @@
+"""Running text, a piece at a time: from the user's files, from the hub, or from Python's own documentation."""
+
+import gzip
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from datasets import load_dataset
+
+from gatedrnn.data.errors import DataError
+from gatedrnn.data.files import TEXT_COLUMNS, column_of, read_rows
+
+BLOCK = 1 << 20  # characters of a text file in memory at a time
+TEXT_ENDINGS = (".txt", ".txt.gz")
+ROW_FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
+
+
+class Piece(NamedTuple):
+    """A stretch of text."""
+
+    text: str
+    begins: bool
+    """Whether a document begins with it."""
+
+
+class Corpus(NamedTuple):
+    """A text that can be walked any number of times, and never stands in memory as a whole."""
+
+    place: str
+    """For messages: the path, where there is one."""
+    name: str
+    """For results: never a path."""
+    pieces: Callable[[], Iterator[Piece]]
+    digest: str
+    """sha256 of the whole text as it is read."""
+    part: tuple[float, float, bool] = (0.0, 1.0, True)
+    """Which part of it these pieces are, see `between`."""
+
+
+def read_corpus(path: Path, text_column: str | None, document_start: str | None) -> Corpus:
+    """A `.txt`, `.txt.gz`, Parquet or JSON-lines file.
+
+    Args:
+        path: the file. A text file is one document, a row of the others is one each.
+        text_column: of Parquet and JSON lines; guessed where one name is obvious.
+        document_start: regular expression that a line's (or row's) beginning matches where a document begins; rows are
+            then lines.
+
+    Raises:
+        DataError: the file is missing, empty, of another kind, not UTF-8, or lacks the column.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty")
+    start = _compiled(document_start)
+    name = path.name.lower()
+    if name.endswith(TEXT_ENDINGS):
+        kind = None
+    elif path.suffix.lower() in ROW_FORMATS:
+        kind = ROW_FORMATS[path.suffix.lower()]
+    else:
+        endings = ", ".join((*TEXT_ENDINGS, *ROW_FORMATS))
+        raise DataError(f"{path}: the ending must be one of {endings}, got {path.suffix or 'none'!r}")
+
+    def pieces() -> Iterator[Piece]:
+        if kind is None:
+            return _documents(_blocks(path), start)
+        return _rows(read_rows(path, kind, streaming=True), str(path), text_column, start)
+
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Corpus(str(path), path.name, pieces, digest)
+
+
+def read_hub_corpus(
+    name: str, configuration: str | None, split: str, text_column: str | None, document_start: str | None
+) -> Corpus:
+    """One split of a data set on the Hugging Face hub; each row is a document, or a line with `document_start`."""
+    start = _compiled(document_start)
+    try:
+        data = load_dataset(name, configuration, split=split)
+    except Exception as error:  # no network, no such set, a proxy: all end in the same advice
+        raise DataError(
+            f"{name} {split}: could not be loaded from the hub ({type(error).__name__}); "
+            "give local copies with --train-file, --validation-file and --test-file"
+        ) from error
+    label = " ".join(part for part in (name, configuration, split) if part)
+    return _summed(label, lambda: _rows(data, label, text_column, start))
+
+
+def python_topics() -> Corpus:
+    """The reference of the Python language that `help()` shows: English text that comes with the interpreter."""
+    from pydoc_data.topics import topics
+
+    def pieces() -> Iterator[Piece]:
+        for name in sorted(topics):
+            yield Piece(topics[name].strip() + "\n", True)
+
+    return _summed("pydoc_data.topics", pieces)
+
+
+def _summed(name: str, pieces: Callable[[], Iterator[Piece]]) -> Corpus:
+    digest = hashlib.sha256()
+    for piece in pieces():
+        digest.update(f"{len(piece.text)} {piece.begins}\n{piece.text}".encode())
+    return Corpus(name, name, pieces, digest.hexdigest())
+
+
+def between(corpus: Corpus, low: float, high: float, inside_lines: bool) -> Corpus:
+    """The part of a text from one fraction of its characters to another.
+
+    Args:
+        corpus: the whole.
+        low, high: fractions, 0 to 1.
+        inside_lines: whether a cut falls on its very character; else on the end of the line or row.
+    """
+    total = sum(len(piece.text) for piece in corpus.pieces())
+    first, last = int(total * low), int(total * high)
+
+    def pieces() -> Iterator[Piece]:
+        seen = 0
+        for text, begins in corpus.pieces():
+            edges = [_edge(text, edge - seen, inside_lines) for edge in (first, last)]
+            kept = text[edges[0] : edges[1]]
+            if kept:
+                yield Piece(kept, begins and edges[0] == 0)
+            seen += len(text)
+            if seen >= last:
+                return
+
+    return corpus._replace(pieces=pieces, part=(low, high, inside_lines))
+
+
+def _edge(text: str, place: int, inside_lines: bool) -> int:
+    """Where a cut at `place` falls within a piece: its ends if it lies outside."""
+    if place <= 0:
+        return 0
+    if place >= len(text):
+        return len(text)
+    return place if inside_lines else (text.find("\n", place - 1) + 1 or len(text))
+
+
+def _compiled(document_start: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if document_start is None else re.compile(document_start)
+    except re.error as error:
+        raise DataError(f"--document-start: {document_start!r} is no regular expression: {error}") from error
+
+
+def _blocks(path: Path) -> Iterator[str]:
+    """A text file in blocks that end with a line where they can, else between words."""
+    rest = ""
+    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig") as file:
+            while block := file.read(BLOCK):
+                if "\0" in block:
+                    raise DataError(f"{path}: holds a zero byte; this looks like a binary file")
+                rest += block
+                cut = max(rest.rfind("\n"), rest.rfind(" ") if len(rest) > 8 * BLOCK else -1) + 1
+                if cut:
+                    yield rest[:cut]
+                    rest = rest[cut:]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 ({error.reason}); save it as UTF-8 first") from error
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise DataError(f"{path}: not a whole gzip file: {error}") from error
+    if rest:
+        yield rest
+
+
+def _documents(blocks: Iterator[str], start: re.Pattern[str] | None) -> Iterator[Piece]:
+    first = True
+    for block in blocks:
+        lines = [block] if start is None else block.splitlines(keepends=True)
+        for line in lines:
+            yield Piece(line, first or (start is not None and start.match(line) is not None))
+            first = False
+
+
+def _rows(data: Any, place: str, text_column: str | None, start: re.Pattern[str] | None) -> Iterator[Piece]:
+    column = column_of(list(data.features or next(iter(data))), place, "text", text_column, TEXT_COLUMNS)
+    first = True
+    for row in data.select_columns([column]):
+        text = row[column]
+        if not isinstance(text, str) and text is not None:
+            raise DataError(f"{place}: column {column!r} holds {type(text).__name__}, not text")
+        text = text or ""
+        begins = first or start is None or start.match(text) is not None
+        yield Piece(text if text.endswith("\n") else text + "\n", begins)
+        first = False

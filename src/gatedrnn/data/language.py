@@ -1,0 +1,92 @@
+"""Language modelling: a text from files, from the hub or from Python's own documentation, as streams of tokens."""
+
+from pathlib import Path
+
+from gatedrnn.data.corpus import Corpus, between, python_topics, read_corpus, read_hub_corpus
+from gatedrnn.data.errors import DataError
+from gatedrnn.data.lanes import Lanes
+from gatedrnn.data.settings import DataSettings
+from gatedrnn.data.stream import tokenise
+from gatedrnn.data.task import TaskData
+
+SPLITS = ("train", "validation", "test")
+EVALUATION_LENGTH = 1024  # tokens at a time
+EXACT = ("characters", "bytes")
+"""Tokenizers for which a text can be cut at any character."""
+
+
+def load_language_model(settings: DataSettings) -> TaskData:
+    """The text of `settings`, tokenised; its vocabulary is learned on the training split alone."""
+    notes: list[str] = []
+    splits = _splits(settings, notes)
+    tokenizer, streams = tokenise(splits, settings.tokenizer, settings.min_count, settings.vocabulary_size)
+    if len(tokenizer) < 4:
+        raise DataError(
+            f"{splits['train'].place}: the vocabulary has {len(tokenizer) - 2} entries beside <unk> and <eos>; "
+            "a text to learn from has at least 2"
+        )
+    for split, stream in streams.items():
+        share = stream.unknown / stream.predictions
+        notes.append(
+            f"{split.capitalize()}: {stream.predictions:,} tokens, {share:.2%} of them <unk>, "
+            f"{len(stream.starts):,} document(s), {stream.text_bytes:,} bytes."
+        )
+    ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    return TaskData(
+        name="language-model",
+        model_inputs={
+            "vocab_size": len(tokenizer), "unk_token_id": tokenizer.unk_token_id,
+            "pad_token_id": tokenizer.pad_token_id, **ends,
+        },
+        labelled="next",
+        train=Lanes(streams["train"], settings.length, settings.document_resets),
+        evaluation={
+            split: Lanes(stream, EVALUATION_LENGTH, settings.document_resets)
+            for split, stream in streams.items()
+            if split != "train"
+        },
+        sources=[
+            {
+                "split": split, "name": corpus.name, "rows": f"{streams[split].predictions:,} tokens",
+                "sha256": corpus.digest,
+            }
+            for split, corpus in splits.items()
+        ],
+        notes=notes,
+        tokenizer=tokenizer,
+    )  # fmt: skip
+
+
+def _splits(settings: DataSettings, notes: list[str]) -> dict[str, Corpus]:
+    """What was given, and for what was not a part of the training text, cut off its end."""
+    given = {name: getattr(settings, f"{name}_file") for name in SPLITS}
+    files: dict[str, Path] = {name: path for name, path in given.items() if path is not None}
+    if settings.hub is not None:
+        if files:
+            raise DataError("give --hub or files, not both")
+        found = {
+            split: read_hub_corpus(
+                settings.hub, settings.hub_configuration, split, settings.text_column, settings.document_start
+            )
+            for split in SPLITS
+        }
+    elif files:
+        if "train" not in files:
+            raise DataError("language-model: needs --train-file beside the other files")
+        found = {
+            split: read_corpus(path, settings.text_column, settings.document_start) for split, path in files.items()
+        }
+    else:
+        found = {"train": python_topics()}
+    whole, end = found["train"], 1.0
+    for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
+        if split not in found and fraction:
+            start = round(end - fraction, 9)
+            found[split] = between(whole, start, end, settings.tokenizer in EXACT)
+            notes.append(f"{split.capitalize()}: characters {start:.0%} to {end:.0%} of the training text.")
+            end = start
+    if end <= 0:
+        raise DataError("--validation-fraction and --test-fraction leave nothing to train on")
+    if end < 1:
+        found["train"] = between(whole, 0.0, end, settings.tokenizer in EXACT)
+    return {split: found[split] for split in SPLITS if split in found}

@@ -1,0 +1,122 @@
+"""A tokenised text on disk, mapped into memory: a text larger than the memory is no trouble."""
+
+import hashlib
+import json
+import os
+import tempfile
+from itertools import tee
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from gatedrnn.data.corpus import Corpus
+from gatedrnn.data.errors import DataError
+from gatedrnn.data.tokenizers import BY_LINE, encode_stream, learn_tokenizer
+
+FORMAT = 2
+"""Of what is kept; another number makes everything anew."""
+
+
+class TokenStream(NamedTuple):
+    """The tokens of a split. The first is the <eos> before the text: every token of the text has one before it."""
+
+    tokens: np.ndarray
+    starts: np.ndarray
+    """Where documents begin in `tokens`, ascending; 1 first."""
+    text_bytes: int
+    """Of the text in UTF-8."""
+    unknown: int
+    """Tokens that read <unk>."""
+
+    @property
+    def predictions(self) -> int:
+        """Tokens that have one before them: all of the text."""
+        return len(self.tokens) - 1
+
+
+class Tokenised(NamedTuple):
+    """The splits of a text, and the tokenizer learned on its training split."""
+
+    tokenizer: PreTrainedTokenizerFast
+    streams: dict[str, TokenStream]
+
+
+def tokenise(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size: int) -> Tokenised:
+    """All splits as token streams, from the disk if they were made before.
+
+    Raises:
+        DataError: a split is too short to learn from.
+    """
+    asked = {
+        "format": FORMAT, "kind": kind, "min_count": min_count, "vocabulary_size": vocabulary_size,
+        "splits": {split: [corpus.digest, corpus.part] for split, corpus in splits.items()},
+    }  # fmt: skip
+    key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:20]
+    folder = cache_folder() / key
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as temporary:
+            made = Path(temporary) / "made"
+            made.mkdir()
+            _make(splits, kind, min_count, vocabulary_size, made)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.exists():  # another process was faster, if it does
+                    raise
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return Tokenised(tokenizer, {split: _open(folder, split) for split in splits})
+
+
+def tokenise_with(tokenizer: PreTrainedTokenizerFast, kind: str, corpus: Corpus) -> TokenStream:
+    """Another text in the tokens of a vocabulary that is there; kept in memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write(corpus, tokenizer, kind, Path(folder), "text")
+        stream = _open(Path(folder), "text")
+        return stream._replace(tokens=np.array(stream.tokens))
+
+
+def cache_folder() -> Path:
+    """Where tokenised texts are kept: below XDG_CACHE_HOME, as systems have it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatedrnn" / "tokens"
+
+
+def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size: int, folder: Path) -> None:
+    texts = (piece.text for piece in splits["train"].pieces())
+    learned = (line for text in texts for line in text.split("\n")) if kind in BY_LINE else texts
+    tokenizer = learn_tokenizer(kind, learned, min_count, vocabulary_size, stream=True)
+    tokenizer.save_pretrained(folder)
+    for split, corpus in splits.items():
+        _write(corpus, tokenizer, kind, folder, split)
+
+
+def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, kind: str, folder: Path, split: str) -> None:
+    dtype = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
+    starts, written, text_bytes, unknown = [1], 1, 0, 0
+    pieces, texts = tee(corpus.pieces())
+    with (folder / f"{split}.tokens").open("wb") as file:
+        file.write(np.array([tokenizer.eos_token_id], dtype).tobytes())
+        for piece, ids in zip(pieces, encode_stream(tokenizer, kind, (p.text for p in texts)), strict=True):
+            if piece.begins and written > 1:
+                if kind not in BY_LINE:  # lines have ended with one
+                    ids = [tokenizer.eos_token_id, *ids]
+                starts.append(written + (kind not in BY_LINE))
+            file.write(np.array(ids, dtype).tobytes())
+            written += len(ids)
+            text_bytes += len(piece.text.encode())
+            unknown += ids.count(tokenizer.unk_token_id)
+    if written < 3:
+        raise DataError(f"{corpus.place}: {split} holds {written - 1} token(s); a text needs at least 2")
+    np.save(folder / f"{split}.starts.npy", np.array(starts, np.int64))
+    facts = {"dtype": np.dtype(dtype).name, "text_bytes": text_bytes, "unknown": unknown}
+    (folder / f"{split}.json").write_text(json.dumps(facts))
+
+
+def _open(folder: Path, split: str) -> TokenStream:
+    facts = json.loads((folder / f"{split}.json").read_text())
+    return TokenStream(
+        np.memmap(folder / f"{split}.tokens", np.dtype(facts["dtype"]), "r"),
+        np.load(folder / f"{split}.starts.npy", mmap_mode="r"), facts["text_bytes"], facts["unknown"],
+    )  # fmt: skip

@@ -1,0 +1,134 @@
+"""What a run minimises, and by which score its weights are chosen."""
+
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from gatedrnn.data import Batch, TaskData
+from gatedrnn.models import GatedRNNCache, GatedRNNConfig
+from gatedrnn.train.evaluate import Scores
+
+
+class Metric(NamedTuple):
+    """The score that is reported first."""
+
+    name: str
+    higher_is_better: bool
+
+    def rank(self, scores: Scores) -> tuple[float, float]:
+        """What the largest of is the best: the score, then the loss."""
+        return scores[self.name] * (1 if self.higher_is_better else -1), -scores["loss"]
+
+
+ACCURACY, PERPLEXITY = Metric("accuracy", True), Metric("perplexity", False)
+
+
+class Objective(Protocol):
+    """A loss over batches, and whatever goes from one batch to the next."""
+
+    metric: Metric
+
+    def count(self, batch: Batch) -> int:
+        """Labels in a batch."""
+        ...
+
+    def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
+        """The sum of the loss over this batch's labels, divided by `items`."""
+        ...
+
+    def begin(self) -> None:
+        """A new epoch."""
+        ...
+
+    def save(self, into: Path, rank: int) -> None:
+        """What is carried, into a checkpoint."""
+        ...
+
+    def load(self, folder: Path, rank: int) -> None:
+        """And back."""
+        ...
+
+
+class Classification:
+    """Cross-entropy of labels of sequences or steps."""
+
+    metric = ACCURACY
+
+    def __init__(self, smoothing: float) -> None:
+        self.smoothing = smoothing
+
+    def count(self, batch: Batch) -> int:
+        return int((batch["labels"] != -100).sum())
+
+    def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
+        inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+        logits, labels = model(**inputs).logits, batch["labels"]
+        found = cross_entropy(
+            logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum"
+        )
+        return found / items
+
+    def begin(self) -> None:
+        pass
+
+    def save(self, into: Path, rank: int) -> None:
+        pass
+
+    def load(self, folder: Path, rank: int) -> None:
+        pass
+
+
+class NextToken:
+    """Cross-entropy of the next token, along lanes whose state is carried from batch to batch without its history."""
+
+    metric = PERPLEXITY
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        self.config = config
+        self.carry: GatedRNNCache | None = None
+
+    def count(self, batch: Batch) -> int:
+        return batch["shift_labels"].numel()
+
+    def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
+        output = model(**batch, past_key_values=self.carry, use_cache=True, num_items_in_batch=items)
+        self.carry = output.past_key_values.detached()
+        return output.loss
+
+    def begin(self) -> None:
+        self.carry = None
+
+    def save(self, into: Path, rank: int) -> None:
+        if self.carry is not None:
+            save_file(self.carry.tensors(), into / self._file(rank))
+
+    def load(self, folder: Path, rank: int) -> None:
+        path = folder / self._file(rank)
+        self.carry = GatedRNNCache.of_tensors(self.config, load_file(path)) if path.exists() else None
+
+    @staticmethod
+    def _file(rank: int) -> str:
+        return f"carry-{rank}.safetensors"
+
+
+def metric_of(data: TaskData) -> Metric:
+    """The score of a task."""
+    return PERPLEXITY if data.labelled == "next" else ACCURACY
+
+
+def objective_of(data: TaskData, config: GatedRNNConfig, label_smoothing: float) -> Objective:
+    """The one that fits the labels of the data."""
+    return NextToken(config) if data.labelled == "next" else Classification(label_smoothing)
+
+
+def rows_of(batch: Batch, rank: int, ranks: int, device: torch.device) -> Batch:
+    """The rows of a batch that are this process's share."""
+    share = {}
+    for name, tensor in batch.items():
+        rows = len(tensor)
+        share[name] = tensor[rows * rank // ranks : rows * (rank + 1) // ranks].to(device)
+    return share
