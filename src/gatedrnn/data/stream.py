@@ -13,9 +13,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from gatedrnn.data.corpus import Corpus
 from gatedrnn.data.errors import DataError
-from gatedrnn.data.tokenizers import BY_LINE, encode_stream, learn_tokenizer
+from gatedrnn.data.tokenizers import BY_LINE, encode_stream, is_by_line, learn_tokenizer
 
-FORMAT = 2
+FORMAT = 3
 """Of what is kept; another number makes everything anew."""
 
 
@@ -70,10 +70,10 @@ def tokenise(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_si
     return Tokenised(tokenizer, {split: _open(folder, split) for split in splits})
 
 
-def tokenise_with(tokenizer: PreTrainedTokenizerFast, kind: str, corpus: Corpus) -> TokenStream:
+def tokenise_with(tokenizer: PreTrainedTokenizerFast, corpus: Corpus) -> TokenStream:
     """Another text in the tokens of a vocabulary that is there; kept in memory."""
     with tempfile.TemporaryDirectory() as folder:
-        _write(corpus, tokenizer, kind, Path(folder), "text")
+        _write(corpus, tokenizer, Path(folder), "text")
         stream = _open(Path(folder), "text")
         return stream._replace(tokens=np.array(stream.tokens))
 
@@ -89,20 +89,20 @@ def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size:
     tokenizer = learn_tokenizer(kind, learned, min_count, vocabulary_size, stream=True)
     tokenizer.save_pretrained(folder)
     for split, corpus in splits.items():
-        _write(corpus, tokenizer, kind, folder, split)
+        _write(corpus, tokenizer, folder, split)
 
 
-def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, kind: str, folder: Path, split: str) -> None:
+def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, folder: Path, split: str) -> None:
     dtype = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
-    starts, written, text_bytes, unknown = [1], 1, 0, 0
+    starts, written, text_bytes, unknown, ended = [1], 1, 0, 0, is_by_line(tokenizer)
     pieces, texts = tee(corpus.pieces())
     with (folder / f"{split}.tokens").open("wb") as file:
         file.write(np.array([tokenizer.eos_token_id], dtype).tobytes())
-        for piece, ids in zip(pieces, encode_stream(tokenizer, kind, (p.text for p in texts)), strict=True):
+        for piece, ids in zip(pieces, encode_stream(tokenizer, (p.text for p in texts)), strict=True):
             if piece.begins and written > 1:
-                if kind not in BY_LINE:  # lines have ended with one
+                if not ended:  # with its last line
                     ids = [tokenizer.eos_token_id, *ids]
-                starts.append(written + (kind not in BY_LINE))
+                starts.append(written + (not ended))
             file.write(np.array(ids, dtype).tobytes())
             written += len(ids)
             text_bytes += len(piece.text.encode())

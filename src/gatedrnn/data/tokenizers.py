@@ -63,7 +63,7 @@ def learn_tokenizer(
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token=UNK, bos_token=EOS, eos_token=EOS, pad_token=EOS, padding_side="left",
-        clean_up_tokenization_spaces=False,
+        clean_up_tokenization_spaces=False, stream_kind=kind,
     )  # fmt: skip
 
 
@@ -77,21 +77,45 @@ def _of_bytes(kind: str, min_count: int, size: int, special: list[str]) -> tuple
     return Tokenizer(models.BPE(unk_token=UNK)), trainer
 
 
-def encode_stream(tokenizer: PreTrainedTokenizerFast, kind: str, texts: Iterable[str]) -> Iterator[list[int]]:
-    """Token numbers of each of `texts`, stretches of running text; <eos> for a line break if `kind` is by line."""
+def is_by_line(tokenizer: PreTrainedTokenizerFast) -> bool:
+    """Whether <eos> ends each line of running text; else it stands between texts."""
+    return tokenizer.init_kwargs["stream_kind"] in BY_LINE
+
+
+def encode_stream(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Iterator[list[int]]:
+    """Token numbers of each of `texts`, stretches of running text; <eos> for a line break if it is by line."""
     waiting, characters = list[str](), 0
     for text in texts:
         waiting.append(text)
         characters += len(text)
         if characters >= AT_ONCE:
-            yield from _encoded(tokenizer, kind, waiting)
+            yield from _encoded(tokenizer, waiting)
             waiting, characters = [], 0
-    yield from _encoded(tokenizer, kind, waiting)
+    yield from _encoded(tokenizer, waiting)
 
 
-def _encoded(tokenizer: PreTrainedTokenizerFast, kind: str, texts: list[str]) -> Iterator[list[int]]:
+def decode_stream(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
+    """The text of token numbers; a line break for <eos> if it is by line, else nothing."""
+    if not is_by_line(tokenizer):
+        return str(tokenizer.decode([i for i in ids if i != tokenizer.eos_token_id]))
+    words = tokenizer.convert_ids_to_tokens(ids)
+    return " ".join("\n" if word == EOS else word for word in words).replace(" \n ", "\n").replace("\n ", "\n")
+
+
+def unknown_in(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:
+    """The words or characters of a text that its vocabulary lacks, each once, in order."""
+    found = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    spans = [
+        text[slice(*span)]
+        for number, span in zip(found.ids, found.offsets, strict=True)
+        if number == tokenizer.unk_token_id
+    ]
+    return [span for span in dict.fromkeys(spans) if span != UNK]
+
+
+def _encoded(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Iterator[list[int]]:
     encode = tokenizer.backend_tokenizer.encode_batch_fast
-    if kind not in BY_LINE:
+    if not is_by_line(tokenizer):
         yield from (row.ids for row in encode(texts, add_special_tokens=False))
         return
     lines = [text.split("\n") for text in texts]

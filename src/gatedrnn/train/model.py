@@ -7,6 +7,7 @@ from typing import Any
 from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn.data import DataError, TaskData
+from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.layers import LAYERS
 from gatedrnn.models import (
     GatedRNNConfig,
@@ -56,7 +57,10 @@ HEADS = {
 
 def build_model(run: RunSettings, data: TaskData) -> GatedRNNPreTrainedModel:
     """A new model, drawn from torch's random numbers."""
-    return HEADS[data.labelled](build_config(run, data))
+    model = HEADS[data.labelled](build_config(run, data))
+    if data.labelled == "next" and is_by_line(data.tokenizer):
+        model.generation_config.eos_token_id = None  # it ends a line, not the text
+    return model
 
 
 def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path) -> None:

@@ -1,0 +1,80 @@
+"""Text from a trained language model."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers.generation.streamers import BaseStreamer
+
+from gatedrnn.data import DataError
+from gatedrnn.data.tokenizers import decode_stream, encode_stream
+from gatedrnn.models import GatedRNNForCausalLM
+
+OnText = Callable[[str], None]
+"""Told of the text so far, prompt included."""
+
+
+def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTokenizerFast]:
+    """The model and tokenizer of a run, or of a Hugging Face folder that one wrote.
+
+    Raises:
+        DataError: there is none, or it is no language model, or it is damaged.
+    """
+    place = folder / "model" if (folder / "model").is_dir() else folder
+    if not (place / "config.json").exists():
+        raise DataError(f"{folder}: holds no model; a run that has not ended has none yet (train --resume ends it)")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place)
+        model = GatedRNNForCausalLM.from_pretrained(place)
+    except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
+        raise DataError(f"{place}: cannot be loaded as a language model: {str(error).splitlines()[0]}") from error
+    if "stream_kind" not in tokenizer.init_kwargs:
+        raise DataError(f"{place}: its tokenizer is not one for running text; is this a classifier?")
+    return model.eval(), tokenizer
+
+
+class _Listener(BaseStreamer):
+    """Hands on the text so far whenever `generate` has a token."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, on_text: OnText) -> None:
+        self.tokenizer, self.on_text, self.ids = tokenizer, on_text, list[int]()
+
+    def put(self, value: Tensor) -> None:
+        self.ids += value.flatten().tolist()
+        self.on_text(decode_stream(self.tokenizer, self.ids[1:]))
+
+    def end(self) -> None:
+        pass
+
+
+def sample(
+    model: GatedRNNForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: str, length: int, *,
+    temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0, on_text: OnText = lambda _: None,
+) -> str:  # fmt: skip
+    """The prompt and up to `length` tokens that the model goes on with; an empty prompt begins a new text.
+
+    Args:
+        model, tokenizer: see `load_language_model`.
+        prompt: words outside the vocabulary read <unk>, see `unknown_in`.
+        length: new tokens at most; a text that ends is not gone on with.
+        temperature: 0 for the likeliest token each time; above 1 for more surprises.
+        top_k, top_p: draw from the k likeliest tokens, or the likeliest that together have probability p; 0 and 1: all.
+        seed: of the draws.
+        on_text: called whenever there is a token more.
+    """
+    ids = [tokenizer.bos_token_id, *next(encode_stream(tokenizer, [prompt]))]
+    drawn: dict[str, Any] = {"do_sample": False}
+    if temperature > 0:
+        drawn = {"do_sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        found = model.generate(
+            torch.tensor([ids], device=model.device),
+            max_new_tokens=length,
+            streamer=_Listener(tokenizer, on_text),
+            **drawn,
+        )
+    return decode_stream(tokenizer, found[0, 1:].tolist())
