@@ -1,4 +1,4 @@
-"""What holds for every test: a fixed seed, and memory that nobody wrote reads as NaN."""
+"""What holds for every test: a fixed seed, memory that nobody wrote reads as NaN, and no text is tokenised for good."""
 
 import pytest
 import torch
@@ -7,6 +7,13 @@ import torch
 @pytest.fixture(autouse=True)
 def fixed_seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def tokenised_texts_go_away(tmp_path_factory: pytest.TempPathFactory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))  # what a test starts inherits it
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,6 +12,7 @@ import pytest
 import torch
 import yaml
 from accelerate import PartialState
+from outcomes import Killed, assert_same_outcome, checkpoint_step, killed_at, outcome
 from safetensors.torch import load_file
 from train_helpers import digits_run
 
@@ -22,34 +23,6 @@ from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Progress, Trainer, r
 from gatedrnn.train.metrics import MetricsLog, read_metrics
 
 ALONE = PartialState()
-
-
-class Killed(BaseException):
-    """Stands for the end of the process inside one test process."""
-
-
-def killed_at(step: int):
-    def on_step(progress: Progress) -> None:
-        if progress.step == step:
-            raise Killed
-
-    return on_step
-
-
-def outcome(folder: Path) -> tuple[dict[str, torch.Tensor], list, dict]:
-    """Weights, metrics and result, without what is measured."""
-    lines = [{k: v for k, v in line.items() if k != "measured"} for line in read_metrics(folder / "metrics.jsonl")]
-    result = json.loads((folder / "result.json").read_text())
-    return load_file(folder / "model" / "model.safetensors"), lines, {**result, "measured": None}
-
-
-def assert_same_outcome(one: Path, other: Path) -> None:
-    (weights, lines, result), (weights2, lines2, result2) = outcome(one), outcome(other)
-    assert weights.keys() == weights2.keys()
-    for name, weight in weights.items():
-        assert torch.equal(weight, weights2[name]), f"{name} differs"
-    assert lines == lines2
-    assert result == result2
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +59,6 @@ def test_a_run_killed_with_sigkill_in_the_middle_of_an_epoch_ends_with_the_same_
     subprocess.run([sys.executable, "-m", "gatedrnn", "train", "--resume", str(disturbed)], check=True)
     subprocess.run([*command, "--output", str(whole)], check=True)
     assert_same_outcome(disturbed, whole)
-
-
-def checkpoint_step(folder: Path) -> int:
-    return max((int(path.name.removeprefix("step-")) for path in folder.glob("checkpoint/step-*")), default=0)
 
 
 def test_a_finished_run_is_not_run_again(undisturbed: Path) -> None:

@@ -35,8 +35,8 @@ class Corpus(NamedTuple):
     pieces: Callable[[], Iterator[Piece]]
     digest: str
     """sha256 of the whole text as it is read."""
-    part: tuple[float, float, bool] = (0.0, 1.0, True)
-    """Which part of it these pieces are, see `between`."""
+    reading: tuple[Any, ...] = ()
+    """How it is read: the column, where documents begin, which part. With the digest it says what the pieces are."""
 
 
 def read_corpus(path: Path, text_column: str | None, document_start: str | None) -> Corpus:
@@ -72,7 +72,7 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
 
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Corpus(str(path), path.name, pieces, digest)
+    return Corpus(str(path), path.name, pieces, digest, (text_column, document_start))
 
 
 def read_hub_corpus(
@@ -131,7 +131,7 @@ def between(corpus: Corpus, low: float, high: float, inside_lines: bool) -> Corp
             if seen >= last:
                 return
 
-    return corpus._replace(pieces=pieces, part=(low, high, inside_lines))
+    return corpus._replace(pieces=pieces, reading=(*corpus.reading, low, high, inside_lines))
 
 
 def _edge(text: str, place: int, inside_lines: bool) -> int:

@@ -15,7 +15,7 @@ from gatedrnn.data.corpus import Corpus
 from gatedrnn.data.errors import DataError
 from gatedrnn.data.tokenizers import BY_LINE, encode_stream, is_by_line, learn_tokenizer
 
-FORMAT = 3
+FORMAT = 4
 """Of what is kept; another number makes everything anew."""
 
 
@@ -51,7 +51,7 @@ def tokenise(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_si
     """
     asked = {
         "format": FORMAT, "kind": kind, "min_count": min_count, "vocabulary_size": vocabulary_size,
-        "splits": {split: [corpus.digest, corpus.part] for split, corpus in splits.items()},
+        "splits": {split: [corpus.digest, corpus.reading] for split, corpus in splits.items()},
     }  # fmt: skip
     key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:20]
     folder = cache_folder() / key

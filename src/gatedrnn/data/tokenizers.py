@@ -99,7 +99,7 @@ def decode_stream(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
     if not is_by_line(tokenizer):
         return str(tokenizer.decode([i for i in ids if i != tokenizer.eos_token_id]))
     words = tokenizer.convert_ids_to_tokens(ids)
-    return " ".join("\n" if word == EOS else word for word in words).replace(" \n ", "\n").replace("\n ", "\n")
+    return re.sub(" ?\n ?", "\n", " ".join("\n" if word == EOS else word for word in words))
 
 
 def unknown_in(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:

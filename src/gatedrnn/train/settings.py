@@ -40,7 +40,7 @@ class ModelSettings(Settings):
     layer_norm: bool = False
     """Normalise each gate's input projection."""
     block: bool = False
-    """A residual block (normalisation, cell, projection, feed-forward) around each layer."""
+    """A residual block (normalisation, cell, projection, feed-forward) around each layer; --block=false for none."""
     feed_forward_factor: int = Field(2, ge=1)
     """block: inner width of the feed-forward network in units of the embedding."""
     token_dropout: float = Field(0.0, ge=0, lt=1)
@@ -179,8 +179,8 @@ _CHARACTERS: dict[str, dict[str, Any]] = {
     "data": {
         "tokenizer": "characters", "min_count": 1, "length": 128, "validation_fraction": 0.05, "test_fraction": 0.05,
     },
-    "model": {"layers": 2, "embedding_size": 256, "dropout": 0.1},
-    "train": {"epochs": 10, "batch_size": 32, "learning_rate": 4e-3, "clip": 1.0},
+    "model": {"layers": 3, "embedding_size": 128, "block": True, "dropout": 0.1},
+    "train": {"epochs": 10, "batch_size": 16, "learning_rate": 4e-3, "clip": 1.0},
 }  # fmt: skip
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
