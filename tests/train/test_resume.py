@@ -3,16 +3,13 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
 from accelerate import PartialState
-from outcomes import Killed, assert_same_outcome, checkpoint_step, killed_at, outcome
+from outcomes import Killed, assert_same_outcome, killed_at, outcome
 from safetensors.torch import load_file
 from train_helpers import digits_run
 
@@ -39,26 +36,6 @@ def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step: int, undisturbe
         run(digits_run(), tmp_path / "run", killed_at(step))
     run(digits_run(), tmp_path / "run")
     assert_same_outcome(undisturbed, tmp_path / "run")
-
-
-def test_a_run_killed_with_sigkill_in_the_middle_of_an_epoch_ends_with_the_same_bits(tmp_path: Path) -> None:
-    """A real process, a real kill -9 of its whole group, and the command line's own way to go on."""
-    flags = "train --task digits --hidden-size 16 --epochs 8 --batch-size 16 --head-dropout 0.3 --checkpoint-every 10"
-    command = [sys.executable, "-m", "gatedrnn", *flags.split()]
-    disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
-    process = subprocess.Popen([*command, "--output", str(disturbed)], start_new_session=True)
-    deadline = time.monotonic() + 120
-    # 81 steps are an epoch: some way into one, and far enough from its end.
-    while not 20 <= checkpoint_step(disturbed) % 81 < 50:
-        assert process.poll() is None and time.monotonic() < deadline, "the run ended before it could be killed"
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert not (disturbed / "result.json").exists()
-    assert checkpoint_step(disturbed) % 81 != 0, "killed at the end of an epoch; choose another moment"
-    subprocess.run([sys.executable, "-m", "gatedrnn", "train", "--resume", str(disturbed)], check=True)
-    subprocess.run([*command, "--output", str(whole)], check=True)
-    assert_same_outcome(disturbed, whole)
 
 
 def test_a_finished_run_is_not_run_again(undisturbed: Path) -> None:
