@@ -26,6 +26,7 @@ def build_app() -> App:
     app.command("gatedrnn.commands.train:train", name="train", help="Train one model on a task.")
     app.command("gatedrnn.commands.evaluate:evaluate", name="evaluate", help="Score language models on a text.")
     app.command("gatedrnn.commands.generate:generate", name="generate", help="Write text with a language model.")
+    app.command("gatedrnn.commands.export:export", name="export", help="Hand a language model to other programs.")
     app.command("gatedrnn.commands.describe:describe", name="describe", help="Say what cells are, and what runs them.")
     app.command("gatedrnn.commands.verify:verify", name="verify", help="Prove that all ways of running a cell agree.")
     app.command("gatedrnn.commands.bench:bench", name="bench", help="Measure speed and memory, as ratios.")
@@ -66,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _stop(INTERRUPTED, "interrupted; what was finished is kept, the same command goes on from there")
     except ModuleNotFoundError as error:
-        _stop(USAGE, f"{error.name} is not installed; this command needs: pip install 'gatedrnn[train]'")
+        extra = "export" if error.name in ("onnx", "onnxruntime", "onnxscript") else "train"
+        _stop(USAGE, f"{error.name} is not installed; this command needs: pip install 'gatedrnn[{extra}]'")
     except Exception as error:
         code = _exit_code(error)
         if code is None:
@@ -82,7 +84,7 @@ def _exit_code(error: Exception) -> int | None:
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & {"UsageError", "DataError", "NoMatch", "FolderTaken", "ValidationError", "YAMLError"}:
         return USAGE
-    if names & {"NonFiniteLoss", "CheckpointDamaged", "BrokenProcessPool", "OSError"}:
+    if names & {"NonFiniteLoss", "CheckpointDamaged", "ExportWrong", "BrokenProcessPool", "OSError"}:
         return FAILURE
     return INTERRUPTED if "Interrupted" in names else None
 

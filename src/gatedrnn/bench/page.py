@@ -7,7 +7,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.io import to_html
 
-from gatedrnn.compare.figures import COLOURS, FONT
+from gatedrnn.pages import COLOURS, FONT, dress
 from gatedrnn.records import write_whole
 
 TITLE = "Time against length"
@@ -51,8 +51,5 @@ def length_figure(record: dict[str, Any]) -> go.Figure:
         ticktext=[f"{length:,}" for length in lengths],
     )  # fmt: skip
     figure.update_yaxes(type="log", title="milliseconds, median and quartiles", dtick=1)
-    figure.update_layout(
-        template="plotly_white", font={"family": FONT, "size": 13}, height=480, hovermode="closest",
-        margin={"l": 10, "r": 10, "t": 20, "b": 10}, legend={"orientation": "h", "y": -0.18},
-    )  # fmt: skip
-    return figure
+    figure.update_layout(height=480)
+    return dress(figure)

@@ -8,8 +8,10 @@ import yaml
 from cyclopts import Parameter
 from pydantic import Field
 from rich.console import Console
+from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 from gatedrnn.data import LANGUAGE, DataError, DataSettings, Settings
 from gatedrnn.data.settings import Seed
@@ -68,6 +70,7 @@ def train(
         Resume only runs of your own: a checkpoint holds pickled random states.
     """
     from gatedrnn.train.loop import Progress, run
+    from gatedrnn.train.report import write_report
 
     console = Console()
     if resume is not None:
@@ -103,7 +106,12 @@ def train(
     for name, value in result.items():
         if name.endswith(("_accuracy", "_perplexity", "_bits_per_byte")):
             console.print(f"{name.replace('_', ' ')}: {value:.4f}", highlight=False)
-    console.print(f"model: {folder / 'model'}", soft_wrap=True, highlight=False)
+    if settings.data.task == LANGUAGE:
+        from gatedrnn.train.sampling import write_samples
+
+        console.print(Panel(Text(write_samples(folder)), title="what it writes", title_align="left"))
+    for what, place in (("report", write_report(folder)), ("model", folder / "model")):
+        console.print(f"{what}: {place}", soft_wrap=True, highlight=False)
 
 
 def _settings_of(folder: Path) -> RunSettings:

@@ -7,11 +7,9 @@ from plotly.subplots import make_subplots
 
 from gatedrnn.compare.ladder import BESIDE, rungs
 from gatedrnn.compare.summary import best_on_validation, mean_measured
+from gatedrnn.pages import COLOURS
 
-# Okabe & Ito's colours, told apart by colour-blind readers too; cells keep theirs in every figure.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442")
 SYMBOLS = {"baseline": "diamond", "layers": "circle", "params": "square"}
-FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 
 
 def figures(results: dict[str, Any]) -> dict[str, go.Figure]:
@@ -30,15 +28,11 @@ def figures(results: dict[str, Any]) -> dict[str, go.Figure]:
         drawn["Confusion on the test split"] = _confusion(results)
     if results["settings"]["contenders"]["ladder"] is not None:
         drawn = {"Down the ladder": _ladder(results), **drawn}
-    for figure in drawn.values():
-        figure.update_layout(
-            template="plotly_white", font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
-            legend={"orientation": "h", "y": -0.18}, hovermode="closest",
-        )  # fmt: skip
     return drawn
 
 
 def _colours(results: dict[str, Any]) -> dict[str, str]:
+    """Cells keep theirs in every figure."""
     cells = dict.fromkeys(row["cell"] for row in results["contenders"])
     return {cell: COLOURS[i % len(COLOURS)] for i, cell in enumerate(cells)}
 

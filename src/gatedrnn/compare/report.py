@@ -3,15 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
-from plotly.io import to_html
-from plotly.offline import get_plotlyjs
 from rich.console import Console
 from rich.table import Table
 
 from gatedrnn.compare import summary
 from gatedrnn.compare.figures import figures
-from gatedrnn.records import write_whole
+from gatedrnn.pages import environment_rows, write_page
 
 TERMINAL_STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
 TERMINAL_LADDER = ("step", "takes away", "core to step above", "score to step above", "speed to step above")
@@ -20,26 +17,19 @@ TERMINAL_SCORES = ("contender", "test", "to baseline", "seconds", "tokens/s")
 
 def write_report(results: dict[str, Any], folder: Path) -> Path:
     """Write report.html (one file, no network) and report.md; the path of the page."""
-    templates = Environment(
-        loader=PackageLoader("gatedrnn.compare"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    drawn = {
-        title: to_html(
-            figure, include_plotlyjs=False, full_html=False, config={"displaylogo": False, "responsive": True}
-        )
-        for title, figure in figures(results).items()
-    }
     shared = {
         "results": results,
         "headline": summary.headline(results),
         "tables": _tables(results),
         "settings": _settings(results),
-        "environment": _environment(results["measured"]),
+        "environment": [
+            *environment_rows(results["measured"]),
+            ("processes at once", str(results["measured"]["jobs"])),
+        ],
     }
     page = folder / "report.html"
-    write_whole(page, templates.get_template("report.html").render(**shared, figures=drawn, plotly=get_plotlyjs()))
-    text = templates.get_template("report.md").render(**shared)
-    write_whole(folder / "report.md", text)
+    write_page("gatedrnn.compare", "report.html", page, figures(results), **shared)
+    write_page("gatedrnn.compare", "report.md", folder / "report.md", {}, **shared)
     return page
 
 
@@ -84,18 +74,6 @@ def _settings(results: dict[str, Any]) -> list[tuple[str, str]]:
         else:
             flat.append((part, _text(values)))
     return flat
-
-
-def _environment(measured: dict[str, Any]) -> list[tuple[str, str]]:
-    where = measured["environment"]
-    return [
-        ("date", measured["date"]),
-        ("processor", f"{where['processor']}, {where['cores']} cores"),
-        ("system", where["system"]),
-        ("python", where["python"]),
-        *((name, version) for name, version in where["versions"].items()),
-        ("processes at once", str(measured["jobs"])),
-    ]
 
 
 def _text(value: Any) -> str:

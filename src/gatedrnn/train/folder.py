@@ -21,6 +21,7 @@ class RunFolder:
         self.path = path
         self.config, self.data, self.metrics = path / "config.yaml", path / "data.json", path / "metrics.jsonl"
         self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
+        self.samples, self.report, self.curves = path / "samples.json", path / "report.html", path / "curves.svg"
 
     def claim(self, settings: RunSettings, sources: list[dict[str, Any]]) -> None:
         """Make the folder this run's own, or see that it already is: the same settings, the same data.

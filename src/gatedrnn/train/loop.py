@@ -18,9 +18,11 @@ from safetensors.torch import load_file, save_file
 
 from gatedrnn.data import TaskData, load_task, tokens_in
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.records import write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.allocation import keep_freed_memory
+from gatedrnn.train.card import model_card
 from gatedrnn.train.evaluate import Scores, evaluate
 from gatedrnn.train.folder import FolderTaken, RunFolder
 from gatedrnn.train.interrupt import StopFlag, set_by_interrupt
@@ -210,7 +212,10 @@ class Trainer:
         scores = {name: evaluate(self.bare, split, self.accelerator) for name, split in self.data.evaluation.items()}
         result = self._result(scores)
         if self.accelerator.is_main_process:
-            write_model(self.bare, self.data, self.folder.model)
+            card = model_card(
+                self.settings, self.data, describe_structure(self.bare), count_parameters(self.bare), result
+            )
+            write_model(self.bare, self.data, self.folder.model, card)
             write_whole(self.folder.result, json.dumps(result, indent=1))
             shutil.rmtree(self.folder.checkpoints, ignore_errors=True)  # nothing is left to resume
         self.accelerator.wait_for_everyone()

@@ -63,8 +63,8 @@ def build_model(run: RunSettings, data: TaskData) -> GatedRNNPreTrainedModel:
     return model
 
 
-def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path) -> None:
-    """A Hugging Face folder with the tokenizer, if there is one; whole or not there."""
+def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, card: str) -> None:
+    """A Hugging Face folder with its card, and the tokenizer if there is one; whole or not there."""
     temporary = folder.with_name(f"{folder.name}.writing")
     shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
@@ -72,4 +72,5 @@ def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path) ->
     model.save_pretrained(temporary)
     if data.tokenizer is not None:
         data.tokenizer.save_pretrained(temporary)
+    (temporary / "README.md").write_text(card, encoding="utf-8")
     temporary.rename(folder)

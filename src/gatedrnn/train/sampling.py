@@ -1,5 +1,6 @@
 """Text from a trained language model."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,16 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from transformers.generation.streamers import BaseStreamer
+from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn.data import DataError
 from gatedrnn.data.tokenizers import decode_stream, encode_stream
 from gatedrnn.models import GatedRNNForCausalLM
+from gatedrnn.records import write_whole
+from gatedrnn.train.folder import RunFolder
 
+TEMPERATURES = (0.5, 0.8, 1.0)
+SAMPLE_LENGTH = 300
 OnText = Callable[[str], None]
 """Told of the text so far, prompt included."""
 
@@ -28,6 +34,7 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
         raise DataError(f"{folder}: holds no model; a run that has not ended has none yet (train --resume ends it)")
     try:
         tokenizer = AutoTokenizer.from_pretrained(place)
+        disable_progress_bar()
         model = GatedRNNForCausalLM.from_pretrained(place)
     except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
         raise DataError(f"{place}: cannot be loaded as a language model: {str(error).splitlines()[0]}") from error
@@ -52,7 +59,8 @@ class _Listener(BaseStreamer):
 
 def sample(
     model: GatedRNNForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: str, length: int, *,
-    temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0, on_text: OnText = lambda _: None,
+    temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0, endless: bool = False,
+    on_text: OnText = lambda _: None,
 ) -> str:  # fmt: skip
     """The prompt and up to `length` tokens that the model goes on with; an empty prompt begins a new text.
 
@@ -63,12 +71,15 @@ def sample(
         temperature: 0 for the likeliest token each time; above 1 for more surprises.
         top_k, top_p: draw from the k likeliest tokens, or the likeliest that together have probability p; 0 and 1: all.
         seed: of the draws.
+        endless: go on with another text where one ends.
         on_text: called whenever there is a token more.
     """
     ids = [tokenizer.bos_token_id, *next(encode_stream(tokenizer, [prompt]))]
     drawn: dict[str, Any] = {"do_sample": False}
     if temperature > 0:
         drawn = {"do_sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    if endless:
+        drawn["eos_token_id"] = None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         found = model.generate(
@@ -78,3 +89,14 @@ def sample(
             **drawn,
         )
     return decode_stream(tokenizer, found[0, 1:].tolist())
+
+
+def write_samples(path: Path) -> str:
+    """Let a finished run's model begin a text at each of `TEMPERATURES`, into samples.json; the coolest of them."""
+    model, tokenizer = load_language_model(path)
+    texts = {
+        f"{heat:g}": sample(model, tokenizer, "", SAMPLE_LENGTH, temperature=heat, endless=True)
+        for heat in TEMPERATURES
+    }
+    write_whole(RunFolder(path).samples, json.dumps(texts, indent=1, ensure_ascii=False))
+    return next(iter(texts.values()))

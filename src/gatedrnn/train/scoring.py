@@ -36,7 +36,7 @@ def score_run(path: Path, split: str, file: Path | None, text_column: str | None
         "text": f"{stream.text_bytes:,} bytes, {len(stream.starts):,} document(s)",
         "vocabulary": len(tokenizer),
         "tokens": stream.predictions,
-        "of them <eos>": ends,
+        "<eos>": ends,
         "<unk>": f"{stream.unknown / stream.predictions:.2%}",
         "perplexity": math.exp(min(nats / stream.predictions, 700.0)),
         "bits per byte": nats / math.log(2) / stream.text_bytes,

@@ -1,6 +1,7 @@
 """Settings of a run: model and training, beside those of the data."""
 
 import os
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
@@ -141,6 +142,10 @@ class RunSettings(Settings):
         nested = self.model_dump(mode="json")
         parts = {name: nested.pop(name) for name in PARTS}
         return {k: v for section in (nested, *parts.values()) for k, v in section.items() if v is not None}
+
+    def shown(self) -> dict[str, Any]:
+        """The same for others to read: files by name alone, nothing about this machine's folders."""
+        return {k: Path(v).name if k.endswith("_file") else v for k, v in self.flat().items()}
 
     @classmethod
     def from_flat(cls, flat: dict[str, Any]) -> "RunSettings":

@@ -1,0 +1,1 @@
+"""Models for programs without Python."""

@@ -1,0 +1,154 @@
+"""A language model as ONNX: one step with its state in and out, and a whole sequence; both held against torch."""
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnx import helper
+from onnx.compose import add_prefix
+from torch import Tensor, nn
+
+from gatedrnn.layers import LAYERS
+from gatedrnn.models import GatedRNNCache, GatedRNNForCausalLM
+
+OPSET = 20
+ALLOWED = 1e-5
+"""Largest difference of a logit or a state from torch's, in units of the largest number there (1 at least)."""
+BATCH, STEPS = 3, 7  # of the check; others than the export's example, so that a fixed size shows
+
+
+class ExportWrong(RuntimeError):
+    """The exported graph does not give the model's numbers."""
+
+
+class OneStep(nn.Module):
+    """(tokens (batch,), states …) to (logits (batch, vocabulary), states …): a stream, a token at a time."""
+
+    def __init__(self, model: GatedRNNForCausalLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
+        cache = GatedRNNCache.of_tensors(self.model.config, dict(zip(state_names(self.model), states, strict=True)))
+        output = self.model(tokens.unsqueeze(1), past_key_values=cache)
+        return output.logits[:, 0], *(cache.tensors()[name] for name in state_names(self.model))
+
+
+def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
+    """Write step.onnx and sequence.onnx into `folder`, and run both by onnxruntime beside the model.
+
+    Inputs are `tokens`, int64 of any batch (and time), and one state (batch, size) for each layer and kind, zeros to
+    begin with; outputs are `logits`, and each state afterwards.
+
+    Returns:
+        The largest difference of each, see `ALLOWED`.
+
+    Raises:
+        ExportWrong: one is larger than allowed; its file is removed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    model = model.eval().float()
+    step = _exported(model)
+    found = {}
+    for name, graph in (("step", step), ("sequence", walked_over_time(step))):
+        path = folder / f"{name}.onnx"
+        onnx.checker.check_model(graph)
+        onnx.save(graph, path)
+        found[path.name] = difference(model, path)
+        if not found[path.name] <= ALLOWED:
+            path.unlink()
+            raise ExportWrong(
+                f"{path}: differs from the model by {found[path.name]:.1e}, allowed {ALLOWED:.0e}; removed"
+            )
+    return found
+
+
+def state_names(model: GatedRNNForCausalLM) -> list[str]:
+    """As `GatedRNNCache.tensors` names them, in the order of the graph's inputs."""
+    kinds = [LAYERS[cell].cell_class.states for cell in model.config.cells]
+    return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
+
+
+def _zeros(model: GatedRNNForCausalLM, batch: int) -> list[Tensor]:
+    return [torch.zeros(batch, model.config.hidden_size) for _ in state_names(model)]
+
+
+def _exported(model: GatedRNNForCausalLM) -> onnx.ModelProto:
+    """The graph of one step, for any batch."""
+    names = [name.replace(" ", "_") for name in state_names(model)]
+    batch = torch.export.Dim("batch", min=1)
+    logger, level = logging.getLogger("torch.onnx"), logging.getLogger("torch.onnx").level
+    logger.setLevel(logging.ERROR)  # it tells which packages it would have liked
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch's own workings
+            program = torch.onnx.export(
+                OneStep(model), (torch.zeros(2, dtype=torch.long), *_zeros(model, 2)), dynamo=True,
+                opset_version=OPSET, verbose=False, input_names=["tokens", *names],
+                output_names=["logits", *(f"{name}_after" for name in names)],
+                dynamic_shapes={"tokens": {0: batch}, "states": tuple({0: batch} for _ in names)},
+            )  # fmt: skip
+    finally:
+        logger.setLevel(level)
+    assert program is not None
+    return program.model_proto
+
+
+def walked_over_time(step: onnx.ModelProto) -> onnx.ModelProto:
+    """The graph of a whole sequence: one Scan, whose body is the step and whose length is free."""
+    inner = onnx.ModelProto()
+    inner.CopyFrom(step)
+    # Names of the body must be others than those around it; weights stay outside, where both see them.
+    inner = add_prefix(inner, "at_step/")
+    (tokens, *states), (logits, *after) = inner.graph.input, inner.graph.output
+    body = helper.make_graph(
+        inner.graph.node, "step", [*states, tokens], [*after, logits], value_info=inner.graph.value_info
+    )
+    given, found = [one.name for one in step.graph.input], [one.name for one in step.graph.output]
+    walk = helper.make_node(
+        "Scan", [*given[1:], given[0]], [*found[1:], found[0]], body=body, num_scan_inputs=1, scan_input_axes=[1],
+        scan_output_axes=[1],
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [walk], "sequence", [_over_time(step.graph.input[0]), *step.graph.input[1:]],
+        [_over_time(step.graph.output[0]), *step.graph.output[1:]], initializer=inner.graph.initializer,
+    )  # fmt: skip
+    return helper.make_model(
+        graph, opset_imports=step.opset_import, functions=inner.functions, ir_version=step.ir_version
+    )
+
+
+def _over_time(one: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    """The same with an axis of time after the batch's."""
+    kind = one.type.tensor_type
+    batch, *rest = (size.dim_param or size.dim_value for size in kind.shape.dim)
+    return helper.make_tensor_value_info(one.name, kind.elem_type, [batch, "time", *rest])
+
+
+def difference(model: GatedRNNForCausalLM, path: Path) -> float:
+    """The largest difference between onnxruntime and the model over two calls that carry the state on."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+    generator, largest, cache = torch.Generator().manual_seed(0), 0.0, None
+    vocabulary = model.lm_head.out_features
+    carried: list[Any] = [state.numpy() for state in _zeros(model, BATCH)]
+    for _ in range(2):
+        by_step = len(session.get_inputs()[0].shape) == 1
+        tokens = torch.randint(vocabulary, (BATCH, 1 if by_step else STEPS), generator=generator)
+        given = tokens[:, 0] if by_step else tokens
+        logits, *carried = session.run(None, dict(zip(names, [given.numpy(), *carried], strict=True)))
+        with torch.no_grad():
+            output = model(tokens, past_key_values=cache, use_cache=True)
+        cache = output.past_key_values
+        expected = [output.logits[:, 0] if by_step else output.logits]
+        expected += [cache.tensors()[name] for name in state_names(model)]
+        for got, right in zip([logits, *carried], (one.numpy() for one in expected), strict=True):
+            if got.shape != right.shape:
+                return float("inf")
+            largest = max(largest, float(np.abs(got - right).max() / max(1.0, np.abs(right).max())))
+    return largest

@@ -1,0 +1,51 @@
+"""A page from a template and figures, and how figures look."""
+
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+from plotly.io import to_html
+from plotly.offline import get_plotlyjs
+
+from gatedrnn.records import write_whole
+
+# Okabe & Ito's colours, told apart by colour-blind readers too.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442")
+FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
+
+
+def dress(figure: go.Figure) -> go.Figure:
+    """Colours, type and margins of all reports."""
+    figure.update_layout(
+        template="plotly_white", font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
+        legend={"orientation": "h", "y": -0.18}, hovermode="closest",
+    )  # fmt: skip
+    return figure
+
+
+def write_page(package: str, template: str, path: Path, figures: dict[str, go.Figure], **shown: Any) -> None:
+    """Write `path` from a template of `package` (or of this one), with figures by title and whatever it shows."""
+    templates = Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(__package__)]), autoescape=True,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    config = {"displaylogo": False, "responsive": True}
+    drawn = {
+        title: to_html(dress(figure), include_plotlyjs=False, full_html=False, config=config)
+        for title, figure in figures.items()
+    }
+    script = get_plotlyjs() if drawn else ""
+    write_whole(path, templates.get_template(template).render(**shown, figures=drawn, plotly=script, font=FONT))
+
+
+def environment_rows(measured: dict[str, Any]) -> list[tuple[str, str]]:
+    """Where numbers were measured, as names and values."""
+    where = measured["environment"]
+    return [
+        ("date", measured["date"]),
+        ("processor", f"{where['processor']}, {where['cores']} cores"),
+        ("system", where["system"]),
+        ("python", where["python"]),
+        *((name, version) for name, version in where["versions"].items()),
+    ]
