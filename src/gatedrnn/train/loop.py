@@ -1,6 +1,7 @@
 """The training loop: one run from its settings to a result, resumable at any step to the same bits."""
 
 import json
+import logging
 import math
 import shutil
 import time
@@ -104,6 +105,7 @@ def run(
     accelerator = _accelerator(settings)
     with accelerator.main_process_first():  # which tokenises, and writes what the others find
         data = load_task(settings.data)
+        data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
         folder.claim(settings, data.sources)
     done = folder.finished()
     if done is not None:
@@ -138,6 +140,7 @@ class Trainer:
         self.settings, self.data, self.folder = settings, data, folder
         self.accelerator = accelerator or _accelerator(settings)
         keep_freed_memory()
+        logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it warns of tied weights at every saving
         set_seed(settings.seed)
         model = build_model(settings, data)
         self.objective = objective_of(data, model.config, settings.train.label_smoothing)

@@ -1,0 +1,65 @@
+"""A page as a real browser shows it."""
+
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-dev-shm-usage --disable-background-networking --disable-component-update "
+    "--disable-sync --no-first-run"
+).split()
+CUT_OFF = """
+() => [...document.querySelectorAll(".js-plotly-plot")]
+    .filter(plot => plot.querySelector(".main-svg").getBoundingClientRect().right
+        > plot.closest("section").getBoundingClientRect().right + 1).length
+"""
+
+
+class Seen(NamedTuple):
+    """What a page turned out to be."""
+
+    said: list[str]
+    """Errors and messages of its console."""
+    asked: list[str]
+    """Addresses it asked for."""
+    titles: list[str]
+    figures: list[int]
+    """Lines or marks in each figure; 0: it was not drawn."""
+    table: str
+    text: str
+    cut_off: int
+    """Figures that reach beyond their place."""
+    wide: bool
+    """Whether it must be scrolled sideways."""
+
+
+def needs_a_browser(test: Any) -> Any:
+    skip = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
+    return pytest.mark.filterwarnings("ignore::ResourceWarning")(skip(test))
+
+
+def visit(page: Path) -> Seen:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        tab = browser.new_page(viewport={"width": 1280, "height": 900})
+        said, asked = [], []
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto(page.as_uri())
+        tab.wait_for_selector(".js-plotly-plot .main-svg")
+        tab.wait_for_load_state("load")
+        plots = tab.locator(".js-plotly-plot").all()
+        seen = Seen(
+            said, asked, tab.locator("h2").all_inner_texts(),
+            [plot.locator(".scatterlayer .trace, .heatmaplayer .hm").count() for plot in plots],
+            tab.locator("table").first.inner_text(), tab.inner_text("body"), tab.evaluate(CUT_OFF),
+            tab.evaluate("document.documentElement.scrollWidth > innerWidth"),
+        )  # fmt: skip
+        browser.close()
+    return seen

@@ -1,0 +1,56 @@
+"""What onnxruntime computes is what the model computes, and a graph that is wrong is not kept."""
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from gatedrnn.export import onnx as exporting
+from gatedrnn.export.onnx import ALLOWED, ExportWrong, export_onnx
+from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM
+
+MODELS = {
+    "plain scan": {"cell": "mingru"},
+    "torch's kernel in blocks": {"cell": "lstm", "block": True},
+    "one cell a layer": {"cell": "gru,minlstm,mgu", "num_hidden_layers": 3},
+}
+
+
+def model_of(**changes):
+    named = {"vocab_size": 19, "embedding_size": 6, "hidden_size": 7, "num_hidden_layers": 2}
+    model = GatedRNNForCausalLM(GatedRNNConfig(**(named | changes))).eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.7)
+    return model
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_stream_and_a_whole_sequence_give_the_models_logits(kind, tmp_path):
+    model = model_of(**MODELS[kind])
+    assert all(error <= ALLOWED for error in export_onnx(model, tmp_path).values())
+    tokens = torch.randint(19, (4, 9))
+    with torch.no_grad():
+        expected = model(tokens).logits.numpy()
+    whole = onnxruntime.InferenceSession(tmp_path / "sequence.onnx")
+    states = {i.name: np.zeros((4, 7), np.float32) for i in whole.get_inputs()[1:]}
+    np.testing.assert_allclose(
+        whole.run(["logits"], {"tokens": tokens.numpy(), **states})[0], expected, rtol=1e-5, atol=1e-5
+    )
+    step = onnxruntime.InferenceSession(tmp_path / "step.onnx")
+    carried = list(states.values())
+    for t in range(9):
+        logits, *carried = step.run(None, dict(zip(["tokens", *states], [tokens[:, t].numpy(), *carried], strict=True)))
+        np.testing.assert_allclose(logits, expected[:, t], rtol=1e-5, atol=1e-5)
+
+
+def test_a_graph_with_other_numbers_is_refused_and_removed(tmp_path, monkeypatch):
+    model = model_of()
+    exported = exporting._exported
+
+    def of_another_model(given):
+        return exported(model_of())
+
+    monkeypatch.setattr(exporting, "_exported", of_another_model)
+    with pytest.raises(ExportWrong, match="differs from the model by"):
+        export_onnx(model, tmp_path)
+    assert list(tmp_path.iterdir()) == []
