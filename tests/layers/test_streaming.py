@@ -15,9 +15,15 @@ SCANS = {
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The kinds of the kernel's steps."""
-    seen, step = [], cpu.gated_step
+    """The kind of every layer's step that a kernel has walked: by itself, or with all others and their products."""
+    seen, step, stack = [], cpu.gated_step, cpu.stack_step
+
+    def all_at_once(kind, x, weights, *rest):
+        seen.extend([f"{kind} and products"] * len(weights))
+        return stack(kind, x, weights, *rest)
+
     monkeypatch.setattr(cpu, "gated_step", lambda kind, *rest: (seen.append(kind), step(kind, *rest))[1])
+    monkeypatch.setattr(cpu, "stack_step", all_at_once)
     return seen
 
 
@@ -31,17 +37,19 @@ def stream(layer, x, resets=None):
 
 @pytest.mark.parametrize("name", SCANS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("options", [{}, {"bias": False}, {"layer_norm": True}], ids=str)
-def test_a_stream_without_gradients_gives_the_numbers_of_the_whole_sequence(name, dtype, options, calls):
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"layer_norm": True}, {"proj_size": 3}], ids=str)
+@pytest.mark.parametrize("rows", [1, 3, 6])
+def test_a_stream_without_gradients_gives_the_numbers_of_the_whole_sequence(name, dtype, options, rows, calls):
     torch.manual_seed(0)
     layer = SCANS[name](5, 37, num_layers=2, batch_first=True, dtype=dtype, **options).eval()
-    x, resets = torch.randn(3, 9, 5, dtype=dtype), torch.rand(3, 9) < 0.2
+    x, resets = torch.randn(rows, 9, 5, dtype=dtype), torch.rand(rows, 9) < 0.2
+    with_products = rows <= 4 and dtype != torch.bfloat16 and not {"layer_norm", "proj_size"} & options.keys()
     for given in (None, resets):
         with torch.no_grad():
             output, last = layer(x, resets=given)
             calls.clear()
             found, state = stream(layer, x, given)
-        assert len(calls) == 2 * 9
+        assert len(calls) == 2 * 9 and all(kind.endswith("products") == with_products for kind in calls)
         assert_equal_within(found, output, dtype, "output")
         assert_equal_within(state, last, dtype, "state")
 
@@ -53,7 +61,7 @@ def test_a_named_activation_is_the_kernels_too(activation, calls):
     with torch.no_grad():
         found, _ = stream(layer, x)
         expected, _ = layer(x)
-    assert set(calls) == {"minlstm" if activation == "g" else "minlstm-identity"}
+    assert set(calls) == {("minlstm" if activation == "g" else "minlstm-identity") + " and products"}
     assert_equal_within(found, expected, torch.float32, "output")
 
 
@@ -79,6 +87,26 @@ def test_what_the_kernel_does_not_know_is_walked_in_torch(case, calls):
         output, _ = layer.step(x)
     assert output.shape == (len(x), 6) and output.requires_grad == (case == "gradients")
     assert bool(calls) == (case == "empty batch")
+
+
+def test_large_products_of_several_threads_are_the_librarys(calls, monkeypatch):
+    layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
+    monkeypatch.setattr("gatedrnn.layers.scan_layer.SMALL_PRODUCT", 2 * 12 * 6 - 1)
+    with torch.no_grad():
+        for threads, kind in ((2, "mingru"), (1, "mingru and products")):
+            monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+            calls.clear()
+            layer.step(x)
+            assert calls == [kind]
+
+
+def test_a_step_reads_weights_that_lie_otherwise_in_memory(calls):
+    layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
+    with torch.no_grad():
+        expected, _ = layer.step(x)
+        layer.weight_ih_l0.data = layer.weight_ih_l0.data.t().contiguous().t()
+        found, _ = layer.step(x.t().contiguous().t())
+    assert torch.equal(found, expected) and set(calls) == {"mingru and products"}
 
 
 def test_a_step_under_a_narrow_autocast_is_in_its_dtype(calls):

@@ -14,6 +14,7 @@ from gatedrnn.bench.sections import AUTOCAST, NARROW
 from gatedrnn.bench.sizes import LONG, SHORT
 
 WHOLE_RUN = "whole default run"
+ONE_TOKEN = "one token, one thread"
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,10 @@ def bars() -> Iterator[Bar]:
         yield _ratio("loops", BOTH.name, by_loop(cell), cell, shape, at_least=5)
     for cell in MINIMAL:
         yield _ratio("length", BOTH.name, cell, cell, (1, LONG, 256), (1, SHORT, 256), at_most=18)
+    yield _ratio(
+        "language", BOTH.name, "embedding and loss", "the three products of the scores", (20, 35, 256), at_most=1.3
+    )
+    yield _ratio("language", ONE_TOKEN, "mingru", products_of("mingru"), (1, 1, 512), at_most=2)
     yield Bar("cpu", f"{WHOLE_RUN}, seconds", None, lambda found: found.count("run", WHOLE_RUN, "", None), at_most=180)
     yield from _on_gpu()
 

@@ -22,10 +22,11 @@ from gatedrnn.layers import LAYERS
 from gatedrnn.records import environment, write_whole
 
 SCHEMA = 1
-Section = Literal["layers", "scan", "memory", "loops", "step", "length", "model"]
+Section = Literal["layers", "scan", "memory", "loops", "step", "length", "model", "language"]
 SECTIONS: tuple[Section, ...] = get_args(Section)
+WITH_MODELS = ("model", "language")
 SECONDS = 60.0
-PARTS = {"layers": 0.5, "scan": 0.05, "loops": 0.17, "step": 0.07, "length": 0.11, "model": 0.1}
+PARTS = {"layers": 0.46, "scan": 0.05, "loops": 0.17, "step": 0.07, "length": 0.11, "model": 0.08, "language": 0.08}
 """Of the time for measuring; memory is counted and takes none of it."""
 
 
@@ -63,8 +64,8 @@ def bench(request: Request, on_step: OnStep = lambda _: None) -> Findings:
         cells = request.cells or default_cells(name)
         if name == "memory":
             memory(at_work, sizes, cells)
-        elif name == "model":
-            _model(at_work, sizes, cells, request)
+        elif name in WITH_MODELS:
+            _with_models(name, at_work, sizes, cells, request)
         else:
             timed[name](at_work, sizes, cells, PARTS[name] * request.seconds)
     if request == Request(device=request.device):
@@ -78,18 +79,22 @@ def default_cells(section: str) -> tuple[str, ...]:
     scans = tuple(name for name, layer in LAYERS.items() if issubclass(layer.cell_class, ScanCell))
     chosen = {
         "layers": ("mingru", "minlstm"), "memory": scans, "loops": ("lstm", "gru", "lstm-peephole", "mgu"),
-        "length": ("mingru", "minlstm", "lstm"),
+        "length": ("mingru", "minlstm", "lstm"), "language": ("mingru",),
     }  # fmt: skip
     return chosen.get(section, tuple(LAYERS))
 
 
-def _model(at_work: Bench, sizes: Sizes, cells: Sequence[str], request: Request) -> None:
+def _with_models(name: str, at_work: Bench, sizes: Sizes, cells: Sequence[str], request: Request) -> None:
     if request.only == SECTIONS and any(find_spec(package) is None for package in ("transformers", "pydantic")):
-        at_work.leave_out("model", "needs the training extra: pip install 'gatedrnn[train]'")
+        at_work.leave_out(name, "needs the training extra: pip install 'gatedrnn[train]'")
         return
+    from gatedrnn.bench.language import language
     from gatedrnn.bench.training import model
 
-    model(at_work, sizes, cells, request.compile, PARTS["model"] * request.seconds)
+    if name == "model":
+        model(at_work, sizes, cells, request.compile, PARTS[name] * request.seconds)
+    else:
+        language(at_work, sizes, cells, PARTS[name] * request.seconds)
 
 
 def as_record(findings: Findings, request: Request, command: str) -> dict[str, Any]:

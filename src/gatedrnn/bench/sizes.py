@@ -23,6 +23,11 @@ class Sizes:
     model: Shape = (32, 128, 128)
     model_layers: int = 2
     vocabulary: int = 10_000
+    softmax: Shape = (20, 35, 256)
+    words: int = 33_278
+    """The vocabulary of WikiText-2."""
+    stream: tuple[int, int, int] = (4, 512, 256)
+    """Layers, width and vocabulary of the model whose tokens are timed."""
 
     def at(self, shapes: tuple[Shape, ...]) -> "Sizes":
         """The same with other shapes wherever there are any."""

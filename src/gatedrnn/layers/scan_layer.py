@@ -24,6 +24,9 @@ from gatedrnn.scan import (
 )  # fmt: skip
 from gatedrnn.shapes import Flags, Series, State, States, Step
 
+FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
+"""Rows of a stream, and multiply-adds of a layer, up to which a kernel's own products are faster than a library's."""
+
 
 class ScanLayer(RecurrentLayer):
     """Any scan cell as a layer: one matrix product projects the whole sequence, one scan runs it.
@@ -88,14 +91,25 @@ class ScanLayer(RecurrentLayer):
             return super()._step(x, state, noise)
         assert self.cell.kernel is not None
         # Where nothing is to be differentiated, gates and state are one call: a stream waits for every step.
-        step, (before,) = implementation("cpu", x.device).gated_step, (state[0].contiguous(),)
-        after = torch.empty_like(before)
-        for layer in range(self.num_layers):
-            weights = self._weights(layer, "")
+        kernels, before = implementation("cpu", x.device), state[0].contiguous()
+        after, layers = torch.empty_like(before), [self._weights(layer, "") for layer in range(self.num_layers)]
+        if self._takes_products(x, before):
+            matrices = [weights["weight_ih"].contiguous() for weights in layers]
+            biases = [weights["bias_ih"] for weights in layers] if self.bias else []
+            return kernels.stack_step(self.cell.kernel, x.contiguous(), matrices, biases, before, after), (after,)
+        for layer, weights in enumerate(layers):
             projected = self._project(x, weights, add_bias=False)
             bias = weights["bias_ih"].to(after.dtype) if self.bias else None
-            x = self._hand_on(step(self.cell.kernel, projected, bias, before, after, layer), weights)
+            x = self._hand_on(kernels.gated_step(self.cell.kernel, projected, bias, before, after, layer), weights)
         return x, (after,)
+
+    def _takes_products(self, x: Step, state: State) -> bool:
+        """Whether a kernel's own products are faster than a library's: of few rows with small matrices, or where the
+        library has one thread too."""
+        if self.layer_norm or self.proj_size or x.dtype != state.dtype or autocast_dtype(x.device) is not None:
+            return False
+        small = len(x) * self.weight_ih_l0.shape[0] * max(self.input_size, self.hidden_size) <= SMALL_PRODUCT
+        return len(x) <= FEW_ROWS and (small or torch.get_num_threads() == 1)
 
     def _streams(self, x: Step, noise: Noise | None) -> bool:
         """Whether a step is a kernel's: on a CPU, without gradients, and with nothing between its parts."""

@@ -60,11 +60,9 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         """
         if use_cache is None:
             use_cache = self.config.use_cache and not self.training
-        outputs = self.model(
-            input_ids, attention_mask, past_key_values=past_key_values, use_cache=use_cache, resets=resets
-        )
+        states, cache = self.model.read(input_ids, attention_mask, None, past_key_values, use_cache, resets)
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        hidden = self.head_dropout(self.projection(outputs.last_hidden_state[:, kept]))
+        hidden = self.head_dropout(self.projection(states[:, kept]))
         loss = logits = None
         if labels is not None and shift_labels is None:
             shift_labels = nn.functional.pad(labels[:, 1:], (0, 1), value=-100)
@@ -72,16 +70,17 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
             loss = next_token_loss(hidden, self.lm_head.weight, shift_labels, kwargs.get("num_items_in_batch"))
         if loss is None or not self.training:
             logits = self.lm_head(hidden)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
     def token_losses(
         self, input_ids: Tensor, shift_labels: Tensor, past_key_values: GatedRNNCache | None = None,
         resets: Flags | None = None,
     ) -> tuple[Tensor, GatedRNNCache]:  # fmt: skip
         """The cross-entropy of each label apart, (batch, time), and the state after them. Without gradients."""
-        outputs = self.model(input_ids, past_key_values=past_key_values, use_cache=True, resets=resets)
-        hidden = self.head_dropout(self.projection(outputs.last_hidden_state))
-        return token_losses(hidden, self.lm_head.weight, shift_labels), outputs.past_key_values
+        states, cache = self.model.read(input_ids, None, None, past_key_values, True, resets)
+        assert cache is not None
+        hidden = self.head_dropout(self.projection(states))
+        return token_losses(hidden, self.lm_head.weight, shift_labels), cache
 
     def _prepare_cache_for_generation(
         self, generation_config: GenerationConfig, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any

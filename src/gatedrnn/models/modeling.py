@@ -166,6 +166,15 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             use_cache: whether to hand back the state where none was given.
             resets: bool, (batch, time); where True, the state is the initial one before the step.
         """
+        states, cache = self.read(input_ids, attention_mask, input_values, past_key_values, use_cache, resets)
+        return BaseModelOutputWithPast(last_hidden_state=states, past_key_values=cache)
+
+    def read(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        input_values: Tensor | None = None, past_key_values: GatedRNNCache | None = None,
+        use_cache: bool | None = None, resets: Flags | None = None,
+    ) -> tuple[Series, GatedRNNCache | None]:  # fmt: skip
+        """`forward` without transformers' wrapping, which costs a stream as much as a layer."""
         if (input_ids is None) == (input_values is None):
             raise ValueError("pass input_ids (tokens) or input_values (numbers), and not both")
         wanted = "input_ids" if self.config.vocab_size is not None else "input_values"
@@ -196,9 +205,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             first += count
         if cache is not None:
             cache.seen_tokens += inputs.shape[1]
-        return BaseModelOutputWithPast(
-            last_hidden_state=self.norm(x) if self.config.block else x, past_key_values=cache
-        )
+        return (self.norm(x) if self.config.block else x), cache
 
 
 class GatedRNNClassifier(GatedRNNPreTrainedModel):

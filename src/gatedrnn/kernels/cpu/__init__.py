@@ -10,10 +10,9 @@ from gatedrnn.kernels.cpu.looping import Recurrence, Walked, loop_cells, loop_ce
 from gatedrnn.kernels.cpu.projecting import projected_scan, projected_scan_gradient  # noqa: E402
 from gatedrnn.kernels.cpu.scanning import gated_scan, gated_scan_gradient, scan, scan_gradient  # noqa: E402
 from gatedrnn.kernels.cpu.scoring import cross_entropy  # noqa: E402
-from gatedrnn.kernels.cpu.stepping import gated_step  # noqa: E402
+from gatedrnn.kernels.cpu.stepping import gated_step, stack_step  # noqa: E402
 
 __all__ = [
-    "Recurrence", "Walked", "cross_entropy", "gated_scan", "gated_scan_gradient", "gated_step",
-    "loop_cells", "loop_cells_gradient",
-    "projected_scan", "projected_scan_gradient", "scan", "scan_gradient",
+    "Recurrence", "Walked", "cross_entropy", "gated_scan", "gated_scan_gradient", "gated_step", "loop_cells",
+    "loop_cells_gradient", "projected_scan", "projected_scan_gradient", "scan", "scan_gradient", "stack_step",
 ]  # fmt: skip

@@ -35,12 +35,12 @@ def series(x: Series) -> Memory:
     if x.is_contiguous():
         return Memory(flat(x), x.shape[1] * x.shape[2], x.shape[2])
     span = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
-    return Memory(_numbers(x.detach().as_strided((span,), (1,))), x.stride(0), x.stride(1))
+    return Memory(numbers(x.detach().as_strided((span,), (1,))), x.stride(0), x.stride(1))
 
 
 def flat(x: Tensor) -> np.ndarray:
     """A contiguous tensor's numbers."""
-    return _numbers((x.detach() if x.requires_grad else x).view(-1))
+    return numbers((x.detach() if x.requires_grad else x).view(-1))
 
 
 def flags(x: Flags | None) -> np.ndarray:
@@ -48,8 +48,8 @@ def flags(x: Flags | None) -> np.ndarray:
     return np.empty(0, np.bool_) if x is None else flat(x.contiguous())
 
 
-def _numbers(x: Tensor) -> np.ndarray:
-    """numpy has no bfloat16: its bits."""
+def numbers(x: Tensor) -> np.ndarray:
+    """A tensor without a graph as numpy has it; of bfloat16, which it has not, the bits."""
     if x.dtype == torch.bfloat16:
         return x.view(torch.int16).numpy().view(np.uint16)
     return x.numpy()

@@ -1,16 +1,23 @@
-"""One step of a scan cell from its projections, for streams: a scan of length one, set up without the interpreter."""
+"""One step of a stack of scan cells, for streams: products, gates and states of all layers in one call."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+from torch import Tensor
 
 from gatedrnn.kernels.cpu.gates import GATES, KINDS, SQUASHED
 from gatedrnn.kernels.cpu.loops import walk
-from gatedrnn.kernels.cpu.memory import Memory, flat
-from gatedrnn.kernels.cpu.numbers import FAST
+from gatedrnn.kernels.cpu.memory import Memory, numbers
+from gatedrnn.kernels.cpu.numbers import FAST, ZERO, borrowed
 from gatedrnn.kernels.cpu.rows import Plan, Reading
 from gatedrnn.shapes import Channels, State, Step
+
+SUMMED = FAST | {"fastmath": {"contract", "reassoc", "nsz"}}  # the order of a sum is free
 
 
 def gated_step(kind: str, projected: Step, bias: Channels | None, before: State, after: State, layer: int) -> Step:
@@ -23,13 +30,84 @@ def gated_step(kind: str, projected: Step, bias: Channels | None, before: State,
         after: where the next state of `layer` goes; the same of that.
     """
     _, batch, channels = after.shape
-    added = after.new_empty(0) if bias is None else bias
     output, code = projected.new_empty(batch, channels), KINDS[kind]
     _step(
-        code, GATES[kind], batch, channels, layer, flat(projected.contiguous()), flat(added), code in SQUASHED,
-        flat(before), flat(after), flat(output),
+        code, GATES[kind], batch, channels, layer, numbers(projected.contiguous()), _row(bias, after),
+        code in SQUASHED, numbers(before), numbers(after), numbers(output),
     )  # fmt: skip
     return output
+
+
+def stack_step(
+    kind: str, x: Step, weights: Sequence[Tensor], biases: Sequence[Tensor], before: State, after: State
+) -> Step:
+    """The top layer's output at one step of a stack, without any other call in between.
+
+    Args:
+        x: (batch, features), contiguous, float32 or float64; all tensors are in its dtype.
+        weights: of each layer, (gates · channels, its input), contiguous.
+        biases: of each layer, or none at all.
+        before, after: states of all layers, as in `gated_step`.
+    """
+    layers, batch, channels = after.shape
+    output, code = x.new_empty(batch, channels), KINDS[kind]
+    # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
+    places = np.array([w.data_ptr() for w in (*weights, *biases)], np.int64)
+    _stack(
+        code, GATES[kind], layers, batch, channels, x.shape[1], numbers(x), places, code in SQUASHED, numbers(before),
+        numbers(after), numbers(output),
+    )  # fmt: skip
+    return output
+
+
+def _row(bias: Channels | None, like: Tensor) -> np.ndarray:
+    return numbers(like.new_empty(0) if bias is None else bias.detach())
+
+
+@intrinsic
+def _at(typing: Any, like: Any, address: Any, size: Any) -> Any:
+    """The array of `size` numbers at an address; somebody else keeps it alive."""
+    found = types.Array(like.dtype, 1, "C")
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(found)(context, builder)
+        width = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(like.dtype)))
+        populate_array(
+            made, data=builder.inttoptr(arguments[1], context.get_data_type(like.dtype).as_pointer()),
+            shape=[arguments[2]], strides=[width], itemsize=width, meminfo=None,
+        )  # fmt: skip
+        return made._getvalue()
+
+    return found(like, types.int64, types.int64), build
+
+
+@numba.njit(**FAST)
+def _stack(
+    kind: int, gates: int, layers: int, batch: int, channels: int, inputs: int, x: Any, places: Any, squashed: bool,
+    before: Any, after: Any, output: Any,
+) -> None:  # fmt: skip
+    width = gates * channels
+    projected, below = np.empty(batch * width, x.dtype), x.reshape(-1)
+    bias = np.empty(0, x.dtype)
+    for layer in range(layers):
+        read = inputs if layer == 0 else channels
+        _products(batch, read, below, width, _at(before, places[layer], width * read), borrowed(projected))
+        if places.size > layers:
+            bias = _at(before, places[layers + layer], width)
+        _step(kind, gates, batch, channels, layer, projected, bias, squashed, before, after, output)
+        below = output.reshape(-1)
+
+
+@numba.njit(**SUMMED)
+def _products(rows: int, inner: int, x: Any, width: int, matrix: Any, out: Any) -> None:
+    """out = x @ matrix.T; x (rows, inner), matrix (width, inner), row by row. Reads the matrix once."""
+    for j in range(width):
+        weights = matrix[j * inner : (j + 1) * inner]
+        for r in range(rows):
+            total, row = ZERO * weights[0], x[r * inner : (r + 1) * inner]
+            for k in range(inner):
+                total += weights[k] * row[k]
+            out[r * width + j] = total
 
 
 @numba.njit(**FAST)
@@ -37,6 +115,8 @@ def _step(
     kind: int, gates: int, batch: int, channels: int, layer: int, projected: Any, bias: Any, squashed: bool,
     before: Any, after: Any, output: Any,
 ) -> None:  # fmt: skip
+    # Made flat here, where it costs nothing.
+    projected, before, after, output = projected.reshape(-1), before.reshape(-1), after.reshape(-1), output.reshape(-1)
     none, nothing, width = np.empty(0, np.bool_), np.zeros(0, after.dtype), gates * channels
     third = Memory(projected, width, width, 2 * channels) if gates == 3 else Memory(projected[:0], 0, 0, 0)
     given = Reading(
