@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 from itertools import pairwise
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ from text_files import SHARED, needs_shared_data, write
 
 from gatedrnn.data import DataError
 from gatedrnn.data import corpus as corpora
-from gatedrnn.data.corpus import between, python_topics, read_corpus
+from gatedrnn.data.corpus import between, python_topics, read_corpus, read_hub_corpus
 
 TEXT = "one line\ntwo words here\n\nfour ✓ 한국어\nthe end"
 
@@ -115,3 +117,46 @@ def test_what_is_no_text_is_refused_by_name(tmp_path, name):
 def test_an_expression_that_is_none_is_refused(tmp_path):
     with pytest.raises(DataError, match="no regular expression"):
         read_corpus(write(tmp_path / "a.txt", TEXT), None, "(")
+
+
+def test_a_data_set_of_the_hub_is_read_by_split_and_column(tmp_path):
+    """A folder with the layout of one: `datasets` reads both alike."""
+    for split, rows in (("train", ["= A =", "of a"]), ("test", ["= B ="])):
+        pq.write_table(pa.table({"text": rows, "id": [1] * len(rows)}), tmp_path / f"{split}.parquet")
+    train = read_hub_corpus(str(tmp_path), None, "train", None, "= ")
+    assert documents(train) == ["= A =\nof a\n"]
+    assert whole(read_hub_corpus(str(tmp_path), None, "test", "text", None)) == "= B =\n"
+    assert read_hub_corpus(str(tmp_path), None, "train", None, None).digest != train.digest
+
+
+def test_a_hub_that_cannot_be_reached_says_what_to_do(hosts_asked, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    with pytest.raises(DataError, match=r"Salesforce/wikitext train: could not be loaded .* give local copies"):
+        read_hub_corpus("Salesforce/wikitext", "wikitext-2-v1", "train", None, None)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_text_larger_than_what_may_be_in_memory_is_tokenised_in_pieces(tmp_path):
+    """60 MB, which would be gigabytes as lists of numbers, in a process that has done the same with 2 MB before."""
+    line = "the quick brown fox jumps over the lazy dog and then it jumps back again, every day.\n"
+    with (tmp_path / "large.txt").open("w") as file:
+        for number in range(60):
+            file.write(f"{number} " + line * (1_000_000 // len(line)))
+    script = """
+import resource, sys
+from pathlib import Path
+from gatedrnn.data import DataSettings, load_task
+small = Path(sys.argv[1]).with_name("small.txt")
+small.write_text("the quick brown fox\\n" * 100_000)
+peaks = []
+for file in (small, Path(sys.argv[1])):
+    for kind in ("whitespace", "characters"):
+        load_task(DataSettings(task="language-model", train_file=file, tokenizer=kind, min_count=1))
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(peaks[1] - peaks[0])
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "large.txt")], capture_output=True, text=True, check=True
+    )
+    assert float(found.stdout) < 200, "MiB"

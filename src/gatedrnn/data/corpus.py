@@ -12,7 +12,7 @@ from datasets import load_dataset
 from gatedrnn.data.errors import DataError
 from gatedrnn.data.files import TEXT_COLUMNS, column_of, read_rows
 
-BLOCK = 1 << 20  # characters of a text file in memory at a time
+BLOCK = 1 << 16  # characters of a text file in memory at a time
 TEXT_ENDINGS = (".txt", ".txt.gz")
 ROW_FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
 

@@ -14,7 +14,7 @@ SPECIAL_OF_STREAM = [UNK, EOS]
 """Numbers 0 and 1 of a vocabulary for running text: <eos> stands between texts, or ends each line of words."""
 BY_LINE = ("words", "whitespace", "tokens")
 """Tokenizers that know no line break: each line ends with <eos>."""
-AT_ONCE = 1 << 20  # characters that are encoded together
+AT_ONCE = 1 << 18  # characters that are encoded together
 
 
 def learn_tokenizer(

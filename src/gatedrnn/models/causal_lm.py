@@ -58,6 +58,8 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
 
         In training with labels `logits` is None: the loss is worked out a piece of the logits at a time.
         """
+        if input_ids is not None and not input_ids.shape[1]:
+            raise ValueError("input_ids holds no token: pass at least one, such as bos_token_id, which begins a text")
         if use_cache is None:
             use_cache = self.config.use_cache and not self.training
         states, cache = self.model.read(input_ids, attention_mask, None, past_key_values, use_cache, resets)
