@@ -33,6 +33,7 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ("compare --hiden-size 8", "Did you mean --hidden-size"),
         ("compare --epochs 0", "--epochs: Input should be greater than or equal to 1 (got '0')"),
         ("compare --jobs 0", "must be at least 1"),
+        ("compare --early-stop 3", "--early-stop: all contenders take the same number of steps"),
         ("compare --dropout 1.5", "--dropout: Input should be less than 1"),
         ("compare --match width", "--match"),
         ("compare --steps 16", "--steps: must be 8 (rows) or 64 (pixels)"),

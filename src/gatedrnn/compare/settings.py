@@ -62,6 +62,12 @@ class CompareSettings(Settings):
     model: ModelSettings
     train: TrainSettings
 
+    @model_validator(mode="after")
+    def _same_steps_for_all(self) -> "CompareSettings":
+        if self.train.early_stop:
+            raise ValueError("--early-stop: all contenders take the same number of steps; leave it at 0")
+        return self
+
     def run(self, cell: str, hidden_size: int, seed: int) -> RunSettings:
         """The settings of one run; all steps of a ladder begin with initial values of one scheme."""
         schemes = INITIAL_VALUES if self.contenders.ladder else {}

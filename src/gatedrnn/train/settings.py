@@ -185,7 +185,7 @@ _CHARACTERS: dict[str, dict[str, Any]] = {
         "tokenizer": "characters", "min_count": 1, "length": 128, "validation_fraction": 0.05, "test_fraction": 0.05,
     },
     "model": {"layers": 3, "embedding_size": 128, "block": True, "dropout": 0.1},
-    "train": {"epochs": 10, "batch_size": 16, "learning_rate": 4e-3, "clip": 1.0},
+    "train": {"epochs": 8, "batch_size": 16, "learning_rate": 4e-3, "clip": 1.0},
 }  # fmt: skip
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
