@@ -41,10 +41,11 @@ def table(folders: list[Path]) -> None:
         if result is not results[0] and split == "test":
             ratio = over_documents([result], [results[0]])
             apart = f"{ratio['mean']:+.1%} [{ratio['low']:+.1%}, {ratio['high']:+.1%}]"
+        minutes = result["measured"]["training_seconds"] / 60
         print(
             f"| `{folder.name}` | `{result['cell']}` | {result['hidden_size']} | {result['steps']:,} "
             f"| {result['validation_perplexity']:.2f} | {result[f'{split}_perplexity']:.2f} "
-            f"| {result[f'{split}_bits_per_byte']:.3f} | {apart} | {result['measured']['training_seconds'] / 60:.0f} min |"
+            f"| {result[f'{split}_bits_per_byte']:.3f} | {apart} | {minutes:.0f} min |"
         )
 
 
