@@ -9,6 +9,7 @@ from tolerances import assert_equal_within
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM
+from gatedrnn.models.structure import PARTS, count_parameters, describe_structure
 
 CELLS = ["mingru", "lstm", "mgu", "mingru,mingru,lstm"]
 
@@ -83,6 +84,19 @@ def test_the_state_does_not_grow_with_the_text():
     with torch.no_grad():
         sizes = {size(model(tokens(2, steps)).past_key_values) for steps in (1, 40)}
     assert sizes == {2 * 8 * 4}
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_the_structure_of_a_model_of_several_cells_counts_each(block):
+    model = model_of("mingru,lstm,mgu", block=block, hidden_size=5)
+    structure = describe_structure(model)
+    with torch.no_grad():
+        state = model(tokens(1)).past_key_values
+    assert structure["state_size"] == sum(s.numel() for layer in state.layers for s in layer.recurrent_states.values())
+    assert structure["state_size"] == 4 * 5 and structure["reads_state"]
+    parameters = count_parameters(model)
+    assert parameters["head"] == 0 and parameters["embedding"] == 17 * 8
+    assert sum(parameters[part] for part in PARTS) == parameters["total"] == sum(p.numel() for p in model.parameters())
 
 
 @pytest.mark.parametrize("training", [False, True])

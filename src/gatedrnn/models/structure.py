@@ -39,7 +39,9 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
     that stands in the place of an embedding; a table costs none, and elementwise work is left out.
     """
     config = model.config
-    layer = next(module for module in model.modules() if isinstance(module, RecurrentLayer))
+    layers = [module for module in model.modules() if isinstance(module, RecurrentLayer)]
+    gates = dict.fromkeys(gate for layer in layers for gate in layer.cell.projections)
+    ways = 1 + config.bidirectional
     products = sum(
         parameter.numel()
         for name, parameter in model.named_parameters()
@@ -51,16 +53,16 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
         products += config.input_size * config.embedding_size
     return {
         "cell": config.cell,
-        "options": {name: getattr(layer.cell, name) for name in layer.options},
+        "options": {name: getattr(layer.cell, name) for layer in layers for name in layer.options},
         "layers": config.num_hidden_layers,
         "bidirectional": config.bidirectional,
         "hidden_size": config.hidden_size,
         "embedding_size": config.embedding_size,
-        "gates": list(layer.cell.projections),
-        "reads_state": layer.cell.reads_state,
-        "initial_values": {"weights": layer.weight_init, "biases": layer.bias_init},
+        "gates": list(gates),
+        "reads_state": any(layer.cell.reads_state for layer in layers),
+        "initial_values": {"weights": layers[0].weight_init, "biases": layers[0].bias_init},
         "block": config.block,
         "pooling": config.pooling,
-        "state_size": config.num_hidden_layers * (1 + config.bidirectional) * sum(layer.state_sizes()),
+        "state_size": sum(ways * layer.num_layers * sum(layer.state_sizes()) for layer in layers),
         "multiply_adds_per_step": products,
     }
