@@ -46,7 +46,7 @@ def test_every_bar_of_a_cpu_is_measured_by_the_default_run(monkeypatch):
     """At small sizes: by section, way and names."""
     pytest.importorskip("minGRU_pytorch")
     monkeypatch.setattr(memory, "peaks", lambda cells, setting: {})
-    found = bench(Request(only=("layers", "scan", "memory", "loops"), sizes=SIZES, seconds=0.1))
+    found = bench(Request(only=("layers", "scan", "memory", "loops", "language"), sizes=SIZES, seconds=0.1))
     assert not found.wrong
     measured = {(row.section, row.way, row.numerator, row.denominator) for row in found.ratios}
     measured |= {(row.section, row.way, row.contender) for row in found.counts}
@@ -62,6 +62,8 @@ def test_every_bar_stands_at_a_size_of_its_device():
         section, sizes = asked_by(bar)[0], DEFAULTS[bar.device]
         if section == "length":
             assert bar.shape[1] in sizes.lengths and bar.shape[2] == sizes.length_width
+        elif section == "language":
+            assert bar.shape in (sizes.softmax, (1, 1, sizes.stream[1]))
         elif section != "run":
             assert bar.shape in getattr(sizes, section), bar.measure
 
