@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 
 import torch
 from torch import Tensor
@@ -11,10 +10,10 @@ from torch.nn.functional import cross_entropy, embedding, linear
 
 from gatedrnn.bench.contenders import Contender, Expected, Setting
 from gatedrnn.bench.equations import Weights
-from gatedrnn.bench.families import PLAIN, products_of
+from gatedrnn.bench.families import products_of
 from gatedrnn.bench.measure import BOTH, Bench, Way
 from gatedrnn.bench.sizes import Sizes
-from gatedrnn.layers import RecurrentLayer
+from gatedrnn.bench.training import in_float64
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM
 from gatedrnn.models.loss import next_token_loss
 
@@ -77,10 +76,7 @@ def _stream(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
         begun = model(token, use_cache=True).past_key_values
     first_state = begun.tensors()
     leaves: dict[str, Tensor] = dict(model.named_parameters())
-    exact = deepcopy(model).double()
-    for module in exact.modules():
-        if isinstance(module, RecurrentLayer):
-            module.backend = next(name for name in PLAIN if name in module.backends)
+    exact = in_float64(model)
 
     def logits(of: Weights) -> list[Tensor]:
         tensors = {name: t.double() if t.is_floating_point() else t for name, t in first_state.items()}

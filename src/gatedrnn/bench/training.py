@@ -54,6 +54,15 @@ def _train_step(contender: Contender) -> Action:
 TRAINING = Way("training step", _train_step, backward=True)
 
 
+def in_float64(model: nn.Module) -> nn.Module:
+    """A copy whose layers run by plain torch: what a model is held against."""
+    exact = deepcopy(model).double()
+    for module in exact.modules():
+        if isinstance(module, RecurrentLayer):
+            module.backend = next(name for name in PLAIN if name in module.backends)
+    return exact
+
+
 def compiled(cell: str) -> str:
     """The name of a cell's model under torch.compile."""
     return f"{cell}, compiled"
@@ -94,10 +103,7 @@ def _on_batch(cell: str, setting: Setting, sizes: Sizes, compiled_as: str | None
         ).to(setting.device)  # fmt: skip
         tokens = torch.randint(2, sizes.vocabulary, (batch, time)).to(setting.device)
     leaves: dict[str, Tensor] = dict(built.named_parameters())
-    exact = deepcopy(built).double()
-    for module in exact.modules():
-        if isinstance(module, RecurrentLayer):
-            module.backend = next(name for name in PLAIN if name in module.backends)
+    exact = in_float64(built)
 
     def formula(weights: Weights) -> list[Tensor]:
         return [functional_call(exact, dict(weights), kwargs={"input_ids": tokens}).logits]

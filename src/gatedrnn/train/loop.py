@@ -45,7 +45,7 @@ class Progress(NamedTuple):
     """In all."""
     loss: float
     tokens_per_second: float
-    """In this process's share, so far."""
+    """Of all processes together, so far."""
 
 
 OnStep = Callable[[Progress], None]

@@ -1,6 +1,7 @@
 """A run's own page and the picture of its curves, from its folder's records alone."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def _curves(lines: list[dict[str, Any]]) -> dict[str, dict[str, Points]]:
     if of("validation_perplexity")[0]:
         # The training loss is that of single batches with dropout: e to it is the perplexity there.
         steps, losses = of("loss")
-        trained = steps, [2.718281828459045 ** min(loss, 50.0) for loss in losses]
+        trained = steps, [math.exp(min(loss, 50.0)) for loss in losses]
         curves["Perplexity"] = {"training": trained, "validation": of("validation_perplexity")}
     if of("validation_accuracy")[0]:
         curves["Accuracy"] = {"validation": of("validation_accuracy")}
