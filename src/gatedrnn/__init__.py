@@ -25,6 +25,8 @@ from gatedrnn.layers import (
     PeepholeLSTM,
     PeepholeLSTMCell,
     ScanLayer,
+    SignedMinGRU,
+    SignedMinGRUCell,
     from_min_gru_pytorch,
     register,
 )
@@ -36,6 +38,6 @@ __all__ = [
     "GRU", "LSTM", "MGU", "BackendUnavailable", "GRUCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM",
     "InputGatedLSTMCell", "LSTMCell", "LoopLayer", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell",
     "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell", "NormalizedLSTM",
-    "NormalizedLSTMCell", "PeepholeLSTM", "PeepholeLSTMCell", "ScanLayer", "choose_backend", "from_min_gru_pytorch",
-    "linear_scan", "register",
+    "NormalizedLSTMCell", "PeepholeLSTM", "PeepholeLSTMCell", "ScanLayer", "SignedMinGRU", "SignedMinGRUCell",
+    "choose_backend", "from_min_gru_pytorch", "linear_scan", "register",
 ]  # fmt: skip

@@ -63,8 +63,9 @@ def test_every_cell_is_the_papers(variant, bias, proj_size):
     layer = layer_of(variant, bias=bias, proj_size=proj_size)
     x = torch.randn(BATCH, STEPS, FEATURES).double()
     states = tuple(torch.randn(BATCH, size).double() for size in layer.state_sizes())
-    zeros = tuple(torch.zeros_like(s) for s in states)
-    for before, start in ((states, states), (None, zeros)):
+    learned = [p.detach().expand_as(states[0]) for name, p in layer.named_parameters() if name == "initial_state_l0"]
+    anew = tuple(learned) or tuple(torch.zeros_like(s) for s in states)
+    for before, start in ((states, states), (None, anew)):
         hx = before and tuple(s.unsqueeze(0) for s in before)
         hx = hx[0] if hx and len(hx) == 1 else hx
         expected = oracle_of(variant, layer, x, start)

@@ -10,7 +10,7 @@ from tolerances import assert_equal_within
 from gatedrnn.layers import LAYERS
 
 OPEN, SHUT = 40.0, -40.0
-SUBJECTS = {"z": "update", "f": "forget", "the forget gate": "forget"}
+SUBJECTS = {"z": "update", "f": "forget", "the forget gate": "forget", "a": "decay"}
 KEEPS, REPLACES = (1.0, 0.0), (0.0, 1.0)  # the share of a state kept by an open gate, and by a shut one
 # Where two gates share one whole, the other stands at one half.
 FORGET_OF_TWO, INPUT_OF_TWO = (2 / 3, 0.0), (1 / 3, 1.0)
@@ -30,6 +30,7 @@ SHARES = {
     "gru-input-gated": {"update": KEEPS},
     "mingru": {"update": REPLACES},
     "mingru-identity": {"update": REPLACES},
+    "signed-mingru": {"decay": (1.0, -1.0)},
 }
 # The cells whose new state is a mixture of old state and candidate, and the pre-activation of a candidate of 1.
 CANDIDATE_OF_ONE = {

@@ -13,6 +13,7 @@ MODELS = {
     "plain scan": {"cell": "mingru"},
     "torch's kernel in blocks": {"cell": "lstm", "block": True},
     "one cell a layer": {"cell": "gru,minlstm,mgu", "num_hidden_layers": 3},
+    "a learned initial state": {"cell": "signed-mingru,lstm,signed-mingru", "num_hidden_layers": 3},
 }
 
 
@@ -32,7 +33,9 @@ def test_a_stream_and_a_whole_sequence_give_the_models_logits(kind, tmp_path):
     with torch.no_grad():
         expected = model(tokens).logits.numpy()
     whole = onnxruntime.InferenceSession(tmp_path / "sequence.onnx")
-    states = {i.name: np.zeros((4, 7), np.float32) for i in whole.get_inputs()[1:]}
+    with np.load(tmp_path / "initial_state.npz") as begun:
+        assert set(begun) == {i.name for i in whole.get_inputs()[1:]}
+        states = {i.name: np.repeat(begun[i.name][None], 4, axis=0) for i in whole.get_inputs()[1:]}
     np.testing.assert_allclose(
         whole.run(["logits"], {"tokens": tokens.numpy(), **states})[0], expected, rtol=1e-5, atol=1e-5
     )
@@ -53,4 +56,4 @@ def test_a_graph_with_other_numbers_is_refused_and_removed(tmp_path, monkeypatch
     monkeypatch.setattr(exporting, "_exported", of_another_model)
     with pytest.raises(ExportWrong, match="differs from the model by"):
         export_onnx(model, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("*.onnx")) == []

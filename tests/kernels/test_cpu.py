@@ -33,25 +33,38 @@ def problem(kernel, batch, steps, channels, dtype=torch.float64, masked=False, c
         "h0": torch.rand(batch, channels, dtype=accumulation),
         "mask": torch.rand(batch, steps) < 0.7 if masked else None,
         "resets": torch.rand(batch, steps) < 0.2 if cut else None,
+        "reset_state": torch.randn(channels, dtype=accumulation) if cut and masked else None,
     }
 
 
-def in_torch(kernel, projected, bias, h0, mask, resets, reverse, grads):
+def in_torch(kernel, projected, bias, h0, mask, resets, reset_state, reverse, grads):
     """Outputs, last state and gradients of the torch form in float64."""
+    onset = None if reset_state is None else reset_state.double().requires_grad_()
     p, start = projected.double().requires_grad_(), h0.double().requires_grad_()
     added = projected.new_empty(0).double() if bias is None else bias.double().requires_grad_()
     whole = p if bias is None else p + added
-    output, last = scan_in_torch(CELLS[kernel], whole, start, mask, resets, reverse, backend="reference")
+    output, last = scan_in_torch(CELLS[kernel], whole, start, mask, resets, onset, reverse, backend="reference")
     torch.autograd.backward([output, last], [g.double() for g in grads])
-    return output.detach(), last.detach(), p.grad, added if bias is None else added.grad, start.grad
+    grads = [p.grad, added if bias is None else added.grad, start.grad, None if onset is None else onset.grad]
+    return output.detach(), last.detach(), *grads
 
 
-def by_kernel(kernel, projected, bias, h0, mask, resets, reverse, grads, keeps_output=True):
-    output, last = cpu.gated_scan(kernel, projected, bias, h0, mask, resets, reverse)
+def by_kernel(kernel, projected, bias, h0, mask, resets, reset_state, reverse, grads, keeps_output=True):
+    output, last = cpu.gated_scan(kernel, projected, bias, h0, mask, resets, reset_state, reverse)
     tells = keeps_output and mask is None and gates.KINDS[kernel] not in gates.SQUASHED
     grad_output = grads[0].to(output.dtype)
     found = cpu.gated_scan_gradient(
-        kernel, grad_output, grads[1], projected, bias, output if tells else None, h0, mask, resets, reverse
+        kernel,
+        grad_output,
+        grads[1],
+        projected,
+        bias,
+        output if tells else None,
+        h0,
+        mask,
+        resets,
+        reset_state,
+        reverse,
     )
     return output, last, *found
 
@@ -64,10 +77,10 @@ def check(kernel, arguments, reverse, keeps_output=True):
     found = by_kernel(kernel, **arguments, reverse=reverse, grads=grads, keeps_output=keeps_output)
     expected = in_torch(kernel, **arguments, reverse=reverse, grads=grads)
     assert found[0].dtype == found[2].dtype == projected.dtype
-    for what, got, want in zip(("output", "last", "projected", "bias", "h0"), found, expected, strict=True):
-        assert_equal_within(
-            got, want, projected.dtype, f"{kernel} {what}", gradient=what in ("projected", "bias", "h0")
-        )
+    names = "output", "last", "projected", "bias", "h0", "reset_state"
+    for place, (what, got, want) in enumerate(zip(names, found, expected, strict=True)):
+        if want is not None:
+            assert_equal_within(got, want, projected.dtype, f"{kernel} {what}", gradient=place > 1)
 
 
 @every_kernel
@@ -98,7 +111,7 @@ def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
     order = {"forget": forget, "input": input_}
     rows = [order.get(name, torch.ones(6)) for name in CELLS[kernel].projections]
     _, last = cpu.gated_scan(
-        kernel, torch.cat(rows)[None, None].to(dtype), None, torch.full((1, 6), 8.0).to(dtype), None, None, False
+        kernel, torch.cat(rows)[None, None].to(dtype), None, torch.full((1, 6), 8.0).to(dtype), None, None, None, False
     )
     candidate = 1.5 if kernel == "minlstm" else torch.tanh(torch.ones(1, dtype=torch.float64)).item()
     keep = torch.tensor([1, 0.5, 2e-9, 1, 0.5, 0], dtype=torch.float64)

@@ -38,7 +38,7 @@ class Own(ScanLayer):
 
 CELLS = LAYERS | {"gru-reset-before": partial(GRU, reset_after=False), "mgu-keep": partial(MGU, keep=True), "own": Own}
 PAIRS = ("lstm", "lstm-peephole")  # whose state is (h, c)
-SCAN_CELLS = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "own")
+SCAN_CELLS = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "own")
 LOOP_CELLS = tuple(name for name in CELLS if name not in SCAN_CELLS)
 every_cell = pytest.mark.parametrize("name", CELLS)
 every_scan_cell = pytest.mark.parametrize("name", SCAN_CELLS)
@@ -60,6 +60,12 @@ def states_of(layer, batch=BATCH, dtype=torch.float64):
     """A random hx as a tuple, one tensor or two."""
     leading = layer.num_layers * (2 if layer.bidirectional else 1), batch
     return tuple(torch.randn(*leading, size, dtype=dtype) for size in layer.state_sizes())
+
+
+def begun_anew(weights, states):
+    """What a reset brings states back to, by the parameters of one layer and direction without its suffix."""
+    learned = weights.get("initial_state", torch.zeros(()))
+    return tuple(torch.zeros_like(s) + learned for s in states)
 
 
 def projection(name, size):

@@ -29,6 +29,10 @@ def layer_of(name, *args, **kwargs):
     return CELLS[name](*(args or (WIDE_IN, WIDE)), **({"num_layers": 2, "dtype": torch.float64} | kwargs))
 
 
+def learned_states(layer):
+    return {k: v.detach() for k, v in layer.named_parameters() if k.startswith("initial_state")}
+
+
 def matrices(layer):
     return {k: v.detach() for k, v in layer.named_parameters() if v.dim() == 2}
 
@@ -66,8 +70,19 @@ def test_torch_draws_torchs_numbers_from_the_same_seed(name, theirs, bias, proj_
 
 @every_cell
 def test_torch_is_uniform_within_one_over_the_root_of_the_hidden_size(name):
-    for weight in layer_of(name, weight_init="torch", bias_init="torch").parameters():
-        assert_uniform(weight, -(WIDE**-0.5), WIDE**-0.5)
+    layer = layer_of(name, weight_init="torch", bias_init="torch")
+    for key, weight in layer.named_parameters():
+        if key not in learned_states(layer):
+            assert_uniform(weight, -(WIDE**-0.5), WIDE**-0.5)
+
+
+@every_cell
+@pytest.mark.parametrize("weight_init", WEIGHT_INITS)
+def test_a_learned_initial_state_is_normal_with_a_deviation_of_one_half(name, weight_init):
+    layer = layer_of(name, FEATURES, 2000, bidirectional=True, proj_size=0, weight_init=weight_init)
+    assert len(learned_states(layer)) == (4 if layer.cell.learns_initial_state else 0)
+    for state in learned_states(layer).values():
+        assert_uniform(torch.special.ndtr(state / 0.5), 0, 1)
 
 
 @every_cell
@@ -148,7 +163,9 @@ def test_time_scales_spread_the_decays_between_one_half_and_63_of_64(name):
     layer = layer_of(name, FEATURES, 2000, num_layers=1, proj_size=0, bias_init="time-scales")
     for gate, block in blocks(layer, "", layer.bias_ih_l0.detach()).items():
         sign = layer.cell.decay_gates.get(gate, 0)
-        if sign:
+        if sign and layer.cell.clamped_decay:
+            assert_uniform(torch.logit(block), 0, math.log(63))
+        elif sign:
             assert_uniform(sign * block, 0, math.log(63))
         else:
             assert (block == 0).all()

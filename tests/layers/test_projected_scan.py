@@ -23,6 +23,7 @@ def problem(kernel, names=(), batch=3, steps=7, features=5, channels=4, dtype=to
         "h0": torch.rand(batch, channels, dtype=accumulation).requires_grad_(),
         "mask": given["mask"] if "mask" in names else None,
         "resets": given["resets"] if "resets" in names else None,
+        "reset_state": torch.randn(channels, dtype=accumulation).requires_grad_() if "resets" in names else None,
     }
 
 
@@ -38,8 +39,9 @@ def assert_equal_to_the_torch_form(kernel, arguments, reverse):
     }
     whole = torch.nn.functional.linear(exact["x"], exact["weight"], exact.get("bias"))
     expected = scan_in_torch(
-        CELLS[kernel], whole, exact["h0"], arguments["mask"], arguments["resets"], reverse, backend="reference"
-    )
+        CELLS[kernel], whole, exact["h0"], arguments["mask"], arguments["resets"], exact.get("reset_state"), reverse,
+        backend="reference",
+    )  # fmt: skip
     wanted = torch.autograd.grad(expected, list(exact.values()), [g.double() for g in upstream])
     assert_equal_within(output, expected[0], dtype, "output")
     assert_equal_within(last, expected[1], dtype, "last")

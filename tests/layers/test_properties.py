@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis.configuration import set_hypothesis_home_dir
-from layer_laws import PAIRS, as_tuple, assert_same, every_cell, layer_of, packed_up, run
+from layer_laws import PAIRS, as_tuple, assert_same, begun_anew, every_cell, layer_of, packed_up, run
 from torch.nn.functional import linear
 
 from gatedrnn.cells import Recurrent
@@ -48,7 +48,7 @@ def walk(layer, x, hx, mask=None, resets=None):
                     # The cut stands between t-1 and t: a walk backwards meets it before t-1.
                     cut = t + 1 if way else t
                     if resets is not None and cut < time and resets[row, cut]:
-                        state = tuple(torch.zeros_like(s) for s in state)
+                        state = begun_anew(weights, state)
                     if mask is not None and not mask[row, t]:
                         outputs[row][t].append(torch.zeros(layer.proj_size or layer.hidden_size, dtype=x.dtype))
                         continue
@@ -112,6 +112,9 @@ def assert_one_law(example, way):
     leading = layer.num_layers * (2 if layer.bidirectional else 1), len(x)
     make = torch.randn if carried else torch.zeros
     states = tuple(make(*leading, size, dtype=x.dtype) for size in layer.state_sizes())
+    learned = [p.detach() for name, p in layer.named_parameters() if name.startswith("initial_state")]
+    if learned and not carried:
+        states = (torch.stack(learned).unsqueeze(1) + states[0],)
     assert (len(states) == 2) == (layer.cell.name in PAIRS)
     grads = torch.randn(*x.shape[:2], layer.output_size, dtype=x.dtype), tuple(map(torch.randn_like, states))
     expected = run(layer, x, states, grads, partial(walk, layer, **given))

@@ -13,6 +13,7 @@ from layer_laws import (
     STEPS,
     as_tuple,
     assert_same,
+    begun_anew,
     every_cell,
     layer_of,
     packed_up,
@@ -64,10 +65,10 @@ def each_stretch_alone(name, layer, x, hx, resets, mask=None):
     for i in range(layer.num_layers):
         halves = []
         for direction, suffix in enumerate(directions):
-            alone = one_direction(name, layer, i, suffix, x.shape[2])
+            alone, anew = one_direction(name, layer, i, suffix, x.shape[2])
             before = tuple(s[len(finals)] for s in as_tuple(hx))
             rows = [
-                one_row(alone, x[row], tuple(s[row] for s in before), resets[row], mask[row], direction == 1)
+                one_row(alone, anew, x[row], tuple(s[row] for s in before), resets[row], mask[row], direction == 1)
                 for row in range(len(x))
             ]
             halves.append(torch.stack([output for output, _ in rows]))
@@ -86,17 +87,16 @@ def one_direction(name, layer, i, suffix, features):
         output, last = functional_call(single, weights, (x, packed_up(tuple(s.unsqueeze(0) for s in states))))
         return output, tuple(s.squeeze(0) for s in as_tuple(last))
 
-    return call
+    return call, partial(begun_anew, {k.removesuffix("_l0"): p for k, p in weights.items()})
 
 
-def one_row(alone, x, state, resets, mask, backwards):
+def one_row(alone, anew, x, state, resets, mask, backwards):
     """The stretches of one sequence, in the order of the walk. A reset cuts between t-1 and t."""
     outputs = [None] * STEPS
     stretches = list(pairwise([0, *(t for t in range(1, STEPS) if resets[t]), STEPS]))
     for low, high in reversed(stretches) if backwards else stretches:
-        anew = high < STEPS if backwards else low > 0 or resets[0]
-        if anew:
-            state = tuple(torch.zeros_like(s) for s in state)
+        if high < STEPS if backwards else low > 0 or resets[0]:
+            state = anew(state)
         steps = [t for t in range(low, high) if mask[t]]
         if backwards:
             steps.reverse()
@@ -158,8 +158,9 @@ def test_a_reset_at_the_first_step_discards_hx_forwards_and_cuts_nothing_backwar
     resets = torch.zeros(BATCH, STEPS, dtype=torch.bool)
     resets[:, 0] = True
     broken, whole = tuple(s.clone() for s in states), tuple(s.clone() for s in states)
-    for one, other in zip(broken, whole, strict=True):
-        one[0], other[0] = NAN, 0
+    forwards = begun_anew({k.removesuffix("_l0"): p.detach() for k, p in layer.named_parameters()}, states)
+    for one, other, fresh in zip(broken, whole, forwards, strict=True):
+        one[0], other[0] = NAN, fresh[0]
     output, last = layer(x, packed_up(broken), resets=resets)
     expected, expected_last = layer(x, packed_up(whole))
     assert_equal_within(output, expected, torch.float64, "output")

@@ -15,6 +15,7 @@ from layer_laws import (
     TORCH,
     as_tuple,
     assert_same,
+    begun_anew,
     every_cell,
     layer_of,
     packed_up,
@@ -220,8 +221,9 @@ def test_gradients_of_gradients_are_those_of_the_step_loop(name, flags):
         output, last = way(inputs[0], packed_up(inputs[1:]))
         loss = (output * grads[0]).sum() + sum((s * g).sum() for s, g in zip(as_tuple(last), grads[1], strict=True))
         wanted = dict(zip(["input", "hx0", "hx1"], inputs, strict=False)) | dict(layer.named_parameters())
-        first = torch.autograd.grad(loss, list(wanted.values()), create_graph=True)
-        second = torch.autograd.grad(sum(g.sin().sum() for g in first), list(wanted.values()))
+        first = torch.autograd.grad(loss, list(wanted.values()), create_graph=True, materialize_grads=True)
+        loss = sum(g.sin().sum() for g in first)
+        second = torch.autograd.grad(loss, list(wanted.values()), materialize_grads=True)
         return {f"gradient of {k}": g for k, g in zip(wanted, second, strict=True)}
 
     def walked(x, hx):
@@ -230,7 +232,10 @@ def test_gradients_of_gradients_are_those_of_the_step_loop(name, flags):
             at_t = {key: value[:, t] for key, value in given.items()}
             cut, real = at_t.get("resets"), at_t.get("mask", torch.ones(BATCH, dtype=torch.bool)).unsqueeze(1)
             output, after = layer.step(x[:, t], hx, resets=cut)
-            before = as_tuple(hx) if cut is None else (torch.where(cut.unsqueeze(1), 0, s) for s in as_tuple(hx))
+            before = as_tuple(hx)
+            if cut is not None:
+                anew = begun_anew(layer._weights(0, ""), before)
+                before = (torch.where(cut.unsqueeze(1), a, s) for a, s in zip(anew, before, strict=True))
             hx = packed_up(tuple(torch.where(real, a, b) for a, b in zip(as_tuple(after), before, strict=True)))
             outputs.append(torch.where(real, output, 0))
         return torch.stack(outputs, dim=1), hx

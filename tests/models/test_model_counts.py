@@ -21,7 +21,7 @@ from gatedrnn.models.structure import PARTS, count_parameters, describe_structur
 
 # One layer in one direction over d features, h channels wide: its parameters, and its products of a weight and a
 # number a step. A gate has d·h of the input, h·h of the state where it reads it, and one bias or torch's two; a
-# peephole has h, and is no product.
+# peephole has h, and a learned initial state; they are no products.
 BY_HAND = {
     "lstm": lambda d, h: (4 * h * (d + h + 2), 4 * h * (d + h)),
     "lstm-peephole": lambda d, h: (4 * h * (d + h + 1) + 3 * h, 4 * h * (d + h)),
@@ -34,6 +34,7 @@ BY_HAND = {
     "gru-no-reset-gate": lambda d, h: (2 * h * (d + h + 1), 2 * h * (d + h)),
     "gru-input-gated": lambda d, h: (2 * h * (d + 1), 2 * h * d),
     "mingru": lambda d, h: (2 * h * (d + 1), 2 * h * d),
+    "signed-mingru": lambda d, h: (2 * h * (d + 1) + h, 2 * h * d),
 }
 GATES = {
     "lstm": "input forget candidate output",
@@ -47,6 +48,7 @@ GATES = {
     "gru-no-reset-gate": "update candidate",
     "gru-input-gated": "update candidate",
     "mingru": "candidate update",
+    "signed-mingru": "candidate decay",
 }
 PAIRS = ("lstm", "lstm-peephole")
 DEFAULTS = {

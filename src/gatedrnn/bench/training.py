@@ -26,6 +26,8 @@ BATCHES = 3
 """Batches on which a model may be shown right: where rounding decides on which side of g's kink a number lies, the
 gradients are not those of float64, and another batch is tried."""
 BASELINE = "lstm"
+COMPILED_FORMS = 4
+"""In how many forms a model's code is compiled at most: training and not, with gradients and without."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ def model(bench: Bench, sizes: Sizes, cells: Sequence[str], compile: bool, secon
     """Whole models, beside one with an LSTM."""
     setting = Setting(sizes.model, bench.device)
     contenders = []
+    # Models share their code, which torch would else compile for eight of them, and then for no more.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, COMPILED_FORMS * len(cells))
     for cell in cells:
         contenders.append(_model(cell, setting, sizes, None))
         if compile:
@@ -109,7 +113,7 @@ def _on_batch(cell: str, setting: Setting, sizes: Sizes, compiled_as: str | None
         return [functional_call(exact, dict(weights), kwargs={"input_ids": tokens}).logits]
 
     expected = Expected(formula, leaves, setting.normal(batch, LABELS))
-    called = built if compiled_as is None else torch.compile(built)
+    called = built if compiled_as is None else torch.compile(built, fullgraph=True)
     return ModelContender(
         compiled_as or cell, setting, lambda: called(input_ids=tokens).logits, leaves, expected,
         work=(batch * time, "tokens/s"), model=built,

@@ -9,9 +9,11 @@ from gatedrnn.cells.mgu import MGUEquations
 from gatedrnn.cells.mingru import MinGRUEquations
 from gatedrnn.cells.minlstm import MinLSTMEquations
 from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
+from gatedrnn.cells.signed_mingru import SignedMinGRUEquations
 
 __all__ = [
     "Cell", "GRUEquations", "InputGatedGRUEquations", "InputGatedLSTMEquations", "LSTMEquations", "LoopCell",
     "MGUEquations", "MinGRUEquations", "MinLSTMEquations", "NoOutputGateLSTMEquations", "NoResetGateGRUEquations",
-    "NormalizedLSTMEquations", "PeepholeLSTMEquations", "PositiveScanCell", "Recurrent", "ScanCell", "split_gates",
+    "NormalizedLSTMEquations", "PeepholeLSTMEquations", "PositiveScanCell", "Recurrent", "ScanCell",
+    "SignedMinGRUEquations", "split_gates",
 ]  # fmt: skip

@@ -59,12 +59,16 @@ class Cell(ABC):
     """The blocks of rows of `weight_ih` (and of `weight_hh`), in order; each has hidden_size rows."""
     decay_gates: Mapping[str, int] = {}
     """Projections whose bias sets the decay: +1 where a larger bias keeps more of the state, -1 where it keeps less."""
+    clamped_decay: ClassVar[bool] = False
+    """Whether a decay gate is the decay itself, held within bounds, and not squashed by a sigmoid."""
     states: ClassVar[int] = 1
     """Tensors that go from one step to the next: 1, or 2 for (h, c)."""
     reads_state: ClassVar[bool]
     """Whether a gate reads the state before: then there are recurrent weights, and time must be walked."""
     peepholes: ClassVar[tuple[str, ...]] = ()
     """Diagonal weights from the state to a gate, each of hidden_size."""
+    learns_initial_state: ClassVar[bool] = False
+    """Whether the state before the first step is a parameter, and not zeros; for cells whose gates read no state."""
     projects_state: ClassVar[bool] = False
     """Whether an output projection belongs to the state, read by the gates of the next step (LSTMP)."""
     recurrent_bias: bool = False

@@ -13,10 +13,11 @@ from onnx import helper
 from onnx.compose import add_prefix
 from torch import Tensor, nn
 
-from gatedrnn.layers import LAYERS
+from gatedrnn.layers import LAYERS, RecurrentLayer
 from gatedrnn.models import GatedRNNCache, GatedRNNForCausalLM
 
 OPSET = 20
+INITIAL_STATE = "initial_state.npz"
 ALLOWED = 1e-5
 """Largest difference of a logit or a state from torch's, in units of the largest number there (1 at least)."""
 BATCH, STEPS = 3, 7  # of the check; others than the export's example, so that a fixed size shows
@@ -42,8 +43,9 @@ class OneStep(nn.Module):
 def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
     """Write step.onnx and sequence.onnx into `folder`, and run both by onnxruntime beside the model.
 
-    Inputs are `tokens`, int64 of any batch (and time), and one state (batch, size) for each layer and kind, zeros to
-    begin with; outputs are `logits`, and each state afterwards.
+    Inputs are `tokens`, int64 of any batch (and time), and one state (batch, size) for each layer and kind; outputs are
+    `logits`, and each state afterwards. initial_state.npz holds what each state begins with, (size,), by its input's
+    name: zeros, unless the cell learns it.
 
     Returns:
         The largest difference of each, see `ALLOWED`.
@@ -54,6 +56,9 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
     folder.mkdir(parents=True, exist_ok=True)
     model = model.eval().float()
     step = _exported(model)
+    names = [input_name(name) for name in state_names(model)]
+    begun: dict[str, Any] = {name: state[0].numpy() for name, state in zip(names, _beginning(model, 1), strict=True)}
+    np.savez(folder / INITIAL_STATE, **begun)
     found = {}
     for name, graph in (("step", step), ("sequence", walked_over_time(step))):
         path = folder / f"{name}.onnx"
@@ -74,13 +79,24 @@ def state_names(model: GatedRNNForCausalLM) -> list[str]:
     return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
 
 
-def _zeros(model: GatedRNNForCausalLM, batch: int) -> list[Tensor]:
-    return [torch.zeros(batch, model.config.hidden_size) for _ in state_names(model)]
+def input_name(state: str) -> str:
+    """What a state is called among the inputs of a graph."""
+    return state.replace(" ", "_")
+
+
+def _beginning(model: GatedRNNForCausalLM, batch: int) -> list[Tensor]:
+    """Each state before the first token, in the order of `state_names`."""
+    found: list[Tensor] = []
+    for layer in (module for module in model.modules() if isinstance(module, RecurrentLayer)):
+        hx = layer.initial_state(batch)
+        kinds = hx if isinstance(hx, tuple) else (hx,)
+        found += [kind[i].detach() for i in range(layer.num_layers) for kind in kinds]
+    return found
 
 
 def _exported(model: GatedRNNForCausalLM) -> onnx.ModelProto:
     """The graph of one step, for any batch."""
-    names = [name.replace(" ", "_") for name in state_names(model)]
+    names = [input_name(name) for name in state_names(model)]
     batch = torch.export.Dim("batch", min=1)
     logger, level = logging.getLogger("torch.onnx"), logging.getLogger("torch.onnx").level
     logger.setLevel(logging.ERROR)  # it tells which packages it would have liked
@@ -88,7 +104,7 @@ def _exported(model: GatedRNNForCausalLM) -> onnx.ModelProto:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch's own workings
             program = torch.onnx.export(
-                OneStep(model), (torch.zeros(2, dtype=torch.long), *_zeros(model, 2)), dynamo=True,
+                OneStep(model), (torch.zeros(2, dtype=torch.long), *_beginning(model, 2)), dynamo=True,
                 opset_version=OPSET, verbose=False, input_names=["tokens", *names],
                 output_names=["logits", *(f"{name}_after" for name in names)],
                 dynamic_shapes={"tokens": {0: batch}, "states": tuple({0: batch} for _ in names)},
@@ -136,7 +152,7 @@ def difference(model: GatedRNNForCausalLM, path: Path) -> float:
     names = [one.name for one in session.get_inputs()]
     generator, largest, cache = torch.Generator().manual_seed(0), 0.0, None
     vocabulary = model.lm_head.out_features
-    carried: list[Any] = [state.numpy() for state in _zeros(model, BATCH)]
+    carried: list[Any] = [state.numpy() for state in _beginning(model, BATCH)]
     for _ in range(2):
         by_step = len(session.get_inputs()[0].shape) == 1
         tokens = torch.randint(vocabulary, (BATCH, 1 if by_step else STEPS), generator=generator)

@@ -15,6 +15,7 @@ from gatedrnn.layers.public import (
     NoResetGateGRU,
     NormalizedLSTM,
     PeepholeLSTM,
+    SignedMinGRU,
     register,
 )
 from gatedrnn.layers.regularise import Noise
@@ -32,6 +33,7 @@ from gatedrnn.layers.single_step import (
     NoResetGateGRUCell,
     NormalizedLSTMCell,
     PeepholeLSTMCell,
+    SignedMinGRUCell,
     SingleStep,
 )
 from gatedrnn.layers.stack import Path, RecurrentLayer
@@ -41,5 +43,5 @@ __all__ = [
     "InputGatedLSTMCell", "LSTMCell", "LoopLayer", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell",
     "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell", "Noise", "NormalizedLSTM",
     "NormalizedLSTMCell", "Path", "PeepholeLSTM", "PeepholeLSTMCell", "PositiveScanLayer", "RecurrentLayer",
-    "ScanLayer", "SingleStep", "from_min_gru_pytorch", "register",
+    "ScanLayer", "SignedMinGRU", "SignedMinGRUCell", "SingleStep", "from_min_gru_pytorch", "register",
 ]  # fmt: skip

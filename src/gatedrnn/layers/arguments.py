@@ -64,6 +64,8 @@ def check_cell(cell: Cell) -> None:
     for name in ("name", "projections"):
         if not getattr(cell, name, None):
             raise TypeError(f"{type(cell).__name__} must say its {name}, see gatedrnn.cells.base.Cell")
+    if cell.learns_initial_state and (cell.reads_state or cell.states > 1):
+        raise ValueError(f"{type(cell).__name__}: only a scan cell can learn its initial state")
     unknown = sorted(set(cell.decay_gates) - set(cell.projections))
     if unknown:
         raise ValueError(f"{type(cell).__name__}: decay_gates names {unknown[0]!r}, which is none of its projections")

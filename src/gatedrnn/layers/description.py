@@ -12,6 +12,7 @@ PARTS = {
     "projection": ("weight_hr",),
     "normalisation": ("weight_norm",),
     "biases": ("bias_ih", "bias_hh"),
+    "initial state": ("initial_state",),
 }
 
 

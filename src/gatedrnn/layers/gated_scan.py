@@ -11,16 +11,17 @@ from gatedrnn.cells.gru_ladder import InputGatedGRUEquations
 from gatedrnn.cells.lstm_ladder import InputGatedLSTMEquations, NormalizedLSTMEquations
 from gatedrnn.cells.mingru import MinGRUEquations
 from gatedrnn.cells.minlstm import MinLSTMEquations
+from gatedrnn.cells.signed_mingru import SignedMinGRUEquations
 from gatedrnn.layers.ragged import hold_masked_steps, zero_masked_steps
 from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Keep, zoned_coefficients
 from gatedrnn.scan import accumulation_dtype, choose_backend, implementation, linear_scan
-from gatedrnn.shapes import Flags, Series, State
+from gatedrnn.shapes import Channels, Flags, Series, State
 
 CELLS: dict[str, ScanCell] = {
     cell.kernel: cell
     for cell in (
         MinGRUEquations("g"), MinGRUEquations("identity"), MinLSTMEquations("g"), MinLSTMEquations("identity"),
-        InputGatedLSTMEquations(), NormalizedLSTMEquations(), InputGatedGRUEquations(),
+        InputGatedLSTMEquations(), NormalizedLSTMEquations(), InputGatedGRUEquations(), SignedMinGRUEquations(),
     )
     if cell.kernel is not None
 }  # fmt: skip
@@ -28,12 +29,14 @@ CELLS: dict[str, ScanCell] = {
 
 
 def scan_in_torch(
-    cell: ScanCell, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
-    noise: DirectionNoise = NOTHING, keep: Keep | None = None, backend: str = "auto",
+    cell: ScanCell, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None,
+    reset_state: Channels | None, reverse: bool, noise: DirectionNoise = NOTHING, keep: Keep | None = None,
+    backend: str = "auto",
 ) -> tuple[Series, State]:  # fmt: skip
     """Outputs, in the dtype of `projected`, and the last state of any scan cell.
 
-    A masked step leaves the state as it was; its output is 0. A reset brings the state back to zeros.
+    A masked step leaves the state as it was; its output is 0. A reset brings the state back to `reset_state`, zeros if
+    None.
     """
     gates = split_gates(len(cell.projections), projected.to(accumulation_dtype(projected.dtype)))
     decay, drive = cell.coefficients(*gates)
@@ -42,7 +45,8 @@ def scan_in_torch(
     decay, drive = zoned_coefficients(keep, decay, drive)
     if mask is not None:
         decay, drive = hold_masked_steps(decay, drive, mask)
-    h, last = linear_scan(decay, drive, h0, resets=resets, reverse=reverse, backend=backend)
+    onset = None if reset_state is None else reset_state.to(drive.dtype)
+    h, last = linear_scan(decay, drive, h0, resets=resets, reset_state=onset, reverse=reverse, backend=backend)
     output = cell.output(h).to(projected.dtype)
     return output if mask is None else zero_masked_steps(output, mask), last
 
@@ -56,22 +60,24 @@ def has_kernel(cell: ScanCell, device: torch.device) -> bool:
 
 @torch.library.custom_op("gatedrnn::gated_scan", mutates_args=())
 def gated_scan(
-    projected: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str,
-    reverse: bool,
+    projected: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
+    reset_state: Tensor | None, kernel: str, reverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`scan_in_torch` of the cell that has this kernel, with `bias` added to the projections: all in one pass."""
-    added = _added(bias, projected)
-    return implementation("auto", projected.device).gated_scan(kernel, projected, added, h0, mask, resets, reverse)
+    added, onset = accumulated(projected, bias, reset_state)
+    kernels = implementation("auto", projected.device)
+    return kernels.gated_scan(kernel, projected, added, h0, mask, resets, onset, reverse)
 
 
-def _added(bias: Tensor | None, projected: Tensor) -> Tensor | None:
-    return None if bias is None else bias.to(accumulation_dtype(projected.dtype))
+def accumulated(projected: Tensor, *given: Tensor | None) -> list[Tensor | None]:
+    """What is given, in the dtype in which a scan of these projections adds up."""
+    return [None if x is None else x.to(accumulation_dtype(projected.dtype)) for x in given]
 
 
 @gated_scan.register_fake
 def _(
-    projected: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str,
-    reverse: bool,
+    projected: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
+    reset_state: Tensor | None, kernel: str, reverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     batch, steps, features = projected.shape
     channels = features // len(CELLS[kernel].projections)
@@ -82,22 +88,25 @@ def _(
 @torch.library.custom_op("gatedrnn::gated_scan_gradient", mutates_args=())
 def gated_scan_gradient(
     grad_output: Tensor, grad_last: Tensor, projected: Tensor, bias: Tensor | None, output: Tensor | None,
-    h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of `projected`, `bias` (empty without one) and h0; gates are computed again, and states too where
-    `output` is None."""
+    h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, reset_state: Tensor | None, kernel: str,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of `projected`, `bias` (empty without one), h0 and reset_state; gates are computed again, and states
+    too where `output` is None."""
+    added, onset = accumulated(projected, bias, reset_state)
     return implementation("auto", projected.device).gated_scan_gradient(
-        kernel, grad_output, grad_last, projected, _added(bias, projected), output, h0, mask, resets, reverse
+        kernel, grad_output, grad_last, projected, added, output, h0, mask, resets, onset, reverse
     )
 
 
 @gated_scan_gradient.register_fake
 def _(
     grad_output: Tensor, grad_last: Tensor, projected: Tensor, bias: Tensor | None, output: Tensor | None,
-    h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    added = grad_last.new_empty(0 if bias is None else len(bias))
-    return projected.new_empty(projected.shape), added, grad_last.new_empty(grad_last.shape)
+    h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, reset_state: Tensor | None, kernel: str,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    added, onset = (grad_last.new_empty(size) for size in (0 if bias is None else len(bias), grad_last.shape[1]))
+    return projected.new_empty(projected.shape), added, grad_last.new_empty(grad_last.shape), onset
 
 
 def with_bias(projected: Tensor, bias: Tensor | None) -> Tensor:
@@ -121,31 +130,34 @@ def tells_the_state(kernel: str, mask: Flags | None) -> bool:
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    projected, bias, h0, mask, resets, ctx.kernel, ctx.reverse = inputs
+    projected, bias, h0, mask, resets, reset_state, ctx.kernel, ctx.reverse = inputs
     kept = output[0] if tells_the_state(ctx.kernel, mask) else None
-    ctx.save_for_backward(projected, bias, kept, h0, mask, resets)
+    ctx.save_for_backward(projected, bias, kept, h0, mask, resets, reset_state)
 
 
 def _gradient(ctx: Any, grad_output: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
-    projected, bias, output, h0, mask, resets = ctx.saved_tensors
-    given = projected, bias, h0
+    projected, bias, output, h0, mask, resets, reset_state = ctx.saved_tensors
+    given = projected, bias, h0, reset_state
     # Grad mode is on inside a backward exactly when the caller asked for create_graph.
     if torch.is_grad_enabled():
 
-        def in_torch(projected: Tensor, bias: Tensor | None, h0: Tensor | None) -> tuple[Tensor, Tensor]:
+        def in_torch(
+            projected: Tensor, bias: Tensor | None, h0: Tensor | None, reset_state: Tensor | None
+        ) -> tuple[Tensor, Tensor]:
             whole = with_bias(projected, bias)
-            output, last = scan_in_torch(CELLS[ctx.kernel], whole, h0, mask, resets, ctx.reverse)
+            output, last = scan_in_torch(CELLS[ctx.kernel], whole, h0, mask, resets, reset_state, ctx.reverse)
             return output.to(projected.dtype), last
 
         grads = gradients_with_graph(in_torch, given, (grad_output, grad_last))
     else:
         grads = list(
             gated_scan_gradient(
-                grad_output, grad_last, projected, bias, output, h0, mask, resets, ctx.kernel, ctx.reverse
+                grad_output, grad_last, projected, bias, output, h0, mask, resets, reset_state, ctx.kernel, ctx.reverse
             )
         )
     grads = [None if x is None or grad is None else grad.to(x.dtype) for x, grad in zip(given, grads, strict=True)]
-    return *grads, None, None, None, None
+    grad_projected, grad_bias, grad_h0, grad_onset = grads
+    return grad_projected, grad_bias, grad_h0, None, None, grad_onset, None, None
 
 
 gated_scan.register_autograd(_gradient, setup_context=_save)

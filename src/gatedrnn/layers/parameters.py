@@ -16,6 +16,7 @@ Weights: TypeAlias = dict[str, Tensor]  # one layer and direction, without `_l0`
 WEIGHT_INITS = ("torch", "fan-in", "xavier", "orthogonal")
 BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
 PEEPHOLE_BOUND = 0.1
+INITIAL_STATE_SPREAD = 0.5
 LONGEST_TIME_SCALE = 64.0
 
 
@@ -36,6 +37,8 @@ def shapes(
     found |= {f"weight_{name}": (hidden_size,) for name in cell.peepholes}
     if layer_norm:
         found["weight_norm"] = (rows,)
+    if cell.learns_initial_state:
+        found["initial_state"] = (hidden_size,)
     return found
 
 
@@ -50,7 +53,7 @@ def initialise(cell: Cell, weights: Mapping[str, Tensor], hidden_size: int, weig
 
     Weights: "torch", uniform within 1/sqrt(hidden_size); "fan-in", uniform within 1/sqrt(fan-in); "xavier", Xavier
     uniform a gate; "orthogonal", the same, but an orthogonal matrix a gate where a state is read (Saxe et al. 2014,
-    arXiv:1312.6120). Peepholes are uniform within 0.1, but with "torch".
+    arXiv:1312.6120). Peepholes are uniform within 0.1, but with "torch"; a learned initial state is normal (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
     replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to 64.
     Through `torch.nn.init` alone: transformers guards those while it loads a file.
@@ -62,6 +65,8 @@ def initialise(cell: Cell, weights: Mapping[str, Tensor], hidden_size: int, weig
             _fill_bias(cell, name, weight.detach(), hidden_size, bias_init)
         elif name == "weight_norm":
             nn.init.ones_(weight)
+        elif name == "initial_state":
+            nn.init.normal_(weight, std=INITIAL_STATE_SPREAD)
         else:
             _fill_weight(cell, name, weight.detach(), hidden_size, weight_init)
 
@@ -99,6 +104,8 @@ def _fill_bias(cell: Cell, name: str, bias: Channels, hidden_size: int, scheme: 
             nn.init.constant_(block, sign)
         elif scheme == "time-scales" and sign:
             spread_time_scales(block, sign)
+            if cell.clamped_decay:
+                block.sigmoid_()
 
 
 def spread_time_scales(bias: Channels, sign: int) -> None:

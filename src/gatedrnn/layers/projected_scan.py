@@ -9,6 +9,7 @@ from torch.nn.functional import linear
 from gatedrnn.cells import ScanCell
 from gatedrnn.layers.gated_scan import (
     CELLS,
+    accumulated,
     gradients_with_graph,
     has_kernel,
     scan_in_torch,
@@ -26,20 +27,21 @@ def projects(cell: ScanCell, device: torch.device) -> bool:
 @torch.library.custom_op("gatedrnn::projected_scan", mutates_args=())
 def projected_scan(
     x: Tensor, weight: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    kernel: str, reverse: bool,
+    reset_state: Tensor | None, kernel: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """`gated_scan` of the product of x (batch, time, features) with weight.T; the product comes third.
 
     In memory x goes sequence by sequence or step by step, without gaps; outputs and product do the same.
     """
-    added = None if bias is None else bias.to(accumulation_dtype(x.dtype))
-    return implementation("cpu", x.device).projected_scan(kernel, x, weight, added, h0, mask, resets, reverse)
+    added, onset = accumulated(x, bias, reset_state)
+    kernels = implementation("cpu", x.device)
+    return kernels.projected_scan(kernel, x, weight, added, h0, mask, resets, onset, reverse)
 
 
 @projected_scan.register_fake
 def _(
     x: Tensor, weight: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    kernel: str, reverse: bool,
+    reset_state: Tensor | None, kernel: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     batch, steps, _ = x.shape
     channels = len(weight) // len(CELLS[kernel].projections)
@@ -53,63 +55,66 @@ def _(
 @torch.library.custom_op("gatedrnn::projected_scan_gradient", mutates_args=())
 def projected_scan_gradient(
     grad_output: Tensor, grad_last: Tensor, x: Tensor, weight: Tensor, projected: Tensor, bias: Tensor | None,
-    output: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool,
-    of_x: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of x (empty unless `of_x`), weight, bias (empty without one) and h0."""
-    added = None if bias is None else bias.to(accumulation_dtype(x.dtype))
+    output: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
+    kernel: str, reverse: bool, of_x: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of x (empty unless `of_x`), weight, bias (empty without one), h0 and reset_state."""
+    added, onset = accumulated(x, bias, reset_state)
     return implementation("cpu", x.device).projected_scan_gradient(
-        kernel, grad_output, grad_last, x, weight, projected, added, output, h0, mask, resets, reverse, of_x
+        kernel, grad_output, grad_last, x, weight, projected, added, output, h0, mask, resets, onset, reverse, of_x
     )
 
 
 @projected_scan_gradient.register_fake
 def _(
     grad_output: Tensor, grad_last: Tensor, x: Tensor, weight: Tensor, projected: Tensor, bias: Tensor | None,
-    output: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, kernel: str, reverse: bool,
-    of_x: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    grad_bias = grad_last.new_empty(0 if bias is None else len(bias))
+    output: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
+    kernel: str, reverse: bool, of_x: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    grad_bias, onset = (grad_last.new_empty(size) for size in (0 if bias is None else len(bias), grad_last.shape[1]))
     grad_x = torch.empty_like(x) if of_x else x.new_empty(0)
-    return grad_x, weight.new_empty(weight.shape), grad_bias, grad_last.new_empty(grad_last.shape)
+    return grad_x, weight.new_empty(weight.shape), grad_bias, grad_last.new_empty(grad_last.shape), onset
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    x, weight, bias, h0, mask, resets, ctx.kernel, ctx.reverse = inputs
+    x, weight, bias, h0, mask, resets, reset_state, ctx.kernel, ctx.reverse = inputs
     states, _, projected = output
     kept = states if tells_the_state(ctx.kernel, mask) else None
-    ctx.save_for_backward(x, weight, projected, bias, kept, h0, mask, resets)
+    ctx.save_for_backward(x, weight, projected, bias, kept, h0, mask, resets, reset_state)
     ctx.set_materialize_grads(False)  # nobody asks for a gradient of the product: zeros of its size are never made
 
 
 def _gradient(ctx: Any, grad_output: Tensor | None, grad_last: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-    x, weight, projected, bias, output, h0, mask, resets = ctx.saved_tensors
+    x, weight, projected, bias, output, h0, mask, resets, reset_state = ctx.saved_tensors
     channels = projected.shape[2] // len(CELLS[ctx.kernel].projections)
     if grad_output is None:
         grad_output = projected.new_zeros(1, 1, 1).expand(*projected.shape[:2], channels)
     if grad_last is None:
         grad_last = projected.new_zeros(len(projected), channels, dtype=accumulation_dtype(projected.dtype))
-    given = x, weight, bias, h0
+    given = x, weight, bias, h0, reset_state
     # Grad mode is on inside a backward exactly when the caller asked for create_graph.
     if torch.is_grad_enabled():
 
-        def in_torch(x: Tensor, weight: Tensor, bias: Tensor | None, h0: Tensor | None) -> tuple[Tensor, Tensor]:
+        def in_torch(
+            x: Tensor, weight: Tensor, bias: Tensor | None, h0: Tensor | None, reset_state: Tensor | None
+        ) -> tuple[Tensor, Tensor]:
             whole = with_bias(linear(x, weight), bias)
-            output, last = scan_in_torch(CELLS[ctx.kernel], whole, h0, mask, resets, ctx.reverse)
+            output, last = scan_in_torch(CELLS[ctx.kernel], whole, h0, mask, resets, reset_state, ctx.reverse)
             return output.to(x.dtype), last
 
         grads = gradients_with_graph(in_torch, given, (grad_output, grad_last))
     else:
         grads = list(
             projected_scan_gradient(
-                grad_output, grad_last, x, weight, projected, bias, output, h0, mask, resets, ctx.kernel, ctx.reverse,
-                ctx.needs_input_grad[0],
+                grad_output, grad_last, x, weight, projected, bias, output, h0, mask, resets, reset_state, ctx.kernel,
+                ctx.reverse, ctx.needs_input_grad[0],
             )
         )  # fmt: skip
         if not ctx.needs_input_grad[0]:
             grads[0] = None
     grads = [None if v is None or grad is None else grad.to(v.dtype) for v, grad in zip(given, grads, strict=True)]
-    return *grads, None, None, None, None
+    *grads, grad_onset = grads
+    return *grads, None, None, grad_onset, None, None
 
 
 projected_scan.register_autograd(_gradient, setup_context=_save)

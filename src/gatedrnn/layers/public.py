@@ -14,6 +14,7 @@ from gatedrnn.cells import (
     NoResetGateGRUEquations,
     NormalizedLSTMEquations,
     PeepholeLSTMEquations,
+    SignedMinGRUEquations,
 )
 from gatedrnn.layers.loop_layer import LoopLayer
 from gatedrnn.layers.scan_layer import PositiveScanLayer, ScanLayer
@@ -122,11 +123,20 @@ class MinGRU(PositiveScanLayer):
     options = ("activation",)
 
 
+class SignedMinGRU(ScanLayer):
+    """minGRU with a decay from -1 to 1, for state tracking; run by a scan. Equations in `gatedrnn.cells.signed_mingru`.
+
+    The state before the first step, and after a reset, is a parameter (`initial_state_l0`).
+    """
+
+    cell_class = SignedMinGRUEquations
+
+
 LAYERS: dict[str, type[RecurrentLayer]] = {
     layer.cell_class.name: layer
     for layer in (
         LSTM, PeepholeLSTM, NoOutputGateLSTM, InputGatedLSTM, NormalizedLSTM, MinLSTM,
-        GRU, MGU, NoResetGateGRU, InputGatedGRU, MinGRU,
+        GRU, MGU, NoResetGateGRU, InputGatedGRU, MinGRU, SignedMinGRU,
     )
 }  # fmt: skip
 """Every cell by its name on the command line."""

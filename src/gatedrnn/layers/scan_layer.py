@@ -22,7 +22,7 @@ from gatedrnn.scan import (
     log_space_scan,
     transforming,
 )  # fmt: skip
-from gatedrnn.shapes import Flags, Series, State, States, Step
+from gatedrnn.shapes import Channels, Flags, Series, State, States, Step
 
 FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
 """Rows of a stream, and multiply-adds of a layer, up to which a kernel's own products are faster than a library's."""
@@ -82,8 +82,9 @@ class ScanLayer(RecurrentLayer):
             projected = self._project(x, weights)
             h0 = state[0].to(accumulation_dtype(projected.dtype))
             output, last = scan_in_torch(
-                self.cell, projected, h0, mask, resets, reverse, noise=noise, keep=keep, backend=self.backend
-            )
+                self.cell, projected, h0, mask, resets, _reset_state(weights, resets), reverse, noise=noise, keep=keep,
+                backend=self.backend,
+            )  # fmt: skip
         return self._hand_on(output, weights), (last,)
 
     def _step(self, x: Step, state: StateTuple, noise: Noise | None) -> tuple[Step, StateTuple]:
@@ -123,11 +124,11 @@ class ScanLayer(RecurrentLayer):
         self, x: Series, h0: State, weights: Weights, mask: Flags | None, resets: Flags | None, kernel: str,
         reverse: bool,
     ) -> tuple[Series, State]:  # fmt: skip
-        bias = weights.get("bias_ih")
+        bias, reset_state = weights.get("bias_ih"), _reset_state(weights, resets)
         if self.layer_norm or not projects(self.cell, x.device):
             projected = self._project(x, weights, add_bias=False)
             h0 = h0.to(accumulation_dtype(projected.dtype))
-            return gated_scan(projected, bias, h0, mask, resets, kernel, reverse)
+            return gated_scan(projected, bias, h0, mask, resets, reset_state, kernel, reverse)
         # An op is not cast by autocast, as the product in it would be.
         narrow, weight = autocast_dtype(x.device), weights["weight_ih"]
         if narrow is not None and x.dtype != torch.float64:
@@ -135,8 +136,13 @@ class ScanLayer(RecurrentLayer):
         h0 = h0.to(accumulation_dtype(x.dtype))
         if not x.transpose(0, 1).is_contiguous():
             x = x.contiguous()
-        output, last, _ = projected_scan(x, weight, bias, h0, mask, resets, kernel, reverse)
+        output, last, _ = projected_scan(x, weight, bias, h0, mask, resets, reset_state, kernel, reverse)
         return output, last
+
+
+def _reset_state(weights: Weights, resets: Flags | None) -> Channels | None:
+    """What a reset brings the state back to, where there are any; None for zeros."""
+    return None if resets is None else weights.get("initial_state")
 
 
 class PositiveScanLayer(ScanLayer):

@@ -22,6 +22,7 @@ from gatedrnn.layers.public import (
     NoResetGateGRU,
     NormalizedLSTM,
     PeepholeLSTM,
+    SignedMinGRU,
 )
 from gatedrnn.layers.stack import RecurrentLayer
 from gatedrnn.scan import accumulation_dtype
@@ -74,7 +75,7 @@ class SingleStep(nn.Module):
 
         Args:
             input: (batch, input_size) or (input_size,).
-            hx: the state before; zeros if None.
+            hx: the state before; the initial state if None.
         """
         title, weights = type(self).__name__, self._weights()
         if input.dim() not in (1, 2):
@@ -106,6 +107,8 @@ class SingleStep(nn.Module):
     def _take_state(self, hx: State | tuple[State, ...] | None, x: Step, batched: bool) -> tuple[State, ...]:
         sizes, dtype = state_sizes(self.cell, self.hidden_size), self._state_dtype(x)
         if hx is None:
+            if self.cell.learns_initial_state:
+                return (self._weights()["initial_state"].to(dtype).expand(x.shape[0], -1),)
             return tuple(x.new_zeros(x.shape[0], size, dtype=dtype) for size in sizes)
         states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
         for state in states:
@@ -187,11 +190,18 @@ class MinGRUCell(SingleStep):
     layer_class = MinGRU
 
 
+class SignedMinGRUCell(SingleStep):
+    """One step of `SignedMinGRU`."""
+
+    layer_class = SignedMinGRU
+
+
 CELLS: dict[str, type[SingleStep]] = {
     module.layer_class.cell_class.name: module
     for module in (
         LSTMCell, PeepholeLSTMCell, NoOutputGateLSTMCell, InputGatedLSTMCell, NormalizedLSTMCell, MinLSTMCell,
         GRUCell, MGUCell, NoResetGateGRUCell, InputGatedGRUCell, MinGRUCell,
+        SignedMinGRUCell,
     )
 }  # fmt: skip
 """Every single-step cell by its name on the command line."""

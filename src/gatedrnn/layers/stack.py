@@ -68,7 +68,7 @@ class RecurrentLayer(RecurrentModule):
         Args:
             input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size),
                 or a `PackedSequence`, which comes back as one.
-            hx: the state before the first step; the layer's initial state, zeros, if None.
+            hx: the state before the first step; the layer's initial state if None: zeros, unless the cell learns one.
             mask: bool, the input's first axes; True = real step. A masked step leaves the state as it was, outputs 0.
             resets: bool, the input's first axes (of a packed sequence: of the same padded). A reset at t cuts between
                 t-1 and t, in both directions: the state returns to the layer's initial state; at t = 0 it discards
@@ -138,9 +138,14 @@ class RecurrentLayer(RecurrentModule):
         state = self._take_state(hx, rows, batched)
         if resets is not None:
             check_flags("resets", resets, tuple(x.shape[:-1]))
-            state = tuple(torch.where(resets.view(-1, 1), 0, s) for s in state)
+            anew = self._initial_state(rows)
+            state = tuple(torch.where(resets.view(-1, 1), a, s) for a, s in zip(anew, state, strict=True))
         output, state = self._step(rows, state, noise)
         return (output if batched else output.squeeze(0)), self._give_state(state, batched)
+
+    def initial_state(self, batch: int) -> Any:
+        """What stands before the first step where `hx` is None, in the form of `hx`: zeros, or what the cell learned."""
+        return self._give_state(self._initial_state(self.weight_ih_l0.new_empty(batch, 0)), batched=True)
 
     def _forward_packed(
         self, packed: PackedSequence, hx: States | StateTuple | None, mask: Flags | None, resets: Flags | None,
@@ -264,10 +269,10 @@ class RecurrentLayer(RecurrentModule):
         return flags if self.batch_first else flags.transpose(0, 1)
 
     def _take_state(self, hx: States | StateTuple | None, x: Tensor, batched: bool) -> StateTuple:
-        """`hx` as a tuple of (L, batch, size), zeros where it is None."""
+        """`hx` as a tuple of (L, batch, size), the initial state where it is None."""
         leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
         if hx is None:
-            return tuple(x.new_zeros(*leading, size, dtype=dtype) for size in self.state_sizes())
+            return self._initial_state(x)
         states = as_states(self._title, hx, 3 if batched else 2)
         states = states if batched else tuple(s.unsqueeze(1) for s in states)
         accepted, narrow = {dtype, x.dtype}, autocast_dtype(x.device)
@@ -275,6 +280,14 @@ class RecurrentLayer(RecurrentModule):
             accepted |= {torch.float32, narrow}
         check_states(self._title, states, leading, self.state_sizes(), accepted)
         return tuple(s.to(dtype) for s in states)
+
+    def _initial_state(self, x: Tensor) -> StateTuple:
+        """What stands before the first of these rows."""
+        leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
+        if self.cell.learns_initial_state:
+            learned = torch.stack([weights["initial_state"] for weights in self._all_weights()])
+            return (learned.to(dtype).unsqueeze(1).expand(*leading, -1),)
+        return tuple(x.new_zeros(*leading, size, dtype=dtype) for size in self.state_sizes())
 
     def _give_state(self, state: StateTuple, batched: bool) -> Any:
         states = state if batched else tuple(s.squeeze(1) for s in state)

@@ -11,7 +11,7 @@ from gatedrnn.scan import choose_backend, linear_scan, log_space_scan
 from gatedrnn.shapes import Series
 from gatedrnn.verify.contract import Row, as_log_space
 from gatedrnn.verify.tolerances import allowed_error, largest_error
-from gatedrnn.verify.walk import Sequences, walk
+from gatedrnn.verify.walk import Sequences, beginning, walk
 
 SCAN_LENGTHS = (100, 10_000, 1_000_000)
 LOOP_LENGTHS = (100, 10_000)
@@ -92,6 +92,5 @@ def _long(name: str, steps: int) -> tuple[RecurrentLayer, Series]:
 
 
 def _sequences(layer: RecurrentLayer, x: Series) -> Sequences:
-    hx = tuple(x.new_zeros(1, 1, size) for size in layer.state_sizes())
     flags = torch.zeros(x.shape[:2], dtype=torch.bool)
-    return Sequences(x, hx, ~flags, flags)
+    return Sequences(x, beginning(layer, len(x)), ~flags, flags)

@@ -178,6 +178,18 @@ def mingru(x: Array, weights: Weights, state: State, *, activation: str = "g") -
     return _projected(outputs, weights), (h,)
 
 
+def signed_mingru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """A decay within -1 and 1, which may change the sign of the state, and an input by what it leaves. Rows v a."""
+    (h,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        v, a = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 2, axis=1)
+        a = np.minimum(np.maximum(a, -1), 1)
+        h = a * h + (1 - np.abs(a)) * v
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
 def sigmoid(x: Array) -> Array:
     # Two branches, because exp(1000) overflows.
     small = np.exp(-np.abs(x))
@@ -209,4 +221,5 @@ ORACLES: dict[str, Callable[..., tuple[Array, State]]] = {
     "gru-no-reset-gate": gru_no_reset_gate,
     "gru-input-gated": gru_input_gated,
     "mingru": mingru,
+    "signed-mingru": signed_mingru,
 }

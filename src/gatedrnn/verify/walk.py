@@ -27,6 +27,15 @@ class Sequences(NamedTuple):
     noise: Noise | None = None
 
 
+def beginning(layer: RecurrentLayer, batch: int) -> States:
+    """The states before the first step where none is handed in, as a layer takes them."""
+    rows = layer.num_layers * (1 + layer.bidirectional)
+    learned: list[Tensor] = [p for name, p in layer.named_parameters() if name.startswith("initial_state")]
+    if learned:
+        return (torch.stack(learned).unsqueeze(1).expand(-1, batch, -1),)
+    return tuple(layer.weight_ih_l0.new_zeros(rows, batch, size) for size in layer.state_sizes())
+
+
 def walk(layer: RecurrentLayer, sequences: Sequences) -> tuple[Series, States]:
     """Output and last states, without the layer's own way of doing it: only its parameters and its cell's equations.
 
@@ -76,7 +85,7 @@ def _one_way(
         # A reset stands between t-1 and t, so a walk backwards meets it before step t-1.
         cut = (t + 1 < time and sequences.resets[row, t + 1]) if reverse else sequences.resets[row, t]
         if cut:
-            state = tuple(torch.zeros_like(s) for s in state)
+            state = tuple(s * 0 + weights.get("initial_state", 0) for s in state)
         if not sequences.mask[row, t]:
             continue
         read = x[t : t + 1] if noise.input is None else x[t : t + 1] * noise.input[row]

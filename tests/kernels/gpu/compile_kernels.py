@@ -45,9 +45,20 @@ def compile_calls(dtype, channels, kinds, full):
     for kind in kinds:
         projected = series.repeat(1, 1, gpu.GATED[kind].gates)
         bias = projected[0, 0].float() if full else None
-        gpu.gated_scan(kind, projected, bias, h0, mask, resets, full, chunk=chunk)
+        gpu.gated_scan(kind, projected, bias, h0, mask, resets, onset, full, chunk=chunk)
         gpu.gated_scan_gradient(
-            kind, series, states, projected, bias, None if full else series, h0, mask, resets, full, chunk=chunk
+            kind,
+            series,
+            states,
+            projected,
+            bias,
+            None if full else series,
+            h0,
+            mask,
+            resets,
+            onset,
+            full,
+            chunk=chunk,
         )
 
 

@@ -11,6 +11,7 @@ from gatedrnn.cells import (
     MinLSTMEquations,
     NormalizedLSTMEquations,
     ScanCell,
+    SignedMinGRUEquations,
 )
 from gatedrnn.scan import reference
 
@@ -23,6 +24,7 @@ CELLS = {
     "lstm-input-gated": InputGatedLSTMEquations(),
     "lstm-normalized": NormalizedLSTMEquations(),
     "gru-input-gated": InputGatedGRUEquations(),
+    "signed-mingru": SignedMinGRUEquations(),
 }
 
 
@@ -36,7 +38,7 @@ def problem(device, kind, batch, steps, channels, dtype=torch.float64, h0=True, 
     projected = (1 if slow else 3) * torch.randn(batch, steps, gates * channels)
     resets = torch.rand(batch, steps) < 0.1 if resets else None
     if slow:
-        (name, sign), *_ = CELLS[kind].decay_gates.items()
+        (name, sign), *_ = CELLS[kind].decay_gates.items() or (("decay", 0.2),)
         projected.unflatten(2, (gates, channels))[:, :, CELLS[kind].projections.index(name)] += 5 * sign
         if resets is not None:
             resets[1:] = False
@@ -46,25 +48,28 @@ def problem(device, kind, batch, steps, channels, dtype=torch.float64, h0=True, 
         "h0": torch.randn(batch, channels, dtype=accumulation) if h0 else None,
         "mask": torch.rand(batch, steps) < 0.8 if mask else None,
         "resets": resets,
+        "reset_state": None if resets is None else torch.randn(channels, dtype=accumulation),
     }
     return {name: None if x is None else x.to(device) for name, x in arguments.items()}
 
 
-def definition(kind, projected, bias, h0, mask, resets, reverse, grad_output, grad_last):
+def definition(kind, projected, bias, h0, mask, resets, reset_state, reverse, grad_output, grad_last):
     """Numbers and gradients of the cell's equations in the dtype of accumulation."""
     cell = CELLS[kind]
     added = (grad_last.new_zeros(projected.shape[2]) if bias is None else bias.detach().clone()).requires_grad_()
     projected = projected.detach().to(grad_last.dtype).requires_grad_()
     h0 = (torch.zeros_like(grad_last) if h0 is None else h0.detach().clone()).requires_grad_()
+    onset = (torch.zeros_like(grad_last[0]) if reset_state is None else reset_state.detach().clone()).requires_grad_()
     decay, drive = cell.coefficients(*(projected + added).chunk(len(cell.projections), -1))
     if mask is not None:
         decay, drive = torch.where(mask[..., None], decay, 1), torch.where(mask[..., None], drive, 0)
-    states, last = reference.scan(decay, drive, h0, resets, None, reverse)
+    states, last = reference.scan(decay, drive, h0, resets, onset if resets is not None else None, reverse)
     output = cell.output(states)
     if mask is not None:
         output = torch.where(mask[..., None], output, 0)
     loss = (output * grad_output).sum() + (last * grad_last).sum() + 0 * (projected + added).sum()
-    return output, last, torch.autograd.grad(loss, (projected, added, h0))
+    grads = torch.autograd.grad(loss, (projected, added, h0, onset), materialize_grads=True)
+    return output, last, grads
 
 
 def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad_output=None, accuracy=None):
@@ -82,7 +87,7 @@ def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad
     assert_equal_within(output, expected[0], accuracy, "output")
     assert_equal_within(last, expected[1], accuracy, "last")
     told = output if rest[1] is None and type(CELLS[kind]).output is ScanCell.output else None
-    grad_projected, grad_bias, grad_h0 = gpu.gated_scan_gradient(
+    grad_projected, grad_bias, grad_h0, grad_onset = gpu.gated_scan_gradient(
         kind, grad_output, grad_last, projected, bias, told, *rest, reverse, chunk=chunk
     )
     assert grad_projected.dtype == projected.dtype and grad_h0.dtype == accumulation and grad_projected.is_contiguous()
@@ -90,6 +95,7 @@ def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad
     if bias is not None:
         assert_equal_within(grad_bias, expected[2][1], accuracy, "grad_bias", gradient=True)
     assert_equal_within(grad_h0, expected[2][2], accuracy, "grad_h0", gradient=True)
+    assert_equal_within(grad_onset, expected[2][3], accuracy, "grad_onset", gradient=True)
 
 
 def test_every_cell_with_such_a_kernel_is_compared():
@@ -105,7 +111,7 @@ def test_every_cell_obeys_its_equations(device, kind, reverse, dtype):
 
 @pytest.mark.parametrize("chunk", [None, 64])
 @pytest.mark.parametrize("h0, mask, resets", [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)])
-@pytest.mark.parametrize("kind", ["mingru", "lstm-input-gated"])
+@pytest.mark.parametrize("kind", ["mingru", "lstm-input-gated", "signed-mingru"])
 def test_every_option_obeys_the_equations_in_one_pass_and_in_two(device, kind, h0, mask, resets, chunk):
     options = {"h0": h0, "mask": mask, "resets": resets, "slow": chunk is not None}
     arguments = problem(device, kind, 2, 20 if chunk is None else 70, 2, **options)
@@ -165,7 +171,7 @@ def test_gates_far_open_or_far_shut_neither_overflow_nor_divide_zero_by_zero(dev
     gates = len(CELLS[kind].projections)
     extremes = torch.tensor([-1e4, -120.0, -100.0, -1.0, 0.0, 1.0, 100.0, 120.0, 1e4], device=device)
     projected = torch.cartesian_prod(*[extremes] * gates).T.reshape(1, 1, -1)
-    arguments = {"projected": projected, "bias": None, "h0": None, "mask": None, "resets": None}
+    arguments = {"projected": projected, "bias": None, "h0": None, "mask": None, "resets": None, "reset_state": None}
     arguments["h0"] = torch.ones(1, len(extremes) ** gates, device=device)
     assert_obeys_the_definition(kind, arguments)
 
@@ -178,7 +184,7 @@ def test_a_masked_step_lets_not_even_a_nan_through(device, kind):
     grad_output, grad_last = torch.randn(1, 20, 2, dtype=torch.float64), torch.randn(1, 2, dtype=torch.float64)
     results = []
     for projected in (arguments["projected"], filled):
-        options = arguments["h0"], mask, arguments["resets"], False
+        options = arguments["h0"], mask, arguments["resets"], arguments["reset_state"], False
         output, last = gpu.gated_scan(kind, projected, None, *options)
         upstream = grad_output.to(device), grad_last.to(device)
         grads = gpu.gated_scan_gradient(kind, *upstream, projected, None, None, *options)
@@ -193,5 +199,5 @@ def test_tanh_keeps_its_digits_near_zero(device, dtype):
     # The input gate open and the forget gate shut: the state is the tanh of the candidate.
     opened = torch.full_like(numbers, 1e4)
     projected = torch.cat([opened, -opened, numbers]).reshape(1, 1, -1)
-    _, last = gpu.gated_scan("lstm-input-gated", projected, None, None, None, None, False)
+    _, last = gpu.gated_scan("lstm-input-gated", projected, None, None, None, None, None, False)
     assert_equal_within(last[0] / numbers.tanh(), torch.ones_like(numbers), dtype, "tanh over torch's")

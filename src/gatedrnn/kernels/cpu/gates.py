@@ -9,12 +9,14 @@ import numba
 
 from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, exp, g, g_slope, sigmoid, tanh
 
-(LINEAR, MINGRU, MINGRU_IDENTITY, MINLSTM, MINLSTM_IDENTITY, LSTM_INPUT_GATED, LSTM_NORMALIZED, GRU_INPUT_GATED) = (
-    range(8)
-)
+(
+    LINEAR, MINGRU, MINGRU_IDENTITY, MINLSTM, MINLSTM_IDENTITY, LSTM_INPUT_GATED, LSTM_NORMALIZED, GRU_INPUT_GATED,
+    SIGNED_MINGRU,
+) = range(9)  # fmt: skip
 KINDS = {
     "mingru": MINGRU, "mingru-identity": MINGRU_IDENTITY, "minlstm": MINLSTM, "minlstm-identity": MINLSTM_IDENTITY,
     "lstm-input-gated": LSTM_INPUT_GATED, "lstm-normalized": LSTM_NORMALIZED, "gru-input-gated": GRU_INPUT_GATED,
+    "signed-mingru": SIGNED_MINGRU,
 }  # fmt: skip
 """What `gatedrnn.cells.ScanCell.kernel` may name."""
 GATES = {name: 2 if "gru" in name else 3 for name in KINDS}
@@ -50,6 +52,11 @@ def coefficients(kind: int, first: Any, second: Any, third: Any, decay: Any, dri
             inverse = ONE / (both + only_i + both + only_f)
             decay[i] = (both + only_i) * inverse
             drive[i] = (both + only_f) * inverse * tanh(third[i])
+    elif kind == SIGNED_MINGRU:
+        for i in range(first.size):
+            a = _clamped(second[i])
+            decay[i] = a
+            drive[i] = (ONE - abs(a)) * first[i]
     else:
         for i in range(first.size):
             e = exp(-first[i])
@@ -115,6 +122,13 @@ def gradients(
             grad_first[i] = -share * (both + only_f) * only_i
             grad_second[i] = share * (both + only_i) * only_f
             grad_third[i] = d * (both + only_f) * inverse * (ONE - g_t * g_t)
+    elif kind == SIGNED_MINGRU:
+        for i in range(delta.size):
+            a, d = _clamped(second[i]), delta[i]
+            sign = ONE if a > ZERO else (-ONE if a < ZERO else ZERO)
+            delta[i] = d * a
+            grad_first[i] = d * (ONE - abs(a))
+            grad_second[i] = d * (previous[i] - sign * first[i]) if abs(second[i]) <= ONE else ZERO
     else:
         for i in range(delta.size):
             e = exp(-first[i])
@@ -124,6 +138,12 @@ def gradients(
             delta[i] = d * z
             grad_first[i] = d * (previous[i] - n) * e * z * z
             grad_second[i] = d * e * z * (ONE - n * n)
+
+
+@numba.njit(**INLINED)
+def _clamped(x: Any) -> Any:
+    """Between -1 and 1; comparisons, for min and max lose a NaN."""
+    return -ONE if x < -ONE else ONE if x > ONE else x
 
 
 @numba.njit(**INLINED)

@@ -35,7 +35,7 @@ _ROOM = threading.local()
 
 def projected_scan(
     kind: str, x: Series, weight: Tensor, bias: Channels | None, h0: State | None, mask: Flags | None,
-    resets: Flags | None, reverse: bool,
+    resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, State, Series]:  # fmt: skip
     """`gated_scan` of x @ weight.T: outputs, last state, and the product, which the gradient needs.
 
@@ -45,9 +45,10 @@ def projected_scan(
     output = projected[..., : len(weight) // GATES[kind]]
     output = torch.empty_like(output, memory_format=torch.preserve_format)
     if held(x.dtype) != x.dtype:
-        found, last = gated_scan(kind, projected, bias, h0, mask, resets, reverse)
+        found, last = gated_scan(kind, projected, bias, h0, mask, resets, reset_state, reverse)
         return output.copy_(found), last, projected
-    way = WayThrough(gated_reading(kind, projected, bias, mask, resets), output, h0, reverse, KINDS[kind] in SQUASHED)
+    given = gated_reading(kind, projected, bias, mask, resets, reset_state)
+    way = WayThrough(given, output, h0, reverse, KINDS[kind] in SQUASHED)
     way.walk()
     return output, way.last, projected
 
@@ -55,24 +56,24 @@ def projected_scan(
 def projected_scan_gradient(
     kind: str, grad_output: Series, grad_last: State, x: Series, weight: Tensor, projected: Series,
     bias: Channels | None, output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None,
-    reverse: bool, of_x: bool,
-) -> tuple[Series, Tensor, Channels, State]:  # fmt: skip
-    """Gradients of x (empty unless `of_x`; in memory as x), weight, bias (empty without one) and h0.
+    reset_state: Channels | None, reverse: bool, of_x: bool,
+) -> tuple[Series, Tensor, Channels, State, Channels]:  # fmt: skip
+    """Gradients of x (empty unless `of_x`; in memory as x), weight, bias (empty without one), h0 and reset_state.
 
     The states are computed again where `output` is None.
     """
-    given = gated_reading(kind, projected, bias, mask, resets)
+    given = gated_reading(kind, projected, bias, mask, resets, reset_state)
     states = output if output is not None else walked_states(given, grad_output, h0, reverse)
     back = WayBack(given, grad_output, grad_last, states, h0, reverse)
     grad_x = torch.empty_like(x) if of_x else x.new_empty(0)
     # Not where threads share one sequence's time; nor in float16, which kernels read in a copy.
     if back.plan.stretches > 1 or held(x.dtype) != x.dtype:
-        grad, grad_bias, grad_h0 = gated_scan_gradient(
-            kind, grad_output, grad_last, projected, bias, states, h0, mask, resets, reverse
+        grad, grad_bias, grad_h0, grad_onset = gated_scan_gradient(
+            kind, grad_output, grad_last, projected, bias, states, h0, mask, resets, reset_state, reverse
         )
         if of_x:
             grad_x.copy_(grad @ weight)
-        return grad_x, grad.flatten(0, 1).t() @ x.flatten(0, 1), grad_bias, grad_h0
+        return grad_x, grad.flatten(0, 1).t() @ x.flatten(0, 1), grad_bias, grad_h0, grad_onset
     by_step = not x.is_contiguous()
     inputs, grad_inputs = (_rows(v, by_step) if v.numel() else v for v in (x, grad_x))
     features = len(weight)
@@ -88,7 +89,8 @@ def projected_scan_gradient(
             grad_turned.addmm_(inputs[piece.rows].t(), made)
         else:
             grad_turned += inputs[piece.rows].t() @ made
-    return grad_x, grad_turned.t().to(weight.dtype).contiguous(), back.grad_bias, back.grad_h0
+    grad_weight = grad_turned.t().to(weight.dtype).contiguous()
+    return grad_x, grad_weight, back.grad_bias, back.grad_h0, back.grad_reset
 
 
 def _rows(x: Series, by_step: bool) -> Tensor:

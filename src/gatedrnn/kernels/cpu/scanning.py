@@ -46,28 +46,30 @@ def scan_gradient(
 
 def gated_scan(
     kind: str, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None, resets: Flags | None,
-    reverse: bool,
+    reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, State]:  # fmt: skip
     """A scan cell's outputs and last state from its input projections (batch, time, gates · channels).
 
     `bias`, in the dtype of accumulation, is added to them on the way: a product that adds it first writes it out first.
-    A masked step leaves the state as it was; its output is 0. A reset brings the state back to zeros.
+    A masked step leaves the state as it was; its output is 0. A reset brings the state back to `reset_state`, in the
+    dtype of accumulation; zeros if None.
     """
-    given = gated_reading(kind, projected, bias, mask, resets)
+    given = gated_reading(kind, projected, bias, mask, resets, reset_state)
     return _forward(given, projected, projected.shape[2] // GATES[kind], h0, reverse)
 
 
 def gated_scan_gradient(
     kind: str, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None, output: Series | None,
-    h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
-) -> tuple[Series, Channels, State]:  # fmt: skip
-    """Gradients of projections, bias and h0; gates are computed again, and the states too where `output` is None."""
-    given = gated_reading(kind, projected, bias, mask, resets)
+    h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None, reverse: bool,
+) -> tuple[Series, Channels, State, Channels]:  # fmt: skip
+    """Gradients of projections, bias, h0 and reset_state; gates are computed again, and the states too where `output`
+    is None."""
+    given = gated_reading(kind, projected, bias, mask, resets, reset_state)
     states = output if output is not None else walked_states(given, grad_output, h0, reverse)
     gradient = torch.empty(projected.shape, dtype=held(projected.dtype))
     back = WayBack(given, grad_output, grad_last, states, h0, reverse)
     back.walk(back.plan, gate_rows(gradient, GATES[kind]))
-    return gradient.to(projected.dtype), back.grad_bias, back.grad_h0
+    return gradient.to(projected.dtype), back.grad_bias, back.grad_h0, back.grad_reset
 
 
 def walked_states(given: Reading, like: Series, h0: State | None, reverse: bool) -> Series:
@@ -206,11 +208,16 @@ def _share(kernel: Kernel, plan: Plan, *arguments: Any) -> None:
 
 
 def gated_reading(
-    kind: str, projected: Series, bias: Channels | None, mask: Flags | None, resets: Flags | None
+    kind: str,
+    projected: Series,
+    bias: Channels | None,
+    mask: Flags | None,
+    resets: Flags | None,
+    reset_state: Channels | None,
 ) -> Reading:
     """Projections, as kernels take them."""
     rows = gate_rows(projected, GATES[kind])
-    return _reading(KINDS[kind], rows, bias, mask, resets, None, projected.shape[2] // GATES[kind])
+    return _reading(KINDS[kind], rows, bias, mask, resets, reset_state, projected.shape[2] // GATES[kind])
 
 
 def _reading(

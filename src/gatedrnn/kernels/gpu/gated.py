@@ -47,15 +47,6 @@ def _gate(projected, offset, index: tl.constexpr, gate, inside, like, bias, chan
 
 
 @triton.jit
-def _kept(keep, real, resets, sequence, t, steps, inside):
-    """What multiplies the state before: the cell's share, all of it at a masked step, nothing at a reset."""
-    keep = tl.where(real, keep, 1.0)
-    if resets is not None:
-        keep = tl.where(flagged(resets, sequence, t, steps, inside), 0.0, keep)
-    return keep
-
-
-@triton.jit
 def _real(mask, sequence, t, steps, inside):
     """A column: whether there is a step, and one that the mask lets through."""
     if mask is not None:
@@ -68,7 +59,7 @@ def _real(mask, sequence, t, steps, inside):
 @triton.jit(do_not_specialize=["steps", "chunk", "chunks", "crowd"])
 def _gated_scan(
     projected, projected_b, projected_t, projected_c,
-    bias, h0, mask, resets, starts, output, products, end,
+    bias, h0, mask, resets, reset_state, starts, output, products, end,
     steps, channels, chunk, chunks, crowd,
     DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr,
     SQUASH: tl.constexpr, STATES: tl.constexpr, CUTS: tl.constexpr, REVERSE: tl.constexpr,
@@ -79,6 +70,9 @@ def _gated_scan(
     within = channel < channels
     state = state_before(h0, starts, sequence, part, chunks, channel, channels, end)
     product = tl.zeros_like(state) + 1.0
+    onset = tl.zeros_like(state)
+    if reset_state is not None:
+        onset = tl.load(reset_state + channel, mask=within, other=0.0)
     projected += sequence * projected_b
     gate = tl.cast(channels, tl.int64) * projected_c
     low = part * chunk
@@ -94,8 +88,12 @@ def _gated_scan(
             second = _gate(projected, offset, SECOND, gate, inside, state, bias, channel, channels)
         keep, take = keep_and_take(first, second, DECAY)
         real = _real(mask, sequence, t, steps, row < steps)
-        a = _kept(keep, real, resets, sequence, t, steps, row < steps)
+        a = tl.where(real, keep, 1.0)
         b = tl.where(real, take * activated(candidate, ACTIVATION), 0.0)
+        if resets is not None:
+            cut = flagged(resets, sequence, t, steps, row < steps)
+            b = tl.where(cut, a * onset[None, :] + b, b)
+            a = tl.where(cut, 0.0, a)
         a, b = scanned(a, b, CUTS)
         if products is not None:
             product, state = after_cut(product, state, last_row(a, TIME), last_row(b, TIME))
@@ -116,8 +114,8 @@ def _gated_scan(
 def _gated_scan_gradient(
     grad_output, grad_b, grad_t, grad_c,
     projected, projected_b, projected_t, projected_c,
-    bias, grad_last, states, h0, mask, resets, starts,
-    grad_projected, products, end,
+    bias, grad_last, states, h0, mask, resets, reset_state, starts,
+    grad_projected, grad_reset, products, end,
     steps, channels, chunk, chunks, crowd,
     GATES: tl.constexpr, DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr,
     SECOND: tl.constexpr, SQUASH: tl.constexpr, CUTS: tl.constexpr, REVERSE: tl.constexpr,
@@ -128,7 +126,11 @@ def _gated_scan_gradient(
     within = channel < channels
     state = state_before(grad_last, starts, sequence, part, chunks, channel, channels, end)
     product = tl.zeros_like(state) + 1.0
+    into_resets = tl.zeros_like(state)
     beginning = state_before(h0, None, sequence, part, chunks, channel, channels, end)
+    onset = tl.zeros_like(state)
+    if reset_state is not None:
+        onset = tl.load(reset_state + channel, mask=within, other=0.0)
     grad_output += sequence * grad_b
     projected += sequence * projected_b
     states += sequence * steps * channels
@@ -148,7 +150,9 @@ def _gated_scan_gradient(
         if DECAY == "share":
             second = _gate(projected, offset, SECOND, gate, both, state, bias, channel, channels)
         keep, _ = keep_and_take(first, second, DECAY)
-        a = _kept(keep, _real(mask, sequence, later, steps, has_later), resets, sequence, later, steps, has_later)
+        a = tl.where(_real(mask, sequence, later, steps, has_later), keep, 1.0)
+        if resets is not None:
+            a = tl.where(flagged(resets, sequence, later, steps, has_later), 0.0, a)
         b = tl.load(grad_output + offsets(t, grad_t, channel, grad_c), mask=inside, other=0.0).to(state.dtype)
         if SQUASH:
             squashed = tanh(tl.load(states + offsets(t, channels, channel, 1), mask=inside, other=0.0).to(state.dtype))
@@ -166,8 +170,6 @@ def _gated_scan_gradient(
             known = (row + 1 < steps)[:, None] & within[None, :]
             previous = tl.load(states + offsets(before, channels, channel, 1), mask=known, other=0.0).to(state.dtype)
             previous = tl.where((row + 1 == steps)[:, None], beginning[None, :], previous)
-            if resets is not None:
-                previous = tl.where(flagged(resets, sequence, t, steps, row < steps), 0.0, previous)
             offset = offsets(t, projected_t, channel, projected_c)
             candidate = _gate(projected, offset, CANDIDATE, gate, inside, state, bias, channel, channels)
             first = _gate(projected, offset, FIRST, gate, inside, state, bias, channel, channels)
@@ -175,6 +177,10 @@ def _gated_scan_gradient(
             if SECOND != FIRST:
                 second = _gate(projected, offset, SECOND, gate, inside, state, bias, channel, channels)
             keep, take = keep_and_take(first, second, DECAY)
+            if resets is not None:
+                cut = flagged(resets, sequence, t, steps, row < steps)
+                previous = tl.where(cut, onset[None, :], previous)
+                into_resets += tl.sum(tl.where(cut, tl.where(real, keep, 1.0) * delta, 0.0), axis=0)
             active = activated(candidate, ACTIVATION)
             grad_first, grad_second = through_gates(delta * previous, delta * active, keep, take, first, second, DECAY)
             grad_candidate = through_activation(delta * take, candidate, active, ACTIVATION)
@@ -184,11 +190,13 @@ def _gated_scan_gradient(
             if SECOND != FIRST:
                 tl.store(here + SECOND * channels, tl.where(real, grad_second, 0.0), mask=inside)
     store_end(products, product, end, state, sequence, part, chunks, channel, channels)
+    if grad_reset is not None:
+        tl.store(grad_reset + (sequence * chunks + part) * channels + channel, into_resets, mask=within)
 
 
 def gated_scan(
     kind: str, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None, resets: Flags | None,
-    reverse: bool, *, chunk: int | None = None,
+    reset_state: Channels | None, reverse: bool, *, chunk: int | None = None,
 ) -> tuple[Series, State]:  # fmt: skip
     """What a scan cell hands on, contiguous in the dtype of `projected`, and its last state.
 
@@ -198,18 +206,20 @@ def gated_scan(
         bias: added to them, (gates * channels,) in the dtype of accumulation.
         h0: (batch, channels) in the dtype of accumulation; None is zeros.
         mask: (batch, time); where False the state stays as it was and the output is 0.
-        resets: (batch, time); where True the state before the step is zero, at a masked step too.
+        resets: (batch, time); where True the state before the step is `reset_state`, at a masked step too.
+        reset_state: (channels,) in the dtype of accumulation; None is zeros.
         reverse: walk from the last step to the first.
         chunk: as in `cut_time`.
     """
     channels = projected.shape[2] // GATED[kind].gates
     output = projected.new_empty(*projected.shape[:2], channels)
-    return output, _walk_forward(kind, projected, bias, h0, mask, resets, reverse, chunk, output, states=False)
+    last = _walk_forward(kind, projected, bias, h0, mask, resets, reset_state, reverse, chunk, output, states=False)
+    return output, last
 
 
 def _walk_forward(
     kind: str, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None, resets: Flags | None,
-    reverse: bool, chunk: int | None, output: Tensor, states: bool,
+    reset_state: Channels | None, reverse: bool, chunk: int | None, output: Tensor, states: bool,
 ) -> State:  # fmt: skip
     """Write into `output` what the cell hands on, or the states themselves; the last state."""
     batch, steps, channels = output.shape
@@ -218,13 +228,13 @@ def _walk_forward(
         return last.zero_() if h0 is None else last.copy_(h0)
     decay, activation, candidate, first, second, squash = GATED[kind]
     cut = cut_time(batch, steps, channels, output.device, chunk)
-    beginning, real, cuts = None if h0 is None else h0.contiguous(), flags(mask), flags(resets)
-    bias = None if bias is None else bias.contiguous()
+    beginning, bias, onset = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
+    real, cuts = flags(mask), flags(resets)
 
     def walk(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
         launch(
             _gated_scan, programs(batch, cut, channels), output, *strided(projected),
-            bias, beginning if products is None else None, real, cuts, starts, output, products, end,
+            bias, beginning if products is None else None, real, cuts, onset, starts, output, products, end,
             steps, channels, *cut, DECAY=decay, ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second,
             SQUASH=squash, STATES=states, CUTS=resets is not None, REVERSE=reverse,
         )  # fmt: skip
@@ -235,10 +245,11 @@ def _walk_forward(
 
 def gated_scan_gradient(
     kind: str, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None, output: Series | None,
-    h0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool, *, chunk: int | None = None,
-) -> tuple[Series, Channels, State]:  # fmt: skip
-    """Gradients of the projections, contiguous in their dtype and 0 at masked steps, of bias, and of h0, as it is
-    summed up.
+    h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None, reverse: bool, *,
+    chunk: int | None = None,
+) -> tuple[Series, Channels, State, Channels]:  # fmt: skip
+    """Gradients of the projections, contiguous in their dtype and 0 at masked steps, of bias, and of h0 and
+    reset_state, as they are summed up.
 
     Args:
         grad_output: any strides. The others as given to or returned by `gated_scan`.
@@ -250,28 +261,31 @@ def gated_scan_gradient(
     grad_projected = torch.empty(projected.shape, dtype=projected.dtype, device=projected.device)
     grad_h0 = empty_states(grad_output, batch)
     if not grad_output.numel():
-        return grad_projected, _grad_bias(grad_projected, bias), grad_h0.copy_(grad_last)
+        return grad_projected, _grad_bias(grad_projected, bias), grad_h0.copy_(grad_last), grad_h0.new_zeros(channels)
     if output is not None:
         states = output.contiguous()
     else:
         states = empty_states(grad_output, batch, steps)
-        _walk_forward(kind, projected, bias, h0, mask, resets, reverse, chunk, states, states=True)
+        _walk_forward(kind, projected, bias, h0, mask, resets, reset_state, reverse, chunk, states, states=True)
     cut = cut_time(batch, steps + 1, channels, grad_output.device, chunk)
-    upstream, beginning = grad_last.contiguous(), None if h0 is None else h0.contiguous()
-    bias = None if bias is None else bias.contiguous()
-    real, cuts = flags(mask), flags(resets)
+    upstream, real, cuts = grad_last.contiguous(), flags(mask), flags(resets)
+    beginning, bias, onset = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
+    # One row per program, summed in a fixed order afterwards.
+    grad_reset = None if reset_state is None or resets is None else empty_states(grad_output, batch, cut.chunks)
 
     def walk(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
         launch(
             _gated_scan_gradient, programs(batch, cut, channels), projected, *strided(grad_output, projected),
-            bias, upstream if products is None else None, states, beginning, real, cuts, starts,
-            grad_projected, products, end, steps, channels, *cut, GATES=GATED[kind].gates, DECAY=decay,
+            bias, upstream if products is None else None, states, beginning, real, cuts, onset, starts,
+            grad_projected, grad_reset if products is None else None, products, end,
+            steps, channels, *cut, GATES=GATED[kind].gates, DECAY=decay,
             ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second, SQUASH=squash,
             CUTS=resets is not None, REVERSE=not reverse,
         )  # fmt: skip
 
     walk(states_before_chunks(walk, cut, upstream, grad_h0), None, grad_h0)
-    return grad_projected, _grad_bias(grad_projected, bias), grad_h0
+    grad_onset = grad_h0.new_zeros(channels) if grad_reset is None else grad_reset.sum((0, 1))
+    return grad_projected, _grad_bias(grad_projected, bias), grad_h0, grad_onset
 
 
 def _grad_bias(grad_projected: Series, bias: Channels | None) -> Channels:

@@ -18,7 +18,7 @@ class Gates(NamedTuple):
 
     decay: str
     """replace: keep = 1 - z, take = z of one gate; keep: the other way round; free: keep = f, take = i of two gates;
-    share: keep = f / (f + i), take = i / (f + i)."""
+    share: keep = f / (f + i), take = i / (f + i); signed: keep = clamp(u, -1, 1), take = 1 - |keep|."""
     activation: str
     """Of the candidate: g (Feng et al. 2024, arXiv:2410.01201, appendix B.3), identity or tanh."""
     candidate: int
@@ -44,6 +44,7 @@ GATED = {
     "lstm-input-gated": Gates("free", "tanh", candidate=2, first=1, second=0, squash=True),
     "lstm-normalized": Gates("share", "tanh", candidate=2, first=1, second=0, squash=True),
     "gru-input-gated": Gates("keep", "tanh", candidate=1, first=0, second=0),
+    "signed-mingru": Gates("signed", "identity", candidate=0, first=1, second=1),
 }
 """By the cell's name; "-identity" is activation="identity"."""
 
@@ -91,6 +92,9 @@ def keep_and_take(first, second, DECAY: tl.constexpr):
         come_in = tl.where(gap >= 0, shrunk, 1.0) * (1.0 + shrinking(first))
         part = 1.0 / (forget + come_in)
         return forget * part, come_in * part
+    elif DECAY == "signed":
+        keep = tl.where(first < -1.0, -1.0, tl.where(first > 1.0, 1.0, first))
+        return keep, 1.0 - tl.abs(keep)
     else:
         open_first, shut_first = sigmoids(first)
         if DECAY == "replace":
@@ -106,6 +110,10 @@ def keep_and_take(first, second, DECAY: tl.constexpr):
 def through_gates(grad_keep, grad_take, keep, take, first, second,
                   DECAY: tl.constexpr):  # fmt: skip
     """The gradients of `first` and `second` from those of keep and take; of one gate the whole gradient, twice."""
+    if DECAY == "signed":
+        sign = tl.where(keep > 0, 1.0, tl.where(keep < 0, -1.0, 0.0))
+        inside = tl.where(tl.abs(first) <= 1.0, grad_keep - sign * grad_take, 0.0)
+        return inside, inside
     both = keep * take * (grad_keep - grad_take)
     if DECAY == "replace":
         return -both, -both
