@@ -15,7 +15,7 @@ from gatedrnn.bench.gate import disagreement
 from gatedrnn.bench.peers import peer_layers
 from gatedrnn.layers import LAYERS
 from gatedrnn.verify.tolerances import ROUNDED, Tolerance
-from gatedrnn.verify.walk import Sequences
+from gatedrnn.verify.walk import Sequences, beginning
 from gatedrnn.verify.walk import walk as row_by_row
 
 
@@ -75,10 +75,9 @@ def test_a_plain_walk_has_the_gradients_of_its_slopes():
 def test_the_walk_to_gate_against_is_that_of_verify(name):
     layer = our_layer(name, 4, "cpu").double()
     x = torch.randn(*SHAPE, dtype=torch.float64)
-    hx = tuple(torch.zeros(1, 2, size, dtype=torch.float64) for size in layer.state_sizes())
     flags = torch.zeros(2, 6, dtype=torch.bool)
     output, *states = walk(layer, dict(layer.named_parameters()), x)
-    wanted, lasts = row_by_row(layer, Sequences(x, hx, ~flags, flags))
+    wanted, lasts = row_by_row(layer, Sequences(x, beginning(layer, 2), ~flags, flags))
     assert_equal_within(output, wanted, torch.float64, f"{name}, output")
     for state, last in zip(states, lasts, strict=True):
         assert_equal_within(state, last[0], torch.float64, f"{name}, state")

@@ -43,7 +43,7 @@ def config_of(kind="tokens", build="plain", **fields):
 
 
 def model_of(head, kind="tokens", dtype=torch.float64, **fields):
-    """A model in eval mode. Its weights are smaller in float32: numbers within, which `signed-mingru` does not bound, would
+    """A model in eval mode. Its weights are smaller in float32: states, which `signed-mingru` does not bound, would
     else be so much larger than the logits that their roundings show there."""
     model = head(config_of(kind, **fields)).to(dtype).eval()
     for weight in model.parameters():

@@ -48,13 +48,15 @@ def walk(layer: RecurrentLayer, weights: Weights, x: Series, state: tuple[State,
     Args:
         layer: says which cell, and its sizes; its own parameters are not read.
         weights: parameters by the layer's names; more are left alone.
-        state: before the first step, each (batch, size); zeros if None.
+        state: before the first step, each (batch, size); the initial one if None.
     """
     cell = layer.cell
     named = {name.removesuffix("_l0"): weight for name, weight in weights.items()}
     projected = linear(x, named["weight_ih"], named.get("bias_ih")).chunk(len(cell.projections), dim=-1)
     if state is None:
         state = tuple(x.new_zeros(x.shape[0], size) for size in layer.state_sizes())
+        if "initial_state" in named:
+            state = (named["initial_state"].expand_as(state[0]),)
     if isinstance(cell, ScanCell):
         states = PlainScan.apply(*cell.coefficients(*projected), state[0])
         return [cell.output(states), states[:, -1]]

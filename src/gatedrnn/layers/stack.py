@@ -144,7 +144,7 @@ class RecurrentLayer(RecurrentModule):
         return (output if batched else output.squeeze(0)), self._give_state(state, batched)
 
     def initial_state(self, batch: int) -> Any:
-        """What stands before the first step where `hx` is None, in the form of `hx`: zeros, or what the cell learned."""
+        """What `hx=None` stands for, in the form of `hx`: zeros, or what the cell has learned."""
         return self._give_state(self._initial_state(self.weight_ih_l0.new_empty(batch, 0)), batched=True)
 
     def _forward_packed(

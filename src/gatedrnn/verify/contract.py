@@ -24,8 +24,8 @@ from gatedrnn.verify.ways import LOG_SPACE, SETTINGS, Setting, Way, as_tuple, wh
 BATCH, TIME, FEATURES, HIDDEN = 3, 9, 3, 5
 DRAWS = 3
 """Sequences on which every way may be shown right in bfloat16: where a rounding decides on which side of a kink (of g,
-of a clamp) a number lies, the gradients are not those of float64, and other numbers are drawn. What is wrong is wrong on
-all."""
+of a clamp) a number lies, the gradients are not those of float64, and other numbers are drawn. What is wrong is wrong
+on all."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "gru": {"gru": {}, "gru reset-before": {"reset_after": False}},
