@@ -4,6 +4,8 @@ from gatedrnn.layers import (
     GRU,
     LSTM,
     MGU,
+    BlockOrthogonalRNN,
+    BlockOrthogonalRNNCell,
     GRUCell,
     InputGatedGRU,
     InputGatedGRUCell,
@@ -35,9 +37,9 @@ from gatedrnn.scan import BackendUnavailable, choose_backend, linear_scan
 __version__ = "0.1.0"
 
 __all__ = [
-    "GRU", "LSTM", "MGU", "BackendUnavailable", "GRUCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM",
-    "InputGatedLSTMCell", "LSTMCell", "LoopLayer", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell",
-    "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell", "NormalizedLSTM",
-    "NormalizedLSTMCell", "PeepholeLSTM", "PeepholeLSTMCell", "ScanLayer", "SignedMinGRU", "SignedMinGRUCell",
-    "choose_backend", "from_min_gru_pytorch", "linear_scan", "register",
+    "GRU", "LSTM", "MGU", "BackendUnavailable", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "GRUCell",
+    "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell", "LSTMCell", "LoopLayer", "MGUCell",
+    "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU",
+    "NoResetGateGRUCell", "NormalizedLSTM", "NormalizedLSTMCell", "PeepholeLSTM", "PeepholeLSTMCell", "ScanLayer",
+    "SignedMinGRU", "SignedMinGRUCell", "choose_backend", "from_min_gru_pytorch", "linear_scan", "register",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """The equations, one file a paper."""
 
-from gatedrnn.cells.base import Cell, LoopCell, PositiveScanCell, Recurrent, ScanCell, split_gates
+from gatedrnn.cells.base import BlockScanCell, Cell, LoopCell, PositiveScanCell, Recurrent, ScanCell, split_gates
+from gatedrnn.cells.block_orthogonal import BlockOrthogonalEquations
 from gatedrnn.cells.gru import GRUEquations
 from gatedrnn.cells.gru_ladder import InputGatedGRUEquations, NoResetGateGRUEquations
 from gatedrnn.cells.lstm import LSTMEquations
@@ -12,8 +13,8 @@ from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRUEquations
 
 __all__ = [
-    "Cell", "GRUEquations", "InputGatedGRUEquations", "InputGatedLSTMEquations", "LSTMEquations", "LoopCell",
-    "MGUEquations", "MinGRUEquations", "MinLSTMEquations", "NoOutputGateLSTMEquations", "NoResetGateGRUEquations",
-    "NormalizedLSTMEquations", "PeepholeLSTMEquations", "PositiveScanCell", "Recurrent", "ScanCell",
-    "SignedMinGRUEquations", "split_gates",
+    "BlockOrthogonalEquations", "BlockScanCell", "Cell", "GRUEquations", "InputGatedGRUEquations",
+    "InputGatedLSTMEquations", "LSTMEquations", "LoopCell", "MGUEquations", "MinGRUEquations", "MinLSTMEquations",
+    "NoOutputGateLSTMEquations", "NoResetGateGRUEquations", "NormalizedLSTMEquations", "PeepholeLSTMEquations",
+    "PositiveScanCell", "Recurrent", "ScanCell", "SignedMinGRUEquations", "split_gates",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from gatedrnn.scan import applied
 from gatedrnn.shapes import Channels, Series, State, Step
 
 
@@ -55,12 +56,14 @@ class Cell(ABC):
 
     name: ClassVar[str]
     """As on the command line."""
-    projections: ClassVar[tuple[str, ...]]
+    projections: tuple[str, ...]
     """The blocks of rows of `weight_ih` (and of `weight_hh`), in order; each has hidden_size rows."""
     decay_gates: Mapping[str, int] = {}
     """Projections whose bias sets the decay: +1 where a larger bias keeps more of the state, -1 where it keeps less."""
     clamped_decay: ClassVar[bool] = False
     """Whether a decay gate is the decay itself, held within bounds, and not squashed by a sigmoid."""
+    begins_keeping: ClassVar[float] = 0.0
+    """The share of the blocks that begin by keeping all of themselves, whatever the input (clamped decays only)."""
     states: ClassVar[int] = 1
     """Tensors that go from one step to the next: 1, or 2 for (h, c)."""
     reads_state: ClassVar[bool]
@@ -69,6 +72,10 @@ class Cell(ABC):
     """Diagonal weights from the state to a gate, each of hidden_size."""
     learns_initial_state: ClassVar[bool] = False
     """Whether the state before the first step is a parameter, and not zeros; for cells whose gates read no state."""
+    block_size: int = 1
+    """hidden_size must be a multiple of it."""
+    straight_through: tuple[str, ...] = ()
+    """Projections that act by their sign: their gradient is that of a smooth function in its place."""
     projects_state: ClassVar[bool] = False
     """Whether an output projection belongs to the state, read by the gates of the next step (LSTMP)."""
     recurrent_bias: bool = False
@@ -116,6 +123,29 @@ class ScanCell(Cell):
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         decay, drive = self.coefficients(*projected)
         return (decay * state[0] + recurrent.drop(drive),)
+
+
+class BlockScanCell(Cell):
+    """A cell whose gates read x_t only and that takes its channels to new ones in blocks: h_t = A_t h_(t-1) + b_t.
+
+    Channel i · (hidden_size / block_size) + n is component i of block n.
+    """
+
+    reads_state = False
+
+    @abstractmethod
+    def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
+        """(A_t, b_t) from the input projections: (..., block_size, block_size, blocks) and (..., channels)."""
+
+    def output(self, *state: Series) -> Series:
+        """The state itself unless a cell says otherwise."""
+        return state[0]
+
+    @final
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        transition, drive = self.coefficients(*projected)
+        h = state[0].unflatten(-1, (self.block_size, -1))
+        return (applied(transition, h).flatten(-2) + recurrent.drop(drive),)
 
 
 class PositiveScanCell(ScanCell):

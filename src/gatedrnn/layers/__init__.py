@@ -1,5 +1,6 @@
 """Cells over time, with the signature of `torch.nn.LSTM`."""
 
+from gatedrnn.layers.block_layer import BlockScanLayer
 from gatedrnn.layers.interchange import from_min_gru_pytorch
 from gatedrnn.layers.loop_layer import LoopLayer
 from gatedrnn.layers.public import (
@@ -7,6 +8,7 @@ from gatedrnn.layers.public import (
     LAYERS,
     LSTM,
     MGU,
+    BlockOrthogonalRNN,
     InputGatedGRU,
     InputGatedLSTM,
     MinGRU,
@@ -22,6 +24,7 @@ from gatedrnn.layers.regularise import Noise
 from gatedrnn.layers.scan_layer import PositiveScanLayer, ScanLayer
 from gatedrnn.layers.single_step import (
     CELLS,
+    BlockOrthogonalRNNCell,
     GRUCell,
     InputGatedGRUCell,
     InputGatedLSTMCell,
@@ -39,9 +42,10 @@ from gatedrnn.layers.single_step import (
 from gatedrnn.layers.stack import Path, RecurrentLayer
 
 __all__ = [
-    "CELLS", "GRU", "LAYERS", "LSTM", "MGU", "GRUCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM",
-    "InputGatedLSTMCell", "LSTMCell", "LoopLayer", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell",
-    "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell", "Noise", "NormalizedLSTM",
-    "NormalizedLSTMCell", "Path", "PeepholeLSTM", "PeepholeLSTMCell", "PositiveScanLayer", "RecurrentLayer",
-    "ScanLayer", "SignedMinGRU", "SignedMinGRUCell", "SingleStep", "from_min_gru_pytorch", "register",
+    "CELLS", "GRU", "LAYERS", "LSTM", "MGU", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "BlockScanLayer",
+    "GRUCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell", "LSTMCell", "LoopLayer",
+    "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM", "NoOutputGateLSTMCell",
+    "NoResetGateGRU", "NoResetGateGRUCell", "Noise", "NormalizedLSTM", "NormalizedLSTMCell", "Path", "PeepholeLSTM",
+    "PeepholeLSTMCell", "PositiveScanLayer", "RecurrentLayer", "ScanLayer", "SignedMinGRU", "SignedMinGRUCell",
+    "SingleStep", "from_min_gru_pytorch", "register",
 ]  # fmt: skip

@@ -71,6 +71,14 @@ def check_cell(cell: Cell) -> None:
         raise ValueError(f"{type(cell).__name__}: decay_gates names {unknown[0]!r}, which is none of its projections")
 
 
+def check_blocks(cell: Cell, hidden_size: int) -> None:
+    """The state is made of whole blocks."""
+    if hidden_size % cell.block_size:
+        raise ValueError(
+            f"hidden_size of {cell.name} must be a multiple of its block_size {cell.block_size}, got {hidden_size}"
+        )
+
+
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
     """What autocast computes in on this device; None where it is off, or unknown."""
     known = torch.amp.is_autocast_available(device.type)

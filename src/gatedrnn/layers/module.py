@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatedrnn.cells import Cell
-from gatedrnn.layers.arguments import check_cell, check_dropout, check_name, check_rate, check_size
+from gatedrnn.layers.arguments import check_blocks, check_cell, check_dropout, check_name, check_rate, check_size
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS, Weights, initialise, shapes, state_sizes
 from gatedrnn.layers.regularise import REGULARISERS, DirectionNoise, Noise, draw_keep, draw_locked
 
@@ -85,6 +85,7 @@ class RecurrentModule(nn.Module, ABC):
             raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {unknown[0]!r}")
         self.cell = self.cell_class(**options)
         check_cell(self.cell)
+        check_blocks(self.cell, hidden_size)
         if weight_dropout and not self.cell.reads_state:
             raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell.name} has none; leave it at 0")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers

@@ -17,6 +17,8 @@ WEIGHT_INITS = ("torch", "fan-in", "xavier", "orthogonal")
 BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
 PEEPHOLE_BOUND = 0.1
 INITIAL_STATE_SPREAD = 0.5
+ALWAYS_KEPT = 2.0
+"""A clamped decay's bias so far beyond its bound that hardly an input brings it back."""
 LONGEST_TIME_SCALE = 64.0
 
 
@@ -55,7 +57,8 @@ def initialise(cell: Cell, weights: Mapping[str, Tensor], hidden_size: int, weig
     uniform a gate; "orthogonal", the same, but an orthogonal matrix a gate where a state is read (Saxe et al. 2014,
     arXiv:1312.6120). Peepholes are uniform within 0.1, but with "torch"; a learned initial state is normal (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
-    replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to 64.
+    replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to 64, but
+    for blocks that begin by keeping all.
     Through `torch.nn.init` alone: transformers guards those while it loads a file.
     """
     for name, weight in weights.items():
@@ -106,6 +109,9 @@ def _fill_bias(cell: Cell, name: str, bias: Channels, hidden_size: int, scheme: 
             spread_time_scales(block, sign)
             if cell.clamped_decay:
                 block.sigmoid_()
+            if cell.begins_keeping:
+                blocks = block.view(cell.block_size, -1)
+                nn.init.constant_(blocks[:, : math.ceil(cell.begins_keeping * blocks.shape[1])], ALWAYS_KEPT)
 
 
 def spread_time_scales(bias: Channels, sign: int) -> None:

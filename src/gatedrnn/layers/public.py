@@ -3,6 +3,7 @@
 from typing import Any
 
 from gatedrnn.cells import (
+    BlockOrthogonalEquations,
     GRUEquations,
     InputGatedGRUEquations,
     InputGatedLSTMEquations,
@@ -16,6 +17,7 @@ from gatedrnn.cells import (
     PeepholeLSTMEquations,
     SignedMinGRUEquations,
 )
+from gatedrnn.layers.block_layer import BlockScanLayer
 from gatedrnn.layers.loop_layer import LoopLayer
 from gatedrnn.layers.scan_layer import PositiveScanLayer, ScanLayer
 from gatedrnn.layers.stack import RecurrentLayer
@@ -132,11 +134,22 @@ class SignedMinGRU(ScanLayer):
     cell_class = SignedMinGRUEquations
 
 
+class BlockOrthogonalRNN(BlockScanLayer):
+    """Small blocks turned and mirrored by the input, for state tracking; `gatedrnn.cells.block_orthogonal` says how.
+
+    `block_size`: 2 (a rotation and a mirror), 3 or 4 (as many reflections); hidden_size must be a multiple of it. The
+    state before the first step, and after a reset, is a parameter (`initial_state_l0`).
+    """
+
+    cell_class = BlockOrthogonalEquations
+    options = ("block_size",)
+
+
 LAYERS: dict[str, type[RecurrentLayer]] = {
     layer.cell_class.name: layer
     for layer in (
         LSTM, PeepholeLSTM, NoOutputGateLSTM, InputGatedLSTM, NormalizedLSTM, MinLSTM,
-        GRU, MGU, NoResetGateGRU, InputGatedGRU, MinGRU, SignedMinGRU,
+        GRU, MGU, NoResetGateGRU, InputGatedGRU, MinGRU, SignedMinGRU, BlockOrthogonalRNN,
     )
 }  # fmt: skip
 """Every cell by its name on the command line."""

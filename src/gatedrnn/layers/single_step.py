@@ -7,13 +7,14 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from gatedrnn.cells import Cell, Recurrent
-from gatedrnn.layers.arguments import check_features, check_name, check_size, check_states
+from gatedrnn.layers.arguments import check_blocks, check_features, check_name, check_size, check_states
 from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS, initialise, shapes, state_sizes
 from gatedrnn.layers.public import (
     GRU,
     LSTM,
     MGU,
+    BlockOrthogonalRNN,
     InputGatedGRU,
     InputGatedLSTM,
     MinGRU,
@@ -57,6 +58,7 @@ class SingleStep(nn.Module):
         if unknown:
             raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {unknown[0]!r}")
         self.cell: Cell = self.layer_class.cell_class(**options)
+        check_blocks(self.cell, hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self.weight_init = weight_init or self.layer_class.weight_init
         self.bias_init = bias_init or self.layer_class.bias_init
@@ -196,12 +198,18 @@ class SignedMinGRUCell(SingleStep):
     layer_class = SignedMinGRU
 
 
+class BlockOrthogonalRNNCell(SingleStep):
+    """One step of `BlockOrthogonalRNN`."""
+
+    layer_class = BlockOrthogonalRNN
+
+
 CELLS: dict[str, type[SingleStep]] = {
     module.layer_class.cell_class.name: module
     for module in (
         LSTMCell, PeepholeLSTMCell, NoOutputGateLSTMCell, InputGatedLSTMCell, NormalizedLSTMCell, MinLSTMCell,
         GRUCell, MGUCell, NoResetGateGRUCell, InputGatedGRUCell, MinGRUCell,
-        SignedMinGRUCell,
+        SignedMinGRUCell, BlockOrthogonalRNNCell,
     )
 }  # fmt: skip
 """Every single-step cell by its name on the command line."""

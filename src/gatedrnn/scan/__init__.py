@@ -1,5 +1,6 @@
-"""h_t = a_t * h_(t-1) + b_t: the one recurrence of all scan cells."""
+"""h_t = a_t * h_(t-1) + b_t: the one recurrence of all scan cells, a_t a number a channel or a small block."""
 
+from gatedrnn.scan.block_scan import applied, block_scan, choose_block_backend
 from gatedrnn.scan.functional import (
     BackendUnavailable,
     accumulation_dtype,
@@ -11,6 +12,6 @@ from gatedrnn.scan.functional import (
 from gatedrnn.scan.log_space import LOG_ZERO, log_space_scan
 
 __all__ = [
-    "LOG_ZERO", "BackendUnavailable", "accumulation_dtype", "choose_backend", "implementation", "linear_scan",
-    "log_space_scan", "transforming",
+    "LOG_ZERO", "BackendUnavailable", "accumulation_dtype", "applied", "block_scan", "choose_backend",
+    "choose_block_backend", "implementation", "linear_scan", "log_space_scan", "transforming",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gatedrnn.cells import Cell
 from gatedrnn.layers import LAYERS, PositiveScanLayer, RecurrentLayer
 from gatedrnn.verify import oracle
 from gatedrnn.verify.tolerances import (
@@ -32,6 +33,9 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "mgu": {"mgu": {}, "mgu keep": {"keep": True}},
     "minlstm": {"minlstm": {}, "minlstm identity": {"activation": "identity"}},
     "mingru": {"mingru": {}, "mingru identity": {"activation": "identity"}},
+    "block-orthogonal": {
+        "block-orthogonal": {}, "block-orthogonal 3": {"block_size": 3}, "block-orthogonal 4": {"block_size": 4},
+    },
 }
 """Cells with options: title and options of each form."""
 TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}
@@ -135,16 +139,24 @@ def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[
             only = {k: v for k, v in found.items() if k in expected}
             yield _worst(title, "float64", backend, what, only, expected, torch.float64)
             slopes = {k: v for k, v in found.items() if k not in expected}
-            yield _slope(title, backend, what, slopes, parameters | inputs, forward, grads)
+            yield _slope(title, backend, what, slopes, parameters | inputs, forward, grads, layer.cell)
 
 
 def _slope(
     title: str, backend: str, what: str, slopes: dict[str, Tensor], arrays: dict[str, Any],
-    forward: Callable[[dict[str, Any]], tuple[Any, Any]], grads: tuple[Tensor, States],
+    forward: Callable[[dict[str, Any]], tuple[Any, Any]], grads: tuple[Tensor, States], cell: Cell,
 ) -> Row:  # fmt: skip
-    """The loss's slope along a random direction through all inputs at once: by gradients, and by two oracle runs."""
+    """The loss's slope along a random direction through all inputs at once: by gradients, and by two oracle runs.
+
+    What goes through a straight-through estimator has no such slope, and is left where it is.
+    """
     random = np.random.default_rng(0)
     direction = {k: random.standard_normal(v.shape) for k, v in arrays.items()}
+    if cell.straight_through:
+        direction["x"] = np.zeros_like(direction["x"])
+        for k in ("weight_ih", "bias_ih"):
+            for gate, rows in zip(cell.projections, np.split(direction.get(k, np.empty(0)), len(cell.projections))):
+                rows *= gate not in cell.straight_through
     step = 1e-6
 
     def loss(sign: float) -> float:
@@ -185,7 +197,8 @@ def _layer(name: str, options: dict[str, Any], dtype: torch.dtype, draw: int = 0
     layer_class = LAYERS[name]
     if not layer_class.takes_proj_size:
         arguments = {k: v for k, v in arguments.items() if k != "proj_size"}
-    layer = layer_class(FEATURES, HIDDEN, batch_first=True, dtype=dtype, **arguments, **options)
+    block = layer_class.cell_class(**options).block_size
+    layer = layer_class(FEATURES, HIDDEN + -HIDDEN % block, batch_first=True, dtype=dtype, **arguments, **options)
     generator = _generator(draw)
     with torch.no_grad():
         for parameter in layer.parameters():

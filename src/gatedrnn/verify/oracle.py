@@ -190,6 +190,32 @@ def signed_mingru(x: Array, weights: Weights, state: State) -> tuple[Array, Stat
     return _projected(outputs, weights), (h,)
 
 
+def block_orthogonal(x: Array, weights: Weights, state: State, *, block_size: int = 2) -> tuple[Array, State]:
+    """Blocks of channels turned by the input, each by itself; d keeps. Rows v d, then an angle and a mirror for each
+    block of 2; else whether to reflect, and the axes. Channel i of block n is i · blocks + n. State (h,)."""
+    (h,), outputs = state, []
+    blocks, kinds = h.shape[1] // block_size, 3 if block_size == 2 else 3 + block_size
+    for t in range(x.shape[1]):
+        v, d, *turns = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), kinds, axis=1)
+        d, after = np.minimum(np.maximum(d, 0), 1), np.empty_like(h)
+        for row in range(len(h)):
+            for n in range(blocks):
+                own = slice(n, None, blocks)
+                if block_size == 2:
+                    angle, mirror = turns[0][row, own]
+                    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+                    turn = turn @ np.diag([1, 1 if mirror > 0 else -1])
+                else:
+                    turn = np.eye(block_size)
+                    for reflect, axis in zip(turns[0][row, own][::-1], turns[:0:-1], strict=True):
+                        u = axis[row, own] / np.linalg.norm(axis[row, own])
+                        turn = (np.eye(block_size) - 2 * (reflect > 0) * np.outer(u, u)) @ turn
+                after[row, own] = d[row, own] * (turn @ h[row, own]) + (1 - d[row, own]) * v[row, own]
+        h = after
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
 def sigmoid(x: Array) -> Array:
     # Two branches, because exp(1000) overflows.
     small = np.exp(-np.abs(x))
@@ -222,4 +248,5 @@ ORACLES: dict[str, Callable[..., tuple[Array, State]]] = {
     "gru-input-gated": gru_input_gated,
     "mingru": mingru,
     "signed-mingru": signed_mingru,
+    "block-orthogonal": block_orthogonal,
 }

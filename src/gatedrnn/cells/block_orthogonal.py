@@ -1,0 +1,71 @@
+"""Small blocks whose state is turned and mirrored by the input."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from gatedrnn.cells.base import BlockScanCell
+from gatedrnn.shapes import Series
+
+SIZES = (2, 3, 4)
+
+
+class BlockOrthogonalEquations(BlockScanCell):
+    """Blocks of k channels, turned and mirrored by an orthogonal matrix that the input chooses; d *keeps*.
+
+    d = clamp(W_d x, 0, 1),  h = d * (Q h) + (1 - d) * W_v x
+
+    k = 2: Q = rotation(W_t x) · diag(1, s), with s = -1 or 1, the sign of a second half of W_t x.
+    k = 3, 4: Q = H_1 ... H_k, each H_i = I - 2 b_i u_i u_i^T with u_i = W_i x of length 1 and b_i = 0 or 1, the sign of
+    W_b x: any orthogonal matrix is such a product of k reflections.
+
+    State h, which is the output; the state before the first step is learned. Where d is 1 nothing enters and Q keeps
+    the block's length exactly: a block counts along a group, as `signed-mingru` does along -1, 1. Half of the blocks
+    begin so. Neighbouring channels belong to different blocks: channel i · (hidden_size / k) + n is the i-th of block
+    n. s and b_i have no derivative: in its place stands that of tanh and of sigmoid (a straight-through estimator,
+    Bengio et al. 2013, arXiv:1308.3432). Reflections that the input chooses: Siems et al. 2025, arXiv:2502.10297.
+    """
+
+    name = "block-orthogonal"
+    decay_gates = {"decay": 1}
+    clamped_decay = True
+    begins_keeping = 0.5
+    learns_initial_state = True
+
+    def __init__(self, block_size: int = 2) -> None:
+        if block_size not in SIZES:
+            raise ValueError(f"block_size must be one of {', '.join(map(str, SIZES))}, got {block_size!r}")
+        self.block_size = block_size
+        turns = ("turn",) if block_size == 2 else ("reflect", *(f"axis-{i + 1}" for i in range(block_size)))
+        self.projections = ("candidate", "decay", *turns)
+        self.straight_through = turns[:1]
+
+    def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
+        v, decay, *turns = projected
+        d = decay.clamp(0, 1)
+        blocks = [x.unflatten(-1, (self.block_size, -1)) for x in turns]
+        matrix = _rotation(*blocks) if self.block_size == 2 else _reflections(*blocks)
+        return d.unflatten(-1, (self.block_size, 1, -1)) * matrix, (1 - d) * v
+
+
+def _rotation(turn: Tensor) -> Tensor:
+    """(..., 2, 2, blocks) from an angle and the number whose sign mirrors the second axis, (..., 2, blocks)."""
+    angle, mirror = turn.unbind(-2)
+    soft = torch.tanh(mirror)
+    # The difference is exactly 0: the sign stays one, to the last digit.
+    s = torch.where(mirror > 0, 1.0, -1.0).to(turn.dtype) + (soft - soft.detach())
+    cos, sin = torch.cos(angle), torch.sin(angle)
+    return torch.stack([torch.stack([cos, -s * sin], dim=-2), torch.stack([sin, s * cos], dim=-2)], dim=-3)
+
+
+def _reflections(reflect: Tensor, *axes: Tensor) -> Tensor:
+    """(..., k, k, blocks) from k numbers whose sign says whether, and k axes along which, each (..., k, blocks)."""
+    soft = torch.sigmoid(reflect)
+    whether = torch.where(reflect > 0, 1.0, 0.0).to(reflect.dtype) + (soft - soft.detach())
+    size, blocks = reflect.shape[-2:]
+    matrix = torch.eye(size, dtype=reflect.dtype, device=reflect.device).unsqueeze(-1).expand(size, size, blocks)
+    for i, axis in enumerate(axes):
+        u = normalize(axis, dim=-2).unsqueeze(-3)
+        along = (matrix * u).sum(-2, keepdim=True)  # Q u
+        matrix = matrix - 2 * whether[..., i, None, None, :] * along * u
+    return matrix
