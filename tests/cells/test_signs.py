@@ -10,7 +10,7 @@ from tolerances import assert_equal_within
 from gatedrnn.layers import LAYERS
 
 OPEN, SHUT = 40.0, -40.0
-SUBJECTS = {"z": "update", "f": "forget", "the forget gate": "forget", "a": "decay"}
+SUBJECTS = {"z": "update", "f": "forget", "the forget gate": "forget", "a": "decay", "d": "decay"}
 KEEPS, REPLACES = (1.0, 0.0), (0.0, 1.0)  # the share of a state kept by an open gate, and by a shut one
 # Where two gates share one whole, the other stands at one half.
 FORGET_OF_TWO, INPUT_OF_TWO = (2 / 3, 0.0), (1 / 3, 1.0)
@@ -31,6 +31,7 @@ SHARES = {
     "mingru": {"update": REPLACES},
     "mingru-identity": {"update": REPLACES},
     "signed-mingru": {"decay": (1.0, -1.0)},
+    "block-orthogonal": {"decay": KEEPS},
 }
 # The cells whose new state is a mixture of old state and candidate, and the pre-activation of a candidate of 1.
 CANDIDATE_OF_ONE = {
@@ -41,8 +42,9 @@ CANDIDATE_OF_ONE = {
 every_cell = pytest.mark.parametrize("variant", CELLS)
 
 
-def number(value):
-    return torch.full((1, 1), value, dtype=torch.float64)
+def number(value, cell=None):
+    """One channel; of a cell of blocks a block, whose first channel no mirror turns."""
+    return torch.full((1, 1 if cell is None else cell.block_size), value, dtype=torch.float64)
 
 
 @every_cell
@@ -51,20 +53,21 @@ def test_a_gate_keeps_or_replaces_as_the_table_says(variant):
     assert SHARES[variant].keys() == cell.decay_gates.keys()
     for gate, shares in SHARES[variant].items():
         for value, share in zip((OPEN, SHUT), shares, strict=True):
-            projected = [number(value if p == gate else 0.0) for p in cell.projections]
-            one, zero = (step_without_recurrence(cell, projected, number(state)) for state in (1.0, 0.0))
-            assert_equal_within(one - zero, number(share), torch.float64, f"share kept with {gate} at {value}")
+            projected = [number(value if p == gate else 0.0, cell) for p in cell.projections]
+            one, zero = (step_without_recurrence(cell, projected, number(state, cell)) for state in (1.0, 0.0))
+            kept = (one - zero)[:, :1]
+            assert_equal_within(kept, number(share), torch.float64, f"share kept with {gate} at {value}")
 
 
 @every_cell
 def test_the_sign_of_a_decay_gate_is_the_sign_of_its_slope(variant):
     cell = CELLS[variant]
-    projected = {p: number(0.0).requires_grad_() for p in cell.projections}
-    state = number(0.5).requires_grad_()
-    after = step_without_recurrence(cell, projected.values(), state)
+    projected = {p: number(0.0, cell).requires_grad_() for p in cell.projections}
+    state = number(0.5, cell).requires_grad_()
+    after = step_without_recurrence(cell, projected.values(), state)[0, 0]
     (kept,) = torch.autograd.grad(after, state, create_graph=True)
-    slopes = torch.autograd.grad(kept, list(projected.values()), allow_unused=True)
-    signs = {p: int(slope.sign()) for p, slope in zip(projected, slopes, strict=True) if slope is not None and slope}
+    slopes = torch.autograd.grad(kept[0, 0], list(projected.values()), materialize_grads=True)
+    signs = {p: int(slope[0, 0].sign()) for p, slope in zip(projected, slopes, strict=True) if slope[0, 0]}
     assert signs == dict(cell.decay_gates)
 
 

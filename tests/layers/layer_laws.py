@@ -39,7 +39,8 @@ class Own(ScanLayer):
 CELLS = LAYERS | {"gru-reset-before": partial(GRU, reset_after=False), "mgu-keep": partial(MGU, keep=True), "own": Own}
 PAIRS = ("lstm", "lstm-peephole")  # whose state is (h, c)
 SCAN_CELLS = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "own")
-LOOP_CELLS = tuple(name for name in CELLS if name not in SCAN_CELLS)
+INPUT_GATED_CELLS = (*SCAN_CELLS, "block-orthogonal")
+LOOP_CELLS = tuple(name for name in CELLS if name not in INPUT_GATED_CELLS)
 every_cell = pytest.mark.parametrize("name", CELLS)
 every_scan_cell = pytest.mark.parametrize("name", SCAN_CELLS)
 

@@ -1,7 +1,7 @@
 """What the tests of regularisers share: layers that drop, noise cut by hand, a plain layer that bears noise."""
 
 import torch
-from layer_laws import CELLS, HIDDEN, PAIRS, SCAN_CELLS, as_tuple, layer_of, packed_up
+from layer_laws import CELLS, HIDDEN, INPUT_GATED_CELLS, PAIRS, as_tuple, layer_of, packed_up
 from torch.func import functional_call
 
 from gatedrnn.layers import Noise
@@ -13,14 +13,14 @@ CASES = [
     (name, what)
     for name in CELLS
     for what in (*REGULARISERS, "all")
-    if not (what == "weight_dropout" and name in SCAN_CELLS)  # which have no recurrent weight
+    if not (what == "weight_dropout" and name in INPUT_GATED_CELLS)  # which have no recurrent weight
 ]
 
 
 def regularised(name, what="all", *sizes, **kwargs):
     """A layer with one regulariser, or with all that the cell allows and then, where it can, a projection."""
     chosen = REGULARISERS if what == "all" else {what: REGULARISERS[what]}
-    if name in SCAN_CELLS:
+    if name in INPUT_GATED_CELLS:
         chosen = {k: v for k, v in chosen.items() if k != "weight_dropout"}
     if what == "all" and name not in ("gru", "gru-reset-before"):
         kwargs = {"proj_size": 2} | kwargs
@@ -71,7 +71,7 @@ def plainly(layer, name, x, hx, noise):
                     return tuple(s[0, 0] for s in as_tuple(functional_call(plain, ones | borne, arguments)[1]))
 
                 after = one_step(state)
-                if name in SCAN_CELLS and dropped is not None and dropped.state is not None:
+                if name in INPUT_GATED_CELLS and dropped is not None and dropped.state is not None:
                     drive = one_step((torch.zeros_like(state[0]),))[0]
                     after = (after[0] - drive + dropped.state[b] * drive,)
                 if layer.zoneout:

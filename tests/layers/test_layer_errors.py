@@ -9,9 +9,9 @@ from layer_laws import (
     FEATURES,
     HIDDEN,
     INF,
+    INPUT_GATED_CELLS,
     NAN,
     PAIRS,
-    SCAN_CELLS,
     STEPS,
     TORCH,
     UNPROJECTED,
@@ -144,7 +144,7 @@ def test_a_rate_out_of_range_is_refused_by_name(name, rate, wrong):
         CELLS[name](FEATURES, HIDDEN, **{rate: wrong})
 
 
-@pytest.mark.parametrize("name", SCAN_CELLS)
+@pytest.mark.parametrize("name", INPUT_GATED_CELLS)
 def test_weight_dropout_is_refused_where_there_is_no_recurrent_weight(name):
     with pytest.raises(ValueError, match="weight_dropout drops recurrent weights"):
         CELLS[name](FEATURES, HIDDEN, weight_dropout=0.1)

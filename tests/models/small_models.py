@@ -6,7 +6,7 @@ import torch
 from gatedrnn.layers import LAYERS
 from gatedrnn.models import GatedRNNConfig
 
-VOCABULARY, FEATURES, EMBEDDING, HIDDEN, LABELS = 11, 3, 6, 5, 4
+VOCABULARY, FEATURES, EMBEDDING, HIDDEN, LABELS = 11, 3, 7, 6, 4
 PAD, UNK = 0, 1  # the configuration's own defaults; `tokens` draws neither
 KINDS = {"tokens": {"vocab_size": VOCABULARY}, "numbers": {"input_size": FEATURES}}
 BUILDS = {
@@ -18,11 +18,14 @@ BUILDS = {
 OPTIONS = {
     "gru": {"reset_after": False}, "mgu": {"keep": True},
     "minlstm": {"activation": "identity"}, "mingru": {"activation": "identity"},
+    "block-orthogonal": {"block_size": 3},
 }  # fmt: skip
 READS_STATE = ("lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "mgu", "gru-no-reset-gate")
 EVERY_POOLING = ("last", "mean", "max")
 
 every_cell = pytest.mark.parametrize("cell", LAYERS)
+# Not the cell with signs, which a rounding may turn, and with decays of exactly 0, past which nothing is seen.
+every_smooth_cell = pytest.mark.parametrize("cell", [cell for cell in LAYERS if cell != "block-orthogonal"])
 every_build = pytest.mark.parametrize("build", BUILDS)
 # Where the full table is too much: every cell in both directions, and every build of a scan, a kernel and a step loop.
 _CROSS = [(cell, "both-ways") for cell in LAYERS]

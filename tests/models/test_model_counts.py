@@ -35,6 +35,7 @@ BY_HAND = {
     "gru-input-gated": lambda d, h: (2 * h * (d + 1), 2 * h * d),
     "mingru": lambda d, h: (2 * h * (d + 1), 2 * h * d),
     "signed-mingru": lambda d, h: (2 * h * (d + 1) + h, 2 * h * d),
+    "block-orthogonal": lambda d, h: (3 * h * (d + 1) + h, 3 * h * d),
 }
 GATES = {
     "lstm": "input forget candidate output",
@@ -49,11 +50,12 @@ GATES = {
     "gru-input-gated": "update candidate",
     "mingru": "candidate update",
     "signed-mingru": "candidate decay",
+    "block-orthogonal": "candidate decay turn",
 }
 PAIRS = ("lstm", "lstm-peephole")
 DEFAULTS = {
     "gru": {"reset_after": True}, "mgu": {"keep": False},
-    "minlstm": {"activation": "g"}, "mingru": {"activation": "g"},
+    "minlstm": {"activation": "g"}, "mingru": {"activation": "g"}, "block-orthogonal": {"block_size": 2},
 }  # fmt: skip
 BIASES = {
     "lstm": "torch", "gru": "torch", "lstm-peephole": "forget-one", "lstm-no-output-gate": "forget-one",
@@ -104,7 +106,7 @@ def test_parameters_by_part_are_those_counted_by_hand(cell, build, kind):
 
 @every_cell
 @every_build
-@pytest.mark.parametrize("embedding, hidden, layers", [(3, 7, 1), (8, 4, 3)])
+@pytest.mark.parametrize("embedding, hidden, layers", [(3, 10, 1), (8, 4, 3)])
 def test_the_core_follows_the_formula_at_other_sizes(cell, build, embedding, hidden, layers):
     sizes = {"embedding_size": embedding, "hidden_size": hidden, "num_hidden_layers": layers}
     model = GatedRNNForSequenceClassification(config_of(build=build, cell=cell, **sizes))

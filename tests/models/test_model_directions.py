@@ -2,7 +2,18 @@
 
 import pytest
 import torch
-from small_models import EMBEDDING, EVERY_POOLING, HIDDEN, LABELS, every_build, every_cell, inputs_of, model_of, tokens
+from small_models import (
+    EMBEDDING,
+    EVERY_POOLING,
+    HIDDEN,
+    LABELS,
+    every_build,
+    every_cell,
+    every_smooth_cell,
+    inputs_of,
+    model_of,
+    tokens,
+)
 from tolerances import assert_equal_within
 
 from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification, GatedRNNModel
@@ -38,7 +49,7 @@ def test_a_sequence_read_backwards_by_the_other_direction_scores_the_same(cell, 
         assert_equal_within(logits.flip(1) if at_steps else logits, expected, torch.float64, "logits")
 
 
-@every_cell
+@every_smooth_cell
 @torch.no_grad()
 def test_the_last_states_of_both_directions_have_read_the_whole_sequence(cell):
     model = model_of(GatedRNNForSequenceClassification, "numbers", build="both-ways", cell=cell, num_hidden_layers=1)

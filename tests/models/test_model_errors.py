@@ -16,7 +16,7 @@ from gatedrnn.models import (
 HEADS = (GatedRNNModel, GatedRNNForSequenceClassification, GatedRNNForTokenClassification)
 every_head = pytest.mark.parametrize("head", HEADS, ids=lambda head: head.__name__)
 WRONG = {
-    "cell": ("minigru", "cell must be one of lstm, .*, mingru, signed-mingru, got 'minigru'"),
+    "cell": ("minigru", "cell must be one of lstm, .*, mingru, .*, block-orthogonal, got 'minigru'"),
     "cell_options": ({"keep": True}, "cell_options: mingru has no option 'keep'; it has: activation"),
     "pooling": ("first", "pooling must be one of last, mean, max, got 'first'"),
     "weight_dropout": (0.5, "weight_dropout drops recurrent weights, and mingru has none"),

@@ -1,7 +1,7 @@
 """Mixed precision stays near single precision."""
 
 import torch
-from small_models import config_of, every_build, every_cell, inputs_of
+from small_models import config_of, every_build, every_smooth_cell, inputs_of
 from tolerances import assert_equal_within
 
 from gatedrnn.models import GatedRNNForSequenceClassification
@@ -9,7 +9,7 @@ from gatedrnn.models import GatedRNNForSequenceClassification
 MASK = torch.tensor([[1] * 9, [1] * 5 + [0] * 4, [0] * 2 + [1] * 7, [0] * 9])
 
 
-@every_cell
+@every_smooth_cell
 @every_build
 def test_bfloat16_autocast_stays_near_float32(cell, build):
     for kind in ("tokens", "numbers"):

@@ -11,7 +11,7 @@ SIZES = (2, 3, 4)
 
 
 class BlockOrthogonalEquations(BlockScanCell):
-    """Blocks of k channels, turned and mirrored by an orthogonal matrix that the input chooses; d *keeps*.
+    """Blocks of k channels, turned by an orthogonal matrix that the input chooses; d *keeps* and sees the input only.
 
     d = clamp(W_d x, 0, 1),  h = d * (Q h) + (1 - d) * W_v x
 

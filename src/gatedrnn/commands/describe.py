@@ -36,6 +36,7 @@ def describe(
     reset_before: bool = False,
     keep: bool = False,
     activation: Literal["g", "identity"] | None = None,
+    block_size: Literal[2, 3, 4] | None = None,
     zoneout: float = 0.0,
     input_dropout: float = 0.0,
     state_dropout: float = 0.0,
@@ -57,6 +58,7 @@ def describe(
     reset_before: gru: the reset gate before the recurrent product.
     keep: mgu: the other cell of that name, whose gate keeps.
     activation: minlstm, mingru: candidate activation, g (the default) or identity.
+    block_size: block-orthogonal: channels of a block; 2 if not given.
     zoneout: Rate, for what it changes about the way of running; so are the next four.
     input_dropout: Rate.
     state_dropout: Rate.
@@ -76,6 +78,7 @@ def describe(
         **({"reset_after": False} if reset_before else {}),
         **({"keep": True} if keep else {}),
         **({"activation": activation} if activation is not None else {}),
+        **({"block_size": block_size} if block_size is not None else {}),
     }
     console = Console()
     for key in options:

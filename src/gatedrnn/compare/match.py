@@ -1,15 +1,17 @@
 """Who is compared with whom: equal layers, or equal parameters of the recurrent core."""
 
 from dataclasses import dataclass
+from math import lcm
 from typing import Any
 
 import torch
 
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.data import TaskData
+from gatedrnn.layers import LAYERS
 from gatedrnn.models.modeling import GatedRNNClassifier
 from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.train.model import build_model
+from gatedrnn.train.model import build_model, cell_options
 
 MARKED, REFUSED = 0.01, 0.05
 """A residue of matched parameters above the first is marked in the report, above the second refused."""
@@ -62,8 +64,10 @@ def solve_width(settings: CompareSettings, data: TaskData, cell: str, target: in
         NoMatch: the nearest is more than 5 % away.
     """
 
-    def core(width: int) -> int:
-        return _parameters(settings, data, cell, width)["core"]
+    unit = _unit(settings, cell)
+
+    def core(units: int) -> int:
+        return _parameters(settings, data, cell, unit * units)["core"]
 
     high = 2
     while core(high) < target:
@@ -72,14 +76,14 @@ def solve_width(settings: CompareSettings, data: TaskData, cell: str, target: in
     while high - low > 1:  # core grows with the width; the target lies between, or below both
         middle = (low + high) // 2
         low, high = (middle, high) if core(middle) < target else (low, middle)
-    nearest = min((low, high), key=lambda width: abs(core(width) - target))
+    nearest = min((low, high), key=lambda units: abs(core(units) - target))
     if abs(core(nearest) / target - 1) > REFUSED:
         raise NoMatch(
             f"{cell}: no hidden_size brings its core within {100 * REFUSED:.0f} % of the baseline's {target:,} "
-            f"parameters; the nearest are {low} ({core(low):,}) and {high} ({core(high):,}); choose a larger "
-            "--hidden-size"
+            f"parameters; the nearest are {unit * low} ({core(low):,}) and {unit * high} ({core(high):,}); choose a "
+            "larger --hidden-size"
         )
-    return nearest
+    return unit * nearest
 
 
 def _contender(
@@ -89,6 +93,16 @@ def _contender(
     parameters = count_parameters(model)
     residue = 0.0 if target is None else parameters["core"] / target - 1
     return Contender(cell, match, width, describe_structure(model), parameters, residue)
+
+
+def _unit(settings: CompareSettings, cell: str) -> int:
+    """What a width is a multiple of."""
+    run = settings.run(cell, 1, 0)
+    options, sizes = cell_options(run), []
+    for layer in (LAYERS[name] for name in run.cells):
+        own = {name: value for name, value in options.items() if name in layer.options}
+        sizes.append(layer.cell_class(**own).block_size)
+    return lcm(*sizes)
 
 
 def _parameters(settings: CompareSettings, data: TaskData, cell: str, width: int) -> dict[str, int]:

@@ -58,8 +58,9 @@ def block_scan(
         backend = "tree" if transforming() else choose_block_backend(drive.device).backend
     if backend == "cpu":
         if transforming():
-            raise BackendUnavailable("backend 'cpu' knows no torch.func transform; use 'auto', 'tree' or 'reference'")
-        kernels(drive.device)
+            raise BackendUnavailable(
+                "backend 'cpu' knows no transform of torch.func; use 'auto', 'tree' or 'reference'"
+            )
         return _block_scan(transition, drive, h0, resets, reset_state, reverse)
     return in_torch(transition, drive, h0, resets, reset_state, reverse, backend)
 

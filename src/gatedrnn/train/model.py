@@ -23,10 +23,10 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     """The configuration of a run's model."""
     if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
         raise DataError(f"--token-dropout: {data.name} has no unknown token to put in a token's place; leave it at 0")
-    model = run.model.model_dump(exclude={"layers", "activation", "reset_before", "keep", "tied"})
+    model = run.model.model_dump(exclude={"layers", "activation", "reset_before", "keep", "block_size", "tied"})
     return GatedRNNConfig(
         cell=run.cell,
-        cell_options=_cell_options(run),
+        cell_options=cell_options(run),
         hidden_size=run.hidden_size,
         num_hidden_layers=run.model.layers,
         tie_word_embeddings=run.model.tied,
@@ -37,7 +37,7 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     )
 
 
-def _cell_options(run: RunSettings) -> dict[str, Any]:
+def cell_options(run: RunSettings) -> dict[str, Any]:
     """What was asked for of what the cell knows; all else is the cell's own default."""
     asked: dict[str, Any] = {}
     if run.model.activation is not None:
@@ -46,6 +46,8 @@ def _cell_options(run: RunSettings) -> dict[str, Any]:
         asked["reset_after"] = False
     if run.model.keep:
         asked["keep"] = True
+    if run.model.block_size is not None:
+        asked["block_size"] = run.model.block_size
     known = {option for cell in run.cells for option in LAYERS[cell].options}
     return {name: value for name, value in asked.items() if name in known}
 

@@ -26,6 +26,8 @@ class ModelSettings(Settings):
     """gru: the reset gate before the recurrent product (Cho et al. 2014) instead of after it, as torch has it."""
     keep: bool = False
     """mgu: the other cell of that name, whose gate keeps."""
+    block_size: Literal[2, 3, 4] | None = None
+    """block-orthogonal: channels of a block; 2 if not given."""
     weight_init: Literal["torch", "fan-in", "xavier", "orthogonal"] | None = None
     """Initial weights; each cell's own scheme if not given."""
     bias_init: Literal["torch", "zeros", "forget-one", "time-scales"] | None = None

@@ -34,7 +34,9 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "minlstm": {"minlstm": {}, "minlstm identity": {"activation": "identity"}},
     "mingru": {"mingru": {}, "mingru identity": {"activation": "identity"}},
     "block-orthogonal": {
-        "block-orthogonal": {}, "block-orthogonal 3": {"block_size": 3}, "block-orthogonal 4": {"block_size": 4},
+        "block-orthogonal": {},
+        "block-orthogonal 3": {"block_size": 3},
+        "block-orthogonal 4": {"block_size": 4},
     },
 }
 """Cells with options: title and options of each form."""
@@ -154,8 +156,9 @@ def _slope(
     direction = {k: random.standard_normal(v.shape) for k, v in arrays.items()}
     if cell.straight_through:
         direction["x"] = np.zeros_like(direction["x"])
-        for k in ("weight_ih", "bias_ih"):
-            for gate, rows in zip(cell.projections, np.split(direction.get(k, np.empty(0)), len(cell.projections))):
+        for k in {"weight_ih", "bias_ih"} & direction.keys():
+            gates = np.split(direction[k], len(cell.projections))  # views, not copies
+            for gate, rows in zip(cell.projections, gates, strict=True):
                 rows *= gate not in cell.straight_through
     step = 1e-6
 
