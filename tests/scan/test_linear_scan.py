@@ -498,6 +498,7 @@ def test_arguments_that_do_not_fit_are_refused_with_their_name(wrong, words):
 
 
 def test_a_named_backend_that_is_missing_is_refused(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     arguments = problem(2, 3, 4)
     with pytest.raises(BackendUnavailable, match="gpu"):
         linear_scan(**arguments, backend="gpu")

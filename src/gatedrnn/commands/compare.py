@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gatedrnn.commands.arguments import at_least_one, command_line
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.data import DataSettings
+from gatedrnn.train.allocation import use_large_pages
 from gatedrnn.train.settings import ModelSettings, TrainSettings, threads_for, with_recipe
 
 
@@ -40,6 +41,7 @@ def compare(
     output: Folder of the comparison; runs/compare-TASK or runs/ladder-LADDER-TASK if not given.
     fresh: Remove that comparison first and start over.
     """
+    use_large_pages()
     from gatedrnn.compare.experiment import compare as run_comparison
     from gatedrnn.compare.report import print_summary, write_report
 

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from gatedrnn.data import LANGUAGE, DataError, DataSettings, Settings
 from gatedrnn.data.settings import Seed
+from gatedrnn.train.allocation import use_large_pages
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings, threads_for, with_recipe
 
 
@@ -69,6 +70,7 @@ def train(
     resume: Folder of a run that was stopped: go on with it, with its own settings and to the same bits.
         Resume only runs of your own: a checkpoint holds pickled random states.
     """
+    use_large_pages()
     from gatedrnn.train.loop import Progress, run
     from gatedrnn.train.report import write_report
 

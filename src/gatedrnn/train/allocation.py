@@ -1,22 +1,14 @@
-"""Memory that a step has freed stays with the process for the next one."""
+"""Large tensors in large pages."""
 
-import ctypes
-import sys
-
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # as malloc.h of glibc numbers them
-PAD = 1 << 26
+import os
 
 
-def keep_freed_memory() -> None:
-    """Ask glibc not to give memory back to the system; elsewhere nothing is done.
+def use_large_pages() -> None:
+    """Have torch ask Linux for pages of 2 MiB behind its large tensors; to be called before the first tensor is made.
 
-    By default a tensor of 32 MiB or more is mapped anew, a page at a time, whenever it is made: with a vocabulary of
-    33,278 that took half of a training step. The peak of memory is the same.
+    glibc maps a tensor of 32 MiB or more anew whenever it is made, by default in pages of 4 KiB: with a vocabulary of
+    33,278 that took a quarter of a training step. To have glibc keep such memory instead is faster still, and no way:
+    a small number that outlives a large one next to it leaves a hole that the next large one does not fit, and memory
+    runs out. A variable that is set already stands.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_MMAP_MAX, 0)
-        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-        mallopt(M_TOP_PAD, PAD)
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

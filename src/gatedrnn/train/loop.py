@@ -22,7 +22,6 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.records import write_whole
 from gatedrnn.train import checkpoint
-from gatedrnn.train.allocation import keep_freed_memory
 from gatedrnn.train.card import model_card
 from gatedrnn.train.evaluate import Scores, evaluate
 from gatedrnn.train.folder import FolderTaken, RunFolder
@@ -139,7 +138,6 @@ class Trainer:
     ) -> None:
         self.settings, self.data, self.folder = settings, data, folder
         self.accelerator = accelerator or _accelerator(settings)
-        keep_freed_memory()
         logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it warns of tied weights at every saving
         set_seed(settings.seed)
         model = build_model(settings, data)

@@ -1,0 +1,25 @@
+"""What a training asks of the system's memory."""
+
+import subprocess
+import sys
+
+import pytest
+
+SMALL_BESIDE_LARGE = """
+import resource
+from gatedrnn.train.allocation import use_large_pages
+use_large_pages()
+import torch
+kept = []
+for _ in range(20):
+    torch.zeros(1 << 25)  # 128 MiB, gone at once
+    kept.append(torch.zeros(1 << 10))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as the system counts memory there")
+def test_small_tensors_that_outlive_large_ones_cost_no_more_than_themselves():
+    """The losses of a long text are kept beside the scores of its pieces, which are not."""
+    done = subprocess.run([sys.executable, "-c", SMALL_BESIDE_LARGE], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 1000, "MiB at most; two large tensors at once would be half of it"
