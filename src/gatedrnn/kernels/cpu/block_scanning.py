@@ -41,8 +41,7 @@ def block_scan_gradient(
     batch, steps, size, _, blocks = transition.shape
     carry, cuts, threads = grad_last.clone(), _cuts(transition), _threads(transition)
     start = torch.zeros_like(carry) if h0 is None else h0
-    onset = torch.zeros_like(carry[0]) if batch and reset_state is None else reset_state
-    onset = h.new_zeros(size * blocks) if onset is None else onset
+    onset = h.new_zeros(size * blocks) if reset_state is None else reset_state
     grad_transition, grad_drive = (torch.empty(x.shape, dtype=x.dtype) for x in (transition, h))
     # One row a sequence, summed in a fixed order afterwards: the result does not depend on the number of threads.
     grad_reset = torch.zeros_like(carry)
