@@ -11,10 +11,11 @@ from gatedrnn.cells.mingru import MinGRUEquations
 from gatedrnn.cells.minlstm import MinLSTMEquations
 from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRUEquations
+from gatedrnn.cells.tracking import Tracking, tracking
 
 __all__ = [
     "BlockOrthogonalEquations", "BlockScanCell", "Cell", "GRUEquations", "InputGatedGRUEquations",
     "InputGatedLSTMEquations", "LSTMEquations", "LoopCell", "MGUEquations", "MinGRUEquations", "MinLSTMEquations",
     "NoOutputGateLSTMEquations", "NoResetGateGRUEquations", "NormalizedLSTMEquations", "PeepholeLSTMEquations",
-    "PositiveScanCell", "Recurrent", "ScanCell", "SignedMinGRUEquations", "split_gates",
+    "PositiveScanCell", "Recurrent", "ScanCell", "SignedMinGRUEquations", "Tracking", "split_gates", "tracking",
 ]  # fmt: skip

@@ -5,9 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gatedrnn.commands.arguments import at_least_one, command_line
+from gatedrnn.commands.arguments import at_least_one, command_line, runs_bar
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.data import DataSettings
 from gatedrnn.train.allocation import use_large_pages
@@ -55,7 +54,7 @@ def compare(
     )
     ladder = settings.contenders.ladder
     folder = output or Path("runs") / (f"ladder-{ladder}-{data.task}" if ladder else f"compare-{data.task}")
-    with _progress(console) as bars:
+    with runs_bar(console) as bars:
         total = bars.add_task("runs", total=None, detail="")
 
         def show(run: str, part: float, finished: int, runs: int) -> None:
@@ -67,8 +66,3 @@ def compare(
     page = write_report(results, folder)
     print_summary(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)
-
-
-def _progress(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, TextColumn("{task.fields[detail]}"), console=console, transient=True)

@@ -48,7 +48,7 @@ class DataOfRun(DataSettings):
     """The task and its data."""
 
     task: str = LANGUAGE
-    """language-model, text-classification, ag_news, digits or parity."""
+    """language-model, text-classification, ag_news, digits, mnist or a probe: parity, s3, mqar, adding, …"""
 
 
 def train(

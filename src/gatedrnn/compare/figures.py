@@ -24,7 +24,7 @@ def figures(results: dict[str, Any]) -> dict[str, go.Figure]:
         ),
         "Learning curves": _curves(results),
     }
-    if results["data"]["label_names"]:
+    if "confusion" in results["contenders"][0]["runs"][0]:
         drawn["Confusion on the test split"] = _confusion(results)
     if results["settings"]["contenders"]["ladder"] is not None:
         drawn = {"Down the ladder": _ladder(results), **drawn}

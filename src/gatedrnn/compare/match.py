@@ -67,7 +67,7 @@ def solve_width(settings: CompareSettings, data: TaskData, cell: str, target: in
     unit = _unit(settings, cell)
 
     def core(units: int) -> int:
-        return _parameters(settings, data, cell, unit * units)["core"]
+        return core_parameters(settings, data, cell, unit * units)
 
     high = 2
     while core(high) < target:
@@ -105,8 +105,9 @@ def _unit(settings: CompareSettings, cell: str) -> int:
     return lcm(*sizes)
 
 
-def _parameters(settings: CompareSettings, data: TaskData, cell: str, width: int) -> dict[str, int]:
-    return count_parameters(_model(settings, data, cell, width))
+def core_parameters(settings: CompareSettings, data: TaskData, cell: str, width: int) -> int:
+    """Parameters of the recurrent core with that cell and width."""
+    return count_parameters(_model(settings, data, cell, width))["core"]
 
 
 def _model(settings: CompareSettings, data: TaskData, cell: str, width: int) -> GatedRNNClassifier:

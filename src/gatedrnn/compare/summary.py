@@ -2,15 +2,15 @@
 
 from typing import Any
 
+from gatedrnn.cells.tracking import POSITIVE, tracking
 from gatedrnn.compare.ladder import BESIDE, LADDERS, cost, removed, rungs
 from gatedrnn.compare.match import MARKED
 from gatedrnn.compare.statistics import Estimate, excludes_zero
+from gatedrnn.data.probes.groups import GROUPS
+from gatedrnn.layers import LAYERS
 
 MATCH_WORDS = {"layers": "equal layers and widths", "params": "equal parameters of the recurrent core"}
 NONE = "–"
-
-POSITIVE_DECAY = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru")
-"""Cells whose decay lies between 0 and 1 and does not depend on the state."""
 
 
 def headline(results: dict[str, Any]) -> list[str]:
@@ -225,14 +225,17 @@ def _against_linear(results: dict[str, Any], linear: dict[str, Any]) -> str:
 
 def _remarks(results: dict[str, Any]) -> list[str]:
     """What is known about a task beyond the numbers."""
-    if results["task"] != "parity":
+    if results["task"] not in {probe.name for probe in GROUPS}:
         return []
-    minimal = [row["cell"] for row in results["contenders"] if row["cell"] in POSITIVE_DECAY]
-    if not minimal:
+    positive = [row["cell"] for row in results["contenders"] if tracking(LAYERS[row["cell"]].cell_class()) is POSITIVE]
+    if not positive:
         return []
-    longer = [(row["name"], with_interval(row["scores"]["test_4x"])) for row in results["contenders"]]
+    # Tests at other lengths are named after them; the longest is the last one.
+    split = list(results["contenders"][0]["scores"])[-1]
+    longer = [f"{row['name']} {with_interval(row['scores'][split])}" for row in results["contenders"]]
+    chance = 1 / len(results["data"]["label_names"])
     return [
-        f"Why {_listed(list(dict.fromkeys(minimal)))} cannot do parity at length: their decay lies between 0 and 1 and "
-        "does not depend on the state, so a step can shrink the state but never flip its sign (Grazzi et al. 2025, "
-        f"arXiv:2411.12537). At 4 times the training length: {', '.join(f'{n} {s}' for n, s in longer)}; chance is 0.5."
+        f"Why {_listed(list(dict.fromkeys(positive)))} cannot do {results['task']} at length: {POSITIVE.transition}, "
+        f"so a step can shrink the state but never turn it back ({POSITIVE.source}). "
+        f"{split.replace('_', ' at length ')}: {', '.join(longer)}; chance is {chance:.2f}."
     ]

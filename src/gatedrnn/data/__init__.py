@@ -5,6 +5,7 @@ from functools import lru_cache
 from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
 from gatedrnn.data.errors import DataError
 from gatedrnn.data.lanes import Lanes
+from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import LANGUAGE, TASKS, DataSettings, Settings
 from gatedrnn.data.task import TaskData, Texts
 
@@ -16,10 +17,12 @@ def load_task(settings: DataSettings) -> TaskData:
     Raises:
         DataError: the data cannot be used.
     """
-    if settings.task == "parity":
-        from gatedrnn.data.parity import load_parity as load
+    if settings.task in PROBES:
+        from gatedrnn.data.probes.task import load_probe as load
     elif settings.task == "digits":
         from gatedrnn.data.digits import load_digits as load
+    elif settings.task == "mnist":
+        from gatedrnn.data.mnist import load_mnist as load
     elif settings.task == "ag_news":
         from gatedrnn.data.text import load_ag_news as load
     elif settings.task == LANGUAGE:

@@ -33,11 +33,13 @@ class Examples:
     """Sequences in memory with their labels.
 
     `inputs`: arrays (time,) of token numbers or (time, features) of numbers. `labels`: (rows,), or (rows, time) with a
-    label at every step (-100 where there is none).
+    label at every step (-100 where there is none). `within`: labels are numbers, and an answer is right when it is off
+    by less; 0 where they are classes.
     """
 
     inputs: list[np.ndarray]
     labels: np.ndarray
+    within: float = 0.0
     lengths: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:

@@ -5,15 +5,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+
+from gatedrnn.data.probes import PROBES
 
 TEXT_TASKS = ("ag_news", "text-classification")
 LANGUAGE = "language-model"
-TASKS = ("parity", "digits", *TEXT_TASKS, LANGUAGE)
+TASKS = (*PROBES, "digits", "mnist", *TEXT_TASKS, LANGUAGE)
 BELONGS = {
-    **dict.fromkeys(("train_file", "validation_file", "test_file", "text_column"), (*TEXT_TASKS, LANGUAGE)),
+    **dict.fromkeys(("train_file", "test_file"), ("mnist", *TEXT_TASKS, LANGUAGE)),
+    **dict.fromkeys(("validation_file", "text_column"), (*TEXT_TASKS, LANGUAGE)),
     "label_column": TEXT_TASKS,
     **dict.fromkeys(("hub", "hub_configuration", "document_start", "document_resets"), (LANGUAGE,)),
+    **dict.fromkeys(("labels", "curriculum", "test_lengths"), tuple(PROBES)),
+    "permuted": ("mnist",),
 }
 """Settings that mean something to some tasks alone."""
 
@@ -39,16 +44,23 @@ class DataSettings(Settings):
     """The task and its data."""
 
     task: str = "digits"
-    """parity, digits, ag_news, text-classification or language-model."""
+    """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification or language-model."""
     labels: Literal["every", "last"] = "every"
-    """parity: a label at every step, or at the last step alone."""
+    """Probes: a label at every step that has one, or at the last step alone."""
     length: int = Field(20, ge=1)
-    """parity: bits in a training sequence; evaluated at this length and at 4 times it. language-model: tokens through
-    which a gradient goes back; the state is carried on."""
+    """Probes: steps of a training sequence. language-model: tokens through which a gradient goes back; the state is
+    carried on."""
+    curriculum: int = Field(0, ge=0)
+    """Probes: epochs of 100 steps over which sequences grow to that length; 0: all have it from the start."""
+    test_lengths: tuple[PositiveInt, ...] = ()
+    """Probes: further lengths of the test; 4 times the training length if none is given."""
     steps: int = 8
     """digits: 8 steps of 8 features, or 64 steps of 1."""
+    permuted: bool = False
+    """mnist: the pixels in an order drawn at random, the same for all images."""
     train_file: Path | None = None
-    """Text tasks: a CSV, TSV, JSON-lines or Parquet file; language-model: .txt, .txt.gz, JSON lines or Parquet."""
+    """Text tasks: a CSV, TSV, JSON-lines or Parquet file; language-model: .txt, .txt.gz, JSON lines or Parquet; mnist:
+    the original file of images, with that of labels beside it."""
     validation_file: Path | None = None
     """Text tasks; without it a part of the training file is set apart."""
     test_file: Path | None = None

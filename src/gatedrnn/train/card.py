@@ -33,7 +33,8 @@ def scores_of(result: dict[str, Any]) -> dict[str, dict[str, float]]:
     for name, value in result.items():
         split, _, score = name.partition("_")
         if split in ("validation", "test") and isinstance(value, int | float):
-            if score.startswith("4x_"):
-                split, score = "test at 4 times the length", score.removeprefix("4x_")
+            length, _, rest = score.partition("_")
+            if length.isdecimal():
+                split, score = f"test at length {length}", rest
             found.setdefault(split, {})[score.replace("_", " ")] = value
     return found

@@ -1,4 +1,4 @@
-"""Scores of a model on a split: accuracy where there are classes, perplexity where the next token is foretold."""
+"""Scores of a model on a split: accuracy of classes and numbers, perplexity where the next token is foretold."""
 
 import math
 from typing import Any, TypeAlias
@@ -13,6 +13,8 @@ from gatedrnn.models import GatedRNNForCausalLM
 
 Scores: TypeAlias = dict[str, Any]
 """Numbers by name; a "loss" always, in nats per label."""
+CONFUSABLE = 20
+"""Classes of which a table of confusions can still be read; of more none is kept."""
 GROUPS = 200
 """Of documents whose losses are kept apart; where there are more documents, neighbours share a group."""
 
@@ -22,7 +24,10 @@ def evaluate(model: nn.Module, split: Examples | Lanes, accelerator: Accelerator
     """Scores of `model` on every example, or every token, once."""
     was_training = model.training
     model.eval()
-    scores = _text(model, split) if isinstance(split, Lanes) else _classes(model, split, accelerator)
+    if isinstance(split, Lanes):
+        scores = _text(model, split)
+    else:
+        scores = (_numbers if split.within else _classes)(model, split, accelerator)
     model.train(was_training)
     return scores
 
@@ -42,7 +47,20 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Scores
         confusion += torch.bincount(labels[counted] * classes + predicted[counted], minlength=classes * classes)
     total = int(confusion.sum())
     table = confusion.view(classes, classes)
-    return {"loss": loss / total, "accuracy": int(table.trace()) / total, "confusion": table.tolist()}
+    scores = {"loss": loss / total, "accuracy": int(table.trace()) / total}
+    return scores | ({"confusion": table.tolist()} if classes <= CONFUSABLE else {})
+
+
+def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Scores:
+    """The mean squared error, and the share of answers that are near enough."""
+    loss, right = 0.0, 0
+    for batch in examples.evaluation_batches():
+        with accelerator.autocast():
+            output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
+        off = output.logits[:, 0].float().cpu() - batch["labels"]
+        loss += float(off.square().sum())
+        right += int((off.abs() < examples.within).sum())
+    return {"loss": loss / len(examples), "accuracy": right / len(examples)}
 
 
 def _text(model: Any, text: Lanes) -> Scores:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, mse_loss
 
 from gatedrnn.data import Batch, TaskData
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
@@ -58,7 +58,7 @@ class Classification:
 
     metric = ACCURACY
 
-    def __init__(self, smoothing: float) -> None:
+    def __init__(self, smoothing: float = 0.0) -> None:
         self.smoothing = smoothing
 
     def count(self, batch: Batch) -> int:
@@ -80,6 +80,17 @@ class Classification:
 
     def load(self, folder: Path, rank: int) -> None:
         pass
+
+
+class Regression(Classification):
+    """Squared error of one number a sequence."""
+
+    def count(self, batch: Batch) -> int:
+        return len(batch["labels"])
+
+    def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
+        inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+        return mse_loss(model(**inputs).logits[:, 0].float(), batch["labels"], reduction="sum") / items
 
 
 class NextToken:
@@ -122,7 +133,9 @@ def metric_of(data: TaskData) -> Metric:
 
 def objective_of(data: TaskData, config: GatedRNNConfig, label_smoothing: float) -> Objective:
     """The one that fits the labels of the data."""
-    return NextToken(config) if data.labelled == "next" else Classification(label_smoothing)
+    if data.labelled == "next":
+        return NextToken(config)
+    return Regression() if config.problem_type == "regression" else Classification(label_smoothing)
 
 
 def rows_of(batch: Batch, rank: int, ranks: int, device: torch.device) -> Batch:

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 IGNORED = -100
 Tokens: TypeAlias = NDArray[np.int64]
-Draw: TypeAlias = Callable[[np.random.Generator, int, int], tuple[Tokens, Tokens]]
-"""(random, rows, length) to tokens and labels, each (rows, steps); a step without a label has IGNORED."""
+Numbers: TypeAlias = NDArray[np.float32]
+Draw: TypeAlias = Callable[[np.random.Generator, int, int], tuple[Tokens, Tokens] | tuple[Numbers, Numbers]]
+"""(random, rows, length) to inputs and labels: tokens (rows, steps) and a label each, IGNORED where there is none; or
+numbers (rows, steps, features) and one number a row."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A task on tokens. Its length is what grows; a row may have more steps, where it asks after what it has shown."""
+    """A small task. Its length is what grows; a row may have more steps, where it asks after what it has shown."""
 
     name: str
     asks: str
@@ -23,12 +25,24 @@ class Probe:
     source: str
     """Where the task is from."""
     vocabulary: int
+    """Of its tokens; 0 where it is made of numbers."""
     classes: int
+    """That a label may have; 0 where it is a number."""
     draw: Draw
     shortest: int = 1
     """The length below which there is no such row."""
+    features: int = 0
+    """Numbers at a step."""
+    within: float = 0.0
+    """An answer that is a number is right when it is off by less."""
 
-    def rows(self, random: np.random.Generator, rows: int, length: int) -> tuple[Tokens, Tokens]:
+    @property
+    def chance(self) -> float:
+        """The accuracy of the best answer that reads nothing."""
+        # The sum of two numbers in [0, 1) is nearer to 1 than to any other answer.
+        return 1 / self.classes if self.classes else self.within * (2 - self.within)
+
+    def rows(self, random: np.random.Generator, rows: int, length: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """`rows` fresh sequences and their labels.
 
         Raises:

@@ -1,0 +1,58 @@
+"""gatedrnn probe."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from gatedrnn.commands.arguments import at_least_one, command_line, runs_bar
+from gatedrnn.probe.settings import CELLS, ProbeSettings
+from gatedrnn.train.allocation import use_large_pages
+from gatedrnn.train.settings import threads_for
+
+
+def probe(
+    *cells: str,
+    tasks: tuple[str, ...] = ProbeSettings.model_fields["tasks"].default,
+    seeds: tuple[int, ...] = ProbeSettings.model_fields["seeds"].default,
+    lengths: tuple[int, ...] = ProbeSettings.model_fields["lengths"].default,
+    jobs: Annotated[int | None, Parameter(validator=at_least_one)] = None,
+    output: Path = Path("runs/probes"),
+    fresh: bool = False,
+) -> None:
+    """Ask cells what they can learn, and at what length they still do it.
+
+    Small tasks, each trained at a short length on fresh data and tested up to 65,536 steps; every cell as wide as gives
+    the same number of recurrent parameters. What is finished is not run again: the same command goes on where it
+    stopped.
+
+    Parameters
+    ----------
+    cells: Which ones; lstm, gru, mingru, minlstm, signed-mingru and block-orthogonal if none is named.
+    tasks: parity, modular-addition, cycle-navigation, s3, s5, s5-all, even-pairs, majority, bucket-sort,
+        missing-duplicate, copying, selective-copying, mqar or adding.
+    seeds: One run each.
+    lengths: Of the tests, beside the training length.
+    jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given.
+    output: Folder of the suite.
+    fresh: Remove the results of these tasks first and start over.
+    """
+    use_large_pages()
+    from gatedrnn.probe.report import print_summary, write_report
+    from gatedrnn.probe.suite import probe as run_suite
+
+    console = Console()
+    settings = ProbeSettings(cells=cells or CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
+    with runs_bar(console) as bars:
+        total = bars.add_task("", total=None, detail="")
+
+        def show(task: str, run: str, part: float, finished: int, runs: int) -> None:
+            bars.update(total, description=task, completed=finished, total=runs, detail=f"{run} {part:.0%}")
+
+        results = run_suite(
+            settings, output, jobs=jobs or threads_for(), fresh=fresh, command=command_line(), on_progress=show
+        )
+    page = write_report(results, output)
+    print_summary(results, console)
+    console.print(f"report: {page}", soft_wrap=True, highlight=False)

@@ -1,0 +1,91 @@
+"""MNIST's handwritten digits, pixel after pixel."""
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from gatedrnn.data.batches import Examples
+from gatedrnn.data.errors import DataError
+from gatedrnn.data.settings import DataSettings
+from gatedrnn.data.task import TaskData
+
+IMAGES, LABELS = b"\x00\x00\x08\x03", b"\x00\x00\x08\x01"
+"""How the original files begin: unsigned bytes in three dimensions, or in one; then the size of each, big-endian."""
+
+
+def load_mnist(settings: DataSettings) -> TaskData:
+    """28 x 28 images as 784 steps of one number in [0, 1]; a part of the training images is set apart.
+
+    Raises:
+        DataError: a file is missing, or not what it should be.
+    """
+    if settings.train_file is None or settings.test_file is None:
+        raise DataError(
+            "mnist: --train-file and --test-file: give the original train-images-idx3-ubyte(.gz) and "
+            "t10k-images-idx3-ubyte(.gz), with their files of labels in the same folder"
+        )
+    images, digits = _read(settings.train_file)
+    test_images, test_digits = _read(settings.test_file)
+    order = np.arange(images.shape[1])
+    if settings.permuted:
+        order = np.random.default_rng(settings.split_seed).permutation(order)
+    try:
+        train, validation = train_test_split(
+            np.arange(len(images)), test_size=settings.validation_fraction, random_state=settings.split_seed,
+            stratify=digits,
+        )  # fmt: skip
+    except ValueError as error:
+        raise DataError(f"mnist: cannot be split at this fraction: {error}") from error
+
+    def examples(images: np.ndarray, digits: np.ndarray) -> Examples:
+        sequences = images[:, order, None].astype(np.float32) / np.float32(255)
+        return Examples(list(sequences), digits.astype(np.int64))
+
+    return TaskData(
+        name="mnist",
+        model_inputs={"input_size": 1, "pad_token_id": None, "unk_token_id": None},
+        label_names=tuple(str(digit) for digit in range(10)),
+        labelled="sequence",
+        train=examples(images[train], digits[train]),
+        evaluation={
+            "validation": examples(images[validation], digits[validation]),
+            "test": examples(test_images, test_digits),
+        },
+        sources=[
+            {"name": path.name, "rows": rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+            for path, rows in ((settings.train_file, len(images)), (settings.test_file, len(test_images)))
+        ],
+        notes=[
+            f"{len(train)} training, {len(validation)} validation and {len(test_images)} test images, each as "
+            f"{len(order)} steps of one pixel"
+            + (f", in an order drawn from seed {settings.split_seed}." if settings.permuted else ".")
+        ],
+    )
+
+
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images (rows, pixels) and their digits."""
+    beside = path.with_name(path.name.replace("images-idx3", "labels-idx1"))
+    if beside == path:
+        raise DataError(f"{path}: expected a file of images, named …-images-idx3-ubyte or …-images-idx3-ubyte.gz")
+    images, digits = _unpacked(path, IMAGES), _unpacked(beside, LABELS)
+    if len(images) != len(digits) or not len(images):
+        raise DataError(f"{path}: {len(images)} images, and {len(digits)} labels in {beside.name}")
+    return images.reshape(len(images), -1), digits
+
+
+def _unpacked(path: Path, begins: bytes) -> np.ndarray:
+    try:
+        raw = path.read_bytes()
+        content = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    except (OSError, EOFError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+    dimensions = begins[3]
+    start = 4 + 4 * dimensions
+    shape = np.frombuffer(content[4:start], ">u4")
+    if content[:4] != begins or len(shape) != dimensions or len(content) - start != int(np.prod(shape, dtype=np.int64)):
+        raise DataError(f"{path}: not an MNIST file, or not a whole one")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(tuple(int(size) for size in shape))

@@ -1,0 +1,1 @@
+"""Which small tasks a cell can learn, and at what length it still does them."""

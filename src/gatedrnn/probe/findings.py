@@ -1,0 +1,100 @@
+"""What a suite's numbers say, in words and in rows. Reads probes.json alone."""
+
+from statistics import mean, median_low
+from typing import Any
+
+from gatedrnn.cells import tracking
+from gatedrnn.data.probes import scaled
+from gatedrnn.layers import LAYERS
+
+HOLDS = 0.99
+"""The scaled accuracy from which a task counts as done."""
+SOLVES, LEARNS, FAILS = "solves", "learns", "fails"
+
+
+def curves(answers: dict[str, Any], cell: str) -> dict[str, dict[int, float]]:
+    """Scaled accuracy by length, shortest first, of each seed."""
+    return {
+        seed: {int(length): scaled(value, answers["chance"]) for length, value in sorted(own.items(), key=_number)}
+        for seed, own in answers["cells"][cell]["accuracy"].items()
+    }
+
+
+def _number(item: tuple[str, float]) -> int:
+    return int(item[0])
+
+
+def reach(curve: dict[int, float]) -> int:
+    """The greatest length up to which a run is right at every tested one; 0 if not even at its training length."""
+    reached = 0
+    for length, value in curve.items():
+        if value < HOLDS:
+            break
+        reached = length
+    return reached
+
+
+def verdict(answers: dict[str, Any], cell: str) -> str:
+    """Of the median seed: it solves the task at every length, learns it at its training length, or fails."""
+    own = list(curves(answers, cell).values())
+    middle = median_low([reach(curve) for curve in own])
+    if middle == max(own[0]):
+        return SOLVES
+    return LEARNS if middle else FAILS
+
+
+def verdict_rows(results: dict[str, Any]) -> list[dict[str, str]]:
+    """One row of text per cell: for each task how far it is right, in how many seeds, by column."""
+    rows = []
+    for cell in results["settings"]["cells"]:
+        row = {"cell": cell, "class": tracking(LAYERS[cell].cell_class()).name}
+        for task, answers in results["tasks"].items():
+            own = [reach(curve) for curve in curves(answers, cell).values()]
+            middle = median_low(own)
+            seeds = f"{sum(length >= middle for length in own)} of {len(own)} seeds"
+            row[task] = f"{verdict(answers, cell)}: to {middle:,}, {seeds}" if middle else FAILS
+        rows.append(row)
+    return rows
+
+
+def accuracy_rows(answers: dict[str, Any]) -> list[dict[str, str]]:
+    """One row of text per cell of a task: width, parameters, and scaled accuracy at each length, mean and worst."""
+    rows = []
+    for cell, own in answers["cells"].items():
+        by_seed = list(curves(answers, cell).values())
+        row = {"cell": cell, "width": f"{own['hidden_size']:,}", "core": f"{own['core']:,}"}
+        for length in by_seed[0]:
+            values = [curve[length] for curve in by_seed]
+            row[f"{length:,}"] = f"{mean(values):.3f} ({min(values):.3f})"
+        seconds = [value for value in own["seconds"] if value is not None]
+        row["seconds"] = f"{mean(seconds):.0f}" if seconds else "–"
+        rows.append(row)
+    return rows
+
+
+def sentences(results: dict[str, Any]) -> list[str]:
+    """What was found, task by task, and why what failed had to."""
+    found = []
+    for task, answers in results["tasks"].items():
+        by_verdict: dict[str, list[str]] = {}
+        for cell in answers["cells"]:
+            by_verdict.setdefault(verdict(answers, cell), []).append(cell)
+        longest = max(int(length) for length in next(iter(next(iter(answers["cells"].values()))["accuracy"].values())))
+        words = {SOLVES: f"right up to {longest:,}", LEARNS: "learned, but lost at length", FAILS: "not learned"}
+        parts = [f"{words[kind]}: {', '.join(by_verdict[kind])}" for kind in words if kind in by_verdict]
+        found.append(f"{task} (trained at {answers['trained_at']}; {answers['asks']}): {'; '.join(parts)}.")
+    return found
+
+
+def reasons(results: dict[str, Any]) -> list[dict[str, str]]:
+    """One row of text for each class of cells that took part."""
+    rows: dict[str, dict[str, str]] = {}
+    for cell in results["settings"]["cells"]:
+        kind = tracking(LAYERS[cell].cell_class())
+        row = rows.setdefault(
+            kind.name,
+            {"class": kind.name, "cells": "", "transition": kind.transition, "can follow": kind.follows,
+             "cannot": kind.fails, "source": kind.source},
+        )  # fmt: skip
+        row["cells"] = f"{row['cells']}, {cell}".lstrip(", ")
+    return list(rows.values())

@@ -1,0 +1,49 @@
+"""What a suite of probes is made of."""
+
+from pydantic import Field, PositiveInt, field_validator
+
+from gatedrnn.data import Settings
+from gatedrnn.data.probes import PROBES
+from gatedrnn.data.settings import Seed, unknown_name
+from gatedrnn.layers import LAYERS
+
+TASKS = ("parity", "modular-addition", "s3", "mqar", "selective-copying")
+CELLS = ("lstm", "gru", "mingru", "minlstm", "signed-mingru", "block-orthogonal")
+
+
+class ProbeSettings(Settings):
+    """Who is asked what, how often and at which lengths."""
+
+    cells: tuple[str, ...] = CELLS
+    """Cells, each as wide as gives the same number of recurrent parameters."""
+    tasks: tuple[str, ...] = TASKS
+    """Probes."""
+    seeds: tuple[Seed, ...] = (0, 1, 2)
+    """One run each; initial weights, data and their order follow from it."""
+    lengths: tuple[PositiveInt, ...] = (256, 1024, 4096, 16_384, 65_536)
+    """Of the tests, beside the training length; those below it are left out."""
+    threads: int = Field(1, ge=1)
+    """Threads of each run."""
+
+    @field_validator("cells", "tasks", "seeds", "lengths")
+    @classmethod
+    def _each_once(cls, values: tuple[object, ...]) -> tuple[object, ...]:
+        if not values or len(set(values)) != len(values):
+            raise ValueError("must be given, each once")
+        return values
+
+    @field_validator("cells")
+    @classmethod
+    def _known_cells(cls, cells: tuple[str, ...]) -> tuple[str, ...]:
+        for cell in cells:
+            if cell not in LAYERS:
+                raise ValueError(unknown_name("cell", cell, LAYERS))
+        return cells
+
+    @field_validator("tasks")
+    @classmethod
+    def _known_tasks(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        for task in tasks:
+            if task not in PROBES:
+                raise ValueError(unknown_name("probe", task, PROBES))
+        return tasks

@@ -1,0 +1,128 @@
+"""Probes as tasks: labels where they should be, lengths as asked for, batches that depend on their own number alone."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from gatedrnn.data import DataError, DataSettings, load_task
+from gatedrnn.data.probes import IGNORED, PROBES
+from gatedrnn.data.probes.task import STEPS_PER_EPOCH, TOKENS
+
+every_probe = pytest.mark.parametrize("name", PROBES)
+
+
+def task_of(name="parity", length=24, **settings):
+    return load_task(DataSettings(task=name, length=length, **settings))
+
+
+def parity_so_far(row):
+    """After each bit, whether an odd number of ones has been seen: by counting them."""
+    return [sum(row[: t + 1]) % 2 for t in range(len(row))]
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_training_labels_every_step_and_a_test_its_second_half():
+    task = task_of(length=7)
+    batch = task.train.batch(0, 0, 0, 50)
+    assert batch["labels"].tolist() == [parity_so_far(row) for row in batch["input_ids"].tolist()]
+    for split in ("validation", "test", "test_28"):
+        examples = task.evaluation[split]
+        for row, labels in zip(examples.inputs, examples.labels.tolist(), strict=True):
+            half = len(row) // 2
+            assert labels == [IGNORED] * half + parity_so_far(row.tolist())[half:]
+
+
+def test_with_labels_last_only_the_whole_sequence_has_a_label():
+    task = task_of(length=7, labels="last")
+    for row, labels in zip(task.evaluation["test"].inputs, task.evaluation["test"].labels.tolist(), strict=True):
+        assert labels == [IGNORED] * (len(row) - 1) + [int(row.sum()) % 2]
+    assert (task.train.batch(0, 0, 0, 9)["labels"][:, :-1] == IGNORED).all()
+
+
+@every_probe
+def test_each_probe_makes_batches_and_tests_that_a_model_can_read(name):
+    task, probe = task_of(name, test_lengths=(30,)), PROBES[name]
+    batch = task.train.batch(0, 0, 0, 3)
+    if probe.vocabulary:
+        assert task.model_inputs["vocab_size"] == probe.vocabulary > batch["input_ids"].max()
+        assert batch["labels"].max() < len(task.label_names) == probe.classes
+    else:
+        assert batch["input_values"].shape[2] == task.model_inputs["input_size"]
+        assert task.evaluation["test"].within == probe.within > 0
+    for split in ("test", "test_30"):
+        labels = task.evaluation[split].labels
+        assert labels.ndim == 1 or (labels != IGNORED).any(1).all(), "every row asks something"
+
+
+def test_tests_are_at_the_training_length_and_wherever_asked():
+    def lengths(**settings):
+        return {name: set(split.lengths.tolist()) for name, split in task_of(length=5, **settings).evaluation.items()}
+
+    assert lengths() == {"validation": {5}, "test": {5}, "test_20": {20}}
+    assert lengths(test_lengths=(5, 9)) == {"validation": {5}, "test": {5}, "test_9": {9}}
+
+
+def test_long_tests_have_fewer_rows_and_one_at_least():
+    task = task_of(test_lengths=(TOKENS // 4, 2 * TOKENS))
+    assert len(task.evaluation[f"test_{TOKENS // 4}"]) == 4 and len(task.evaluation[f"test_{2 * TOKENS}"]) == 1
+
+
+def test_sequences_grow_with_the_curriculum_and_a_batch_keeps_its_size():
+    train = task_of(length=64, curriculum=2).train
+    lengths = [[train.batch(0, e, i, 16)["input_ids"].shape for i in range(STEPS_PER_EPOCH)] for e in range(4)]
+    longest = [max(shape[1] for shape in epoch) for epoch in lengths]
+    assert lengths[0][0][1] == 2 and longest[0] < 16 and 32 < longest[1] <= 64 and longest[2] == longest[3] == 64
+    assert {shape[1] for shape in lengths[3]} > {40, 50, 60}, "lengths from half on"
+    assert min(shape[1] for shape in lengths[3]) == 32
+    for rows, length in (shape for epoch in lengths for shape in epoch):
+        assert 16 * 64 - length < rows * length <= 16 * 64
+
+
+@pytest.mark.parametrize("curriculum", [0, 2])
+def test_a_batch_is_a_function_of_seed_epoch_and_index(curriculum):
+    train = task_of(curriculum=curriculum).train
+    asked = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 2, 3)]
+    first = {key: train.batch(*key, 16) for key in asked}
+    other = task_of(curriculum=curriculum).train
+    for key in reversed(asked):
+        assert same(first[key], other.batch(*key, 16)), "the same, whatever was asked before"
+    for one, another in combinations(asked, 2):
+        assert first[one]["input_ids"].shape != first[another]["input_ids"].shape or not same(
+            first[one], first[another]
+        )
+
+
+def test_evaluation_sets_are_drawn_apart_and_only_the_split_seed_moves_them():
+    # At length 40 two equal rows among thousands would be a wonder: 2,000 * 2,000 / 2**40 < 1e-5.
+    task, again, moved = task_of(length=40), task_of(length=40, min_count=1), task_of(length=40, split_seed=1)
+    train = {tuple(row) for row in task.train.batch(0, 0, 0, 2_000)["input_ids"].tolist()}
+    sets = {name: {tuple(row) for row in task.evaluation[name].inputs} for name in ("validation", "test")}
+    assert not train & sets["validation"]
+    assert not train & sets["test"]
+    assert not sets["validation"] & sets["test"]
+    for name in ("validation", "test", "test_160"):
+        assert np.array_equal(task.evaluation[name].inputs, again.evaluation[name].inputs)
+        assert not np.array_equal(task.evaluation[name].inputs, moved.evaluation[name].inputs)
+
+
+@pytest.mark.parametrize("length", [1, 2, 64])
+def test_bits_are_fair_at_any_length(length):
+    bits = task_of(length=length).train.batch(3, 4, 5, 10_000)["input_ids"]
+    assert bits.shape == (10_000, length)
+    # Six standard deviations of the mean of 10,000 fair bits, at each position.
+    assert (bits.double().mean(0) - 0.5).abs().max() < 6 * 0.5 / 100
+
+
+def test_lengths_that_a_probe_does_not_have_are_refused():
+    with pytest.raises(DataError, match="mqar: lengths begin at 24, got 20"):
+        task_of("mqar", length=20)
+    with pytest.raises(DataError, match="copying: lengths begin at 16, got 3"):
+        task_of("selective-copying", test_lengths=(3,))
+    with pytest.raises(ValidationError, match=r"--curriculum belongs to .*parity.*not to digits"):
+        DataSettings(task="digits", curriculum=1)
