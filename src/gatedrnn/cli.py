@@ -28,6 +28,7 @@ def build_app() -> App:
     app.command("gatedrnn.commands.generate:generate", name="generate", help="Write text with a language model.")
     app.command("gatedrnn.commands.export:export", name="export", help="Hand a language model to other programs.")
     app.command("gatedrnn.commands.probe:probe", name="probe", help="Ask cells what they can learn, at what length.")
+    app.command("gatedrnn.commands.diagnose:diagnose", name="diagnose", help="Look into a trained model's gates.")
     app.command("gatedrnn.commands.describe:describe", name="describe", help="Say what cells are, and what runs them.")
     app.command("gatedrnn.commands.verify:verify", name="verify", help="Prove that all ways of running a cell agree.")
     app.command("gatedrnn.commands.bench:bench", name="bench", help="Measure speed and memory, as ratios.")

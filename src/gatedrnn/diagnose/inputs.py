@@ -1,0 +1,87 @@
+"""A trained model, and rows of the text or task that it is looked at on."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import yaml
+from transformers.utils.logging import disable_progress_bar
+
+from gatedrnn.data import DataError, Examples, Lanes, load_task
+from gatedrnn.data.corpus import read_corpus
+from gatedrnn.data.stream import tokenise_with
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.model import HEADS
+from gatedrnn.train.sampling import load_language_model
+from gatedrnn.train.settings import RunSettings
+
+
+class Looked(NamedTuple):
+    """What is looked at."""
+
+    model: GatedRNNPreTrainedModel
+    inputs: dict[str, torch.Tensor]
+    """input_ids (rows, steps), or input_values (rows, steps, features)."""
+    source: str
+    """Where they are from, in words, without a path."""
+
+
+def of_run(path: Path, split: str, rows: int, steps: int) -> Looked:
+    """A finished run's model, on a split of its own data.
+
+    Raises:
+        DataError: no finished run, no such split, or data that have changed since the run.
+    """
+    folder = RunFolder(path)
+    if not folder.config.exists():
+        raise DataError(f"{path}: is no run's folder (no config.yaml); name a text with --file")
+    if not folder.model.exists():
+        raise DataError(f"{path}: has no model yet; a run that has not ended has none (train --resume ends it)")
+    settings = RunSettings.from_flat(yaml.safe_load(folder.config.read_text(encoding="utf-8")))
+    data = load_task(settings.data)
+    if json.loads(folder.data.read_text(encoding="utf-8")) != data.sources:
+        raise DataError(f"{path}: the data have changed since this run; name a text with --file")
+    if split not in data.evaluation:
+        raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
+    found = data.evaluation[split]
+    inputs = _of_lanes(found, rows, steps) if isinstance(found, Lanes) else _of_examples(found, rows, steps)
+    return Looked(_loaded(HEADS[data.labelled], folder.model), inputs, f"{data.name}, {split} split")
+
+
+def of_text(path: Path, file: Path, text_column: str | None, rows: int, steps: int) -> Looked:
+    """A language model, from a run or a Hugging Face folder, on a text.
+
+    Raises:
+        DataError: no language model, or no text.
+    """
+    model, tokenizer = load_language_model(path)
+    text = Lanes(tokenise_with(tokenizer, read_corpus(file, text_column, None)), steps, False)
+    return Looked(model, _of_lanes(text, rows, steps), file.name)
+
+
+def _loaded(head: Any, place: Path) -> GatedRNNPreTrainedModel:
+    disable_progress_bar()
+    try:
+        model: GatedRNNPreTrainedModel = head.from_pretrained(place)
+    except Exception as error:  # the library raises many kinds for a torn or foreign folder
+        raise DataError(f"{place}: cannot be loaded: {str(error).splitlines()[0]}") from error
+    return model.eval()
+
+
+def _of_lanes(text: Lanes, rows: int, steps: int) -> dict[str, torch.Tensor]:
+    """Pieces of a text that follow each other, each read from the initial state; shorter where the text is."""
+    tokens = np.asarray(text.stream.tokens[: rows * steps])
+    steps = min(steps, len(tokens))
+    kept = tokens[: len(tokens) // steps * steps].reshape(-1, steps)
+    return {"input_ids": torch.from_numpy(kept.astype(np.int64))}
+
+
+def _of_examples(examples: Examples, rows: int, steps: int) -> dict[str, torch.Tensor]:
+    """The longest examples, all cut to the length of the shortest of them: no padding is looked at."""
+    chosen = np.argsort(-examples.lengths, kind="stable")[:rows]
+    steps = min(steps, int(examples.lengths[chosen].min()))
+    batch = examples.collate(chosen)
+    return {name: values[:, :steps] for name, values in batch.items() if name in ("input_ids", "input_values")}

@@ -1,0 +1,152 @@
+"""`gatedrnn diagnose`: what it says of models whose gates are known, and its page in a browser."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from browser import needs_a_browser, visit
+from train_helpers import digits_run, small_text, text_run
+
+from gatedrnn.cli import main
+from gatedrnn.data import DataSettings
+from gatedrnn.diagnose.inputs import Looked, of_run
+from gatedrnn.diagnose.measure import measure
+from gatedrnn.diagnose.report import layer_rows, sentences
+from gatedrnn.models import GatedRNNConfig, GatedRNNForTokenClassification
+from gatedrnn.train.loop import run
+from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+
+TOKENS, WIDTH, STEPS = 3, 6, 20
+
+
+def looked_at(cell="mingru", **changes):
+    """A model of three tokens and what it reads."""
+    torch.manual_seed(0)
+    config = GatedRNNConfig(
+        cell=cell, vocab_size=TOKENS, pad_token_id=None, unk_token_id=None, embedding_size=4, hidden_size=WIDTH,
+        **changes,
+    )  # fmt: skip
+    model = GatedRNNForTokenClassification(config).eval()
+    return Looked(model, {"input_ids": torch.randint(0, TOKENS, (5, STEPS))}, "tokens")
+
+
+def with_update(looked, value):
+    """The same, its update gates as good as constant."""
+    layer = looked.model.model.parts[0].layer
+    with torch.no_grad():
+        layer.weight_ih_l0[WIDTH:] = 0
+        layer.bias_ih_l0[WIDTH:] = math.log(value / (1 - value))
+    return looked
+
+
+def outcome(*arguments):
+    try:
+        main(tuple(str(part) for part in arguments))
+        return 0
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def test_a_half_life_is_the_time_in_which_half_is_gone():
+    (layer,) = measure(with_update(looked_at(), 0.1))["layers"]
+    assert layer["half_life"] == pytest.approx([math.log(0.5) / math.log(0.9)] * WIDTH, rel=1e-5)
+    assert layer["negative"] == [0.0] * WIDTH
+    gate = layer["gates"]["update"]
+    assert (gate["shut"], gate["open"]) == (0.0, 0.0) and gate["mean"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("value, shut, opened", [(0.01, 1.0, 0.0), (0.99, 0.0, 1.0)])
+def test_saturated_gates_are_counted(value, shut, opened):
+    gate = measure(with_update(looked_at(), value))["layers"][0]["gates"]["update"]
+    assert (gate["shut"], gate["open"]) == (shut, opened) and sum(gate["share"]) == pytest.approx(1)
+
+
+def test_signs_and_endless_memories_are_found():
+    looked = looked_at("signed-mingru")
+    layer = looked.model.model.parts[0].layer
+    with torch.no_grad():
+        layer.weight_ih_l0[WIDTH:] = 0
+        layer.bias_ih_l0[WIDTH:] = torch.tensor([-5.0, -0.5, 0.5, 5.0, 5.0, 5.0])
+    found = measure(looked)
+    (one,) = found["layers"]
+    assert one["negative"] == [0, 0, 0, 0, 1, 1] and one["half_life"] == pytest.approx([1, 1, None, None, None, None])
+    assert one["dead"] == 3, "what keeps all of itself takes nothing in; what flips its sign moves"
+    row = layer_rows(found)[0]
+    assert row["signs"] == "2" and row["longest"] == "for ever" and row["dead"] == "3"
+    assert "3 channel(s) never move" in sentences(found)[-1]
+
+
+@pytest.mark.parametrize("cell", ["mingru", "lstm", "block-orthogonal"])
+def test_the_reach_is_the_norm_of_the_jacobian(cell, monkeypatch):
+    """With a direction along each output in turn, the sum over draws is the whole Jacobian's norm."""
+    looked = looked_at(cell)
+    model, ids = looked.model.model, looked.inputs["input_ids"]
+
+    def last(x):
+        return model.parts[0].layer(x)[0][:, -1]
+
+    jacobian = torch.autograd.functional.jacobian(last, model.embeddings(ids).detach())
+    own = torch.stack([jacobian[row, :, row] for row in range(len(ids))])  # rows, outputs, steps, features
+    expected = own.square().sum((1, 3)).mean(0).sqrt().flip(0)
+    monkeypatch.setattr("gatedrnn.diagnose.measure.DRAWS", 4000)
+    assert measure(looked)["reach"] == pytest.approx(expected.tolist(), rel=0.1)
+
+
+def test_each_layer_direction_and_cell_has_a_row_and_its_class():
+    found = measure(looked_at("mingru,lstm", num_hidden_layers=2, bidirectional=True, block=True, pooling="max"))
+    assert [row["layer"] for row in layer_rows(found)] == [
+        "layer 0", "layer 1, backwards", "layer 2", "layer 3, backwards",
+    ]  # fmt: skip
+    first, second, _ = sentences(found)
+    assert first.startswith("mingru is positive") and "parity" in first and "arXiv:2411.12537" in first
+    assert second.startswith("lstm is state-dependent")
+
+
+@needs_a_browser
+def test_the_page_of_a_run_shows_every_figure(tmp_path: Path) -> None:
+    settings = RunSettings(
+        cell="signed-mingru", hidden_size=8, threads=1, data=DataSettings(task="parity", length=12),
+        model=ModelSettings(embedding_size=4), train=TrainSettings(epochs=1),
+    )  # fmt: skip
+    run(settings, tmp_path / "run")
+    assert outcome("diagnose", tmp_path / "run", "--split", "test_48", "--rows", 4) == 0
+    seen = visit(tmp_path / "run" / "diagnosis" / "report.html")
+    assert not seen.said and len(seen.asked) == 1 and not seen.cut_off and not seen.wide
+    assert seen.titles[:5] == [
+        "Layers", "layer 0: gates", "Memory", "Signs of the decays", "How far a gradient reaches back",
+    ]  # fmt: skip
+    assert all(seen.figures), "no figure is empty"
+    assert "parity, test_48 split: 4 rows of 48 steps" in seen.text and str(tmp_path) not in seen.text
+    kept = json.loads((tmp_path / "run" / "diagnosis" / "diagnosis.json").read_text())
+    assert len(kept["reach"]) == 48 and kept["layers"][0]["channels"] == 8
+
+
+def test_a_language_model_is_looked_at_on_its_split_or_on_any_text(tmp_path: Path, capsys) -> None:
+    run(text_run(small_text(tmp_path / "text.txt"), epochs=1), tmp_path / "run")
+    assert of_run(tmp_path / "run", "validation", 4, 16).inputs["input_ids"].shape == (4, 16)
+    other = tmp_path / "other.txt"
+    other.write_text("the cat sat on the mats\n" * 20)
+    page = tmp_path / "page"
+    assert outcome("diagnose", tmp_path / "run" / "model", "--file", other, "--steps", 30, "--output", page) == 0
+    assert "other.txt" in capsys.readouterr().out and (page / "report.html").exists()
+
+
+def test_numbers_are_looked_at_like_tokens(tmp_path: Path) -> None:
+    run(digits_run("gru", epochs=1), tmp_path / "run")
+    found = measure(of_run(tmp_path / "run", "test", 5, 99))
+    assert (found["rows"], found["steps"]) == (5, 8) and set(found["layers"][0]["gates"]) == {"reset", "update"}
+
+
+def test_what_cannot_be_looked_at_is_named(tmp_path: Path, capsys) -> None:
+    settings = digits_run(epochs=1)
+    run(settings, tmp_path / "run")
+    for arguments, said in (
+        (("nowhere",), "nowhere: is no run's folder"),
+        ((tmp_path / "run", "--split", "train"), "has no split 'train'; there are validation, test"),
+        ((tmp_path / "run", "--rows", 0), "must be at least 1"),
+        ((tmp_path / "run", "--file", tmp_path / "missing.txt"), "cannot be loaded as a language model"),
+    ):
+        assert outcome("diagnose", *arguments) == 2
+        assert said in " ".join(capsys.readouterr().err.split())

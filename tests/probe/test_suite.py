@@ -1,0 +1,109 @@
+"""`gatedrnn probe`: verdicts from known curves, a suite from its command to its page, and that it goes on."""
+
+import json
+from pathlib import Path
+
+import pytest
+from browser import needs_a_browser, visit
+
+from gatedrnn.cli import main
+from gatedrnn.compare import speed
+from gatedrnn.data.probes import PROBES
+from gatedrnn.probe import findings
+from gatedrnn.train.settings import RECIPES
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short(request):
+    """Recipes of one epoch, and speeds measured in a moment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(speed, "SECONDS", 0.05)
+        for task in PROBES:
+            recipe = RECIPES[task]
+            small = {"train": recipe["train"] | {"epochs": 1, "batch_size": 8}, "data": {"length": 24, "curriculum": 1}}
+            patch.setitem(RECIPES, task, recipe | small)
+        yield
+
+
+def answers(*curves, chance=0.5):
+    """What a suite keeps of a task: one cell, one curve of accuracies a seed, at lengths 40, 256 and 4,096."""
+    own = {str(seed): dict(zip(("40", "256", "4096"), curve, strict=True)) for seed, curve in enumerate(curves)}
+    return {"chance": chance, "trained_at": 40, "asks": "this", "source": "that",
+            "cells": {"mingru": {"hidden_size": 8, "core": 100, "accuracy": own, "seconds": [1.0]}}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "curves, verdict, reached",
+    [
+        ([(1, 1, 1)], "solves", 4096),
+        ([(1, 0.9951, 0.9951)], "solves", 4096),
+        ([(1, 0.9949, 1)], "learns", 40),
+        ([(1, 1, 0.5)], "learns", 256),
+        ([(0.99, 1, 1)], "fails", 0),
+        ([(1, 1, 1), (1, 1, 1), (0.5, 0.5, 0.5)], "solves", 4096),
+        ([(1, 1, 1), (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)], "fails", 0),
+    ],
+)
+def test_a_verdict_is_the_median_seeds_unbroken_reach(curves, verdict, reached):
+    one = answers(*curves)
+    assert findings.verdict(one, "mingru") == verdict
+    row = findings.verdict_rows({"settings": {"cells": ["mingru"]}, "tasks": {"parity": one}})[0]
+    assert row["class"] == "positive"
+    assert row["parity"].startswith(f"{verdict}: to {reached:,}," if reached else "fails")
+
+
+def test_seeds_are_counted_that_reach_as_far_as_the_median():
+    row = findings.verdict_rows({"settings": {"cells": ["mingru"]}, "tasks": {"s3": answers(
+        (1, 1, 0.5), (1, 1, 1), (1, 0.5, 0.5))}})[0]  # fmt: skip
+    assert row["s3"] == "learns: to 256, 2 of 3 seeds"
+
+
+def test_accuracy_is_scaled_by_chance_and_shown_with_the_worst_seed():
+    (row,) = findings.accuracy_rows(answers((1, 0.6, 0.2), (1, 1, 0.2), chance=0.2))
+    assert (row["40"], row["256"], row["4,096"]) == ("1.000 (1.000)", "0.750 (0.500)", "0.000 (0.000)")
+
+
+def outcome(*arguments):
+    try:
+        main(("probe", *(str(part) for part in arguments)))
+        return 0
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+@needs_a_browser
+def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, capsys) -> None:
+    command = ("signed-mingru", "gru", "--tasks", "s3", "mqar", "--seeds", 3, "--lengths", 48, 24, 8,
+               "--jobs", 1, "--output", tmp_path)  # fmt: skip
+    assert outcome(*command) == 0
+    kept = json.loads((tmp_path / "probes.json").read_text())
+    for task in ("s3", "mqar"):
+        cells = kept["tasks"][task]["cells"]
+        assert set(cells["gru"]["accuracy"]["3"]) == {"24", "48"}, "lengths from the training length on"
+        counts = [own["core"] for own in cells.values()]
+        assert max(counts) / min(counts) < 1.1, "each within 5 % of the same number"
+    finished = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*/result.json")}
+    assert len(finished) == 4
+    assert outcome(*command) == 0
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "nothing is run twice"
+    said = capsys.readouterr().out
+    assert "s3 (trained at 24; a state that turns and mirrors" in " ".join(said.split())
+    seen = visit(tmp_path / "report.html")
+    assert not seen.said and len(seen.asked) == 1 and not seen.cut_off and not seen.wide
+    assert seen.titles[0] == "How far each cell is right" and all(seen.figures) and len(seen.figures) == 2
+    assert "arXiv:2411.12537" in seen.text and str(tmp_path) not in seen.text
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("mingrue",), "unknown cell 'mingrue'. Did you mean 'mingru'?"),
+        (("--tasks", "paritty"), "unknown probe 'paritty'. Did you mean 'parity'?"),
+        (("--seeds", "1", "1"), "must be given, each once"),
+        (("--lengths", "0"), "greater than 0"),
+        (("--jobs", "0"), "must be at least 1"),
+    ],
+)
+def test_what_does_not_exist_is_named(arguments, said, capsys):
+    assert outcome(*arguments) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
