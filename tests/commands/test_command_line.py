@@ -102,7 +102,7 @@ def test_settings_come_from_recipe_file_and_flags_in_this_order(
     (run,) = (tmp_path / "c").glob("lstm/seed-*/config.yaml")
     settings = yaml.safe_load(run.read_text())
     assert (settings["seed"], settings["hidden_size"], settings["batch_size"]) == (3, 8, 60)
-    from gatedrnn.train.settings import RECIPES
+    from gatedrnn.train.recipes import RECIPES
 
     assert settings["learning_rate"] == RECIPES["digits"]["train"]["learning_rate"]
 

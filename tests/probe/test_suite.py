@@ -10,7 +10,7 @@ from gatedrnn.cli import main
 from gatedrnn.compare import speed
 from gatedrnn.data.probes import PROBES
 from gatedrnn.probe import findings
-from gatedrnn.train.settings import RECIPES
+from gatedrnn.train.recipes import RECIPES
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -10,7 +10,8 @@ from gatedrnn.commands.arguments import at_least_one, command_line, runs_bar
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.data import DataSettings
 from gatedrnn.train.allocation import use_large_pages
-from gatedrnn.train.settings import ModelSettings, TrainSettings, threads_for, with_recipe
+from gatedrnn.train.recipes import with_recipe
+from gatedrnn.train.settings import ModelSettings, TrainSettings, threads_for
 
 
 def compare(

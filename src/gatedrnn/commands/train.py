@@ -16,7 +16,8 @@ from rich.text import Text
 from gatedrnn.data import LANGUAGE, DataError, DataSettings, Settings
 from gatedrnn.data.settings import Seed
 from gatedrnn.train.allocation import use_large_pages
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings, threads_for, with_recipe
+from gatedrnn.train.recipes import with_recipe
+from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings, threads_for
 
 
 def processes() -> int:

@@ -13,7 +13,8 @@ from gatedrnn.data import DataSettings, load_task
 from gatedrnn.data.probes import PROBES
 from gatedrnn.probe.settings import ProbeSettings
 from gatedrnn.records import environment, write_whole
-from gatedrnn.train.settings import ModelSettings, TrainSettings, with_recipe
+from gatedrnn.train.recipes import with_recipe
+from gatedrnn.train.settings import ModelSettings, TrainSettings
 
 SCHEMA = 1
 MEASURE = "lstm"

@@ -144,7 +144,9 @@ class Trainer:
         self.objective = objective_of(data, model.config, settings.train.label_smoothing)
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
-        optimizer = torch.optim.AdamW(model.parameters(), weight_decay=settings.train.weight_decay, fused=True)
+        optimizer = torch.optim.AdamW(
+            model.parameters(), betas=(0.9, settings.train.beta2), weight_decay=settings.train.weight_decay, fused=True
+        )
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
         self.bare: GatedRNNPreTrainedModel = self.accelerator.unwrap_model(self.model)
         self.average = MovingAverage(self.bare, settings.train.average) if settings.train.average else None

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -79,6 +79,8 @@ class TrainSettings(Settings):
     """plateau: evaluations without improvement that are waited for before the rate is halved."""
     weight_decay: float = Field(0.01, ge=0)
     """AdamW's weight decay."""
+    beta2: float = Field(0.999, ge=0, lt=1)
+    """How much of its mean of squared gradients AdamW keeps at each step."""
     clip: float = Field(1.0, gt=0)
     """Largest norm of the gradient."""
     average: float = Field(0.0, ge=0, lt=1)
@@ -164,83 +166,3 @@ def threads_for(jobs: int = 1) -> int:
     """Threads of each of `jobs` processes so that all cores work and none twice."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // jobs)
-
-
-S = TypeVar("S", bound=Settings)
-
-
-def with_recipe(task: str, part: str, given: S) -> S:
-    """The task's recipe where the user said nothing, the user's word where they did."""
-    return type(given)(**RECIPES[task].get(part, {}) | given.model_dump(include=given.model_fields_set))
-
-
-_TEXT_MODEL = {
-    "embedding_size": 128, "pooling": "max", "token_dropout": 0.25, "embedding_dropout": 0.5, "head_dropout": 0.4,
-}  # fmt: skip
-_TEXT_TRAIN = {
-    "epochs": 4, "batch_size": 64, "learning_rate": 3e-3, "schedule": "linear", "label_smoothing": 0.05,
-}  # fmt: skip
-
-_CHARACTERS: dict[str, dict[str, Any]] = {
-    "contenders": {"hidden_size": 256},
-    "data": {
-        "tokenizer": "characters", "min_count": 1, "length": 128, "validation_fraction": 0.05, "test_fraction": 0.05,
-    },
-    "model": {"layers": 3, "embedding_size": 128, "block": True, "dropout": 0.1},
-    "train": {"epochs": 8, "batch_size": 16, "learning_rate": 4e-3, "clip": 1.0},
-}  # fmt: skip
-
-
-def _probe(width: int, length: int, epochs: int, model: dict[str, Any] | None = None, **train: Any) -> dict[str, Any]:
-    """Sequences grow over half of the training. Smoothed labels ask for the exact state, not for the right side."""
-    smoothed = {"label_smoothing": 0.1, **train}
-    return {
-        "contenders": {"hidden_size": width},
-        "data": {"length": length, "curriculum": epochs // 2},
-        "model": {"embedding_size": 2 * width, **(model or {})},
-        "train": {"epochs": epochs, "batch_size": 64, "learning_rate": 1e-2, "weight_decay": 0.0, **smoothed},
-    }
-
-
-_RECALL = {"layers": 3, "block": True}
-
-RECIPES: dict[str, dict[str, dict[str, Any]]] = {
-    "parity": _probe(16, 40, 4),
-    "modular-addition": _probe(16, 64, 15),
-    "cycle-navigation": _probe(16, 64, 15),
-    "s3": _probe(16, 64, 6),
-    "s5": _probe(64, 64, 8, {"embedding_size": 64, "block": True, "block_size": 4}),
-    "s5-all": _probe(64, 64, 8, {"embedding_size": 64, "block": True, "block_size": 4}),
-    "even-pairs": _probe(16, 64, 6),
-    "majority": _probe(16, 64, 6),
-    "bucket-sort": _probe(32, 64, 10),
-    "missing-duplicate": _probe(32, 40, 10),
-    "copying": _probe(32, 64, 10),
-    "selective-copying": _probe(32, 64, 10, _RECALL, learning_rate=3e-3),
-    "mqar": _probe(32, 64, 10, _RECALL, learning_rate=3e-3),
-    "adding": _probe(32, 100, 10, label_smoothing=0.0),
-    "mnist": {
-        "contenders": {"hidden_size": 128},
-        "model": {"embedding_size": 64, "layers": 3, "block": True},
-        "train": {"epochs": 10, "batch_size": 64, "learning_rate": 4e-3},
-    },
-    "digits": {
-        "contenders": {"hidden_size": 128},
-        "model": {"embedding_size": 64, "embedding_dropout": 0.3},
-        "train": {"epochs": 40, "batch_size": 32, "learning_rate": 5e-3},
-    },
-    "ag_news": {
-        "contenders": {"hidden_size": 128},
-        "data": {"tokenizer": "words", "min_count": 3, "max_tokens": 128, "validation_fraction": 0.05},
-        "model": _TEXT_MODEL,
-        "train": _TEXT_TRAIN,
-    },
-    "text-classification": {
-        "contenders": {"hidden_size": 128},
-        "data": {"tokenizer": "bpe"},
-        "model": _TEXT_MODEL,
-        "train": _TEXT_TRAIN,
-    },
-    LANGUAGE: _CHARACTERS,
-}
-"""What each task starts from where the user says nothing; chosen on validation splits alone."""
