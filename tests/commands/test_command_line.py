@@ -45,7 +45,7 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ("train --cell lstmm", "Did you mean 'lstm'"),
         (
             "compare --train-file reviews.csv",
-            "--train-file belongs to ag_news and text-classification and language-model",
+            "--train-file belongs to mnist and ag_news and text-classification and language-model",
         ),
         ("compare --token-dropout 0.1", "digits has no unknown token"),
         ("compare --task digits --validation-fraction 0.001", "cannot be split"),
