@@ -47,7 +47,7 @@ def _cycle() -> dict[str, Any]:
     return {**recipe, "data": {"length": 512, "curriculum": 18}}
 
 
-_RECALL = {"layers": 3, "block": True}
+_RECALL = {"layers": 3, "block": True, "embedding_size": 64}
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "parity": _probe(16, 40, 4),
@@ -61,8 +61,8 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "bucket-sort": _probe(32, 64, 10),
     "missing-duplicate": _probe(32, 40, 10),
     "copying": _probe(32, 64, 10),
-    "selective-copying": _probe(32, 64, 10, _RECALL, learning_rate=3e-3),
-    "mqar": _probe(32, 64, 10, _RECALL, learning_rate=3e-3),
+    "selective-copying": _probe(48, 64, 10, _RECALL, label_smoothing=0.0),
+    "mqar": _probe(48, 64, 6, _RECALL, learning_rate=3e-3),
     "adding": _probe(32, 100, 10, label_smoothing=0.0),
     "mnist": {
         "contenders": {"hidden_size": 128},
