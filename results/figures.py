@@ -1,8 +1,9 @@
-"""The figures of a report, of `gatedrnn compare` or `gatedrnn bench`, as PNG files, drawn by a real browser.
+"""The figures of a report, of `gatedrnn compare`, `probe` or `bench`, as PNG files, drawn by a real browser.
 
     python results/figures.py RUNS_FOLDER RESULTS_FOLDER
 
-Copies the numbers too (results.json and report.md, or bench.json), so that the second folder holds all that is kept.
+Copies the numbers too (results.json or probes.json and report.md, or bench.json), so that the second folder holds all
+that is kept.
 """
 
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-NUMBERS = (("results.json", "report.md"), ("bench.json",))
+NUMBERS = (("results.json", "report.md"), ("probes.json", "report.md"), ("bench.json",))
 """What a run of each command leaves beside its report."""
 
 

@@ -1,4 +1,4 @@
-"""report.html and the terminal's table, from probes.json alone."""
+"""report.html, report.md and the terminal's table, from probes.json alone."""
 
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,18 @@ from gatedrnn.probe import findings
 
 
 def write_report(results: dict[str, Any], folder: Path) -> Path:
-    """Write report.html (one file, no network); the path of the page."""
-    page = folder / "report.html"
-    write_page(
-        "gatedrnn.probe", "report.html", page,
-        {task: _curves(answers) for task, answers in results["tasks"].items()},
-        results=results,
-        sentences=findings.sentences(results),
-        verdicts=findings.verdict_rows(results),
-        accuracies={task: findings.accuracy_rows(answers) for task, answers in results["tasks"].items()},
-        reasons=findings.reasons(results),
-        environment=environment_rows(results["measured"]),
-    )  # fmt: skip
+    """Write report.html (one file, no network) and report.md; the path of the page."""
+    shown = {
+        "results": results,
+        "sentences": findings.sentences(results),
+        "verdicts": findings.verdict_rows(results),
+        "accuracies": {task: findings.accuracy_rows(answers) for task, answers in results["tasks"].items()},
+        "reasons": findings.reasons(results),
+        "environment": environment_rows(results["measured"]),
+    }
+    page, curves = folder / "report.html", {task: _curves(answers) for task, answers in results["tasks"].items()}
+    write_page("gatedrnn.probe", "report.html", page, curves, **shown)
+    write_page("gatedrnn.probe", "report.md", folder / "report.md", {}, **shown)
     return page
 
 
