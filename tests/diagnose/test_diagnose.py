@@ -74,7 +74,7 @@ def test_signs_and_endless_memories_are_found():
     assert one["negative"] == [0, 0, 0, 0, 1, 1] and one["half_life"] == pytest.approx([1, 1, None, None, None, None])
     assert one["dead"] == 3, "what keeps all of itself takes nothing in; what flips its sign moves"
     row = layer_rows(found)[0]
-    assert row["signs"] == "2" and row["longest"] == "for ever" and row["dead"] == "3"
+    assert row["flip"] == "2" and row["longest"] == "for ever" and row["dead"] == "3"
     assert "3 channel(s) never move" in sentences(found)[-1]
 
 

@@ -54,7 +54,7 @@ def layer_rows(found: dict[str, Any]) -> list[dict[str, str]]:
         row["half-life"] = "–" if lives is None else _steps(lives[len(lives) // 2])
         row["longest"] = "–" if lives is None else _steps(lives[-1])
         negative = layer["negative"]
-        row["signs"] = "–" if negative is None else str(sum(share > 0 for share in negative))
+        row["flip"] = "–" if negative is None else str(sum(share > 0 for share in negative))
         row["dead"] = str(layer["dead"])
         rows.append(row)
     return rows
@@ -92,9 +92,12 @@ def _gates(layer: dict[str, Any]) -> go.Figure:
             line={"shape": "hvh", "color": COLOURS[number % len(COLOURS)], "width": 2}, name=name,
             hovertemplate="about %{x:.2f}: %{y:.1%}",
         )  # fmt: skip
-    for edge in (LOW, HIGH):
+    signed = any(gate["lowest"] < 0 for gate in layer["gates"].values())
+    for edge in (-HIGH, -LOW, LOW, HIGH) if signed else (LOW, HIGH):
         figure.add_vline(x=edge, line={"dash": "dot", "color": "#999"})
-    figure.update_xaxes(title="value of the gate; dotted: as good as shut, as good as open")
+    figure.update_xaxes(
+        title="value of the gate; dotted: as good as shut, as good as open", range=[-1.03 if signed else -0.02, 1.03]
+    )
     figure.update_yaxes(title="share of channels and steps", tickformat=".0%", rangemode="tozero")
     figure.update_layout(height=340, showlegend=True)
     return figure
@@ -113,7 +116,7 @@ def _memory(found: dict[str, Any]) -> go.Figure:
             line={"color": COLOURS[number % len(COLOURS)]}, hovertemplate="%{text} steps",
         )  # fmt: skip
     figure.update_xaxes(title="share of the channels", tickformat=".0%")
-    figure.update_yaxes(type="log", title=f"half-life in steps; at the top ({top:,.0f}): {FOREVER}")
+    figure.update_yaxes(type="log", dtick=1, title=f"half-life, steps; {top:,.0f}: {FOREVER}")
     figure.update_layout(height=420, showlegend=True)
     return figure
 
@@ -139,6 +142,6 @@ def _reach(found: dict[str, Any]) -> go.Figure:
         name="norm", hovertemplate="%{x} steps back: %{y:.3g}",
     )  # fmt: skip
     figure.update_xaxes(title="T - t, steps back")
-    figure.update_yaxes(type="log", title="‖d h<sub>T</sub> / d x<sub>t</sub>‖", exponentformat="power")
+    figure.update_yaxes(type="log", dtick=1, title="‖d h<sub>T</sub> / d x<sub>t</sub>‖", exponentformat="power")
     figure.update_layout(height=420)
     return figure
