@@ -1,6 +1,5 @@
 """A scan cell over a whole sequence from its projections: in torch around `linear_scan`, or in one kernel."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from gatedrnn.cells.minlstm import MinLSTMEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRUEquations
 from gatedrnn.layers.ragged import hold_masked_steps, zero_masked_steps
 from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Keep, zoned_coefficients
-from gatedrnn.scan import accumulation_dtype, choose_backend, implementation, linear_scan
+from gatedrnn.scan import accumulation_dtype, choose_backend, gradients_with_graph, implementation, linear_scan
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 CELLS: dict[str, ScanCell] = {
@@ -112,16 +111,6 @@ def _(
 def with_bias(projected: Tensor, bias: Tensor | None) -> Tensor:
     """The sum as the kernels form it: in the dtype of accumulation."""
     return projected if bias is None else projected.to(accumulation_dtype(projected.dtype)) + bias
-
-
-def gradients_with_graph(
-    function: Callable[..., tuple[Tensor, ...]], given: Sequence[Tensor | None], upstream: tuple[Tensor, ...]
-) -> list[Tensor | None]:
-    """Gradients of what is `given` and asks for them, through the function's torch form, to be differentiated again."""
-    again = [x.view_as(x) if x is not None and x.requires_grad else x for x in given]
-    inputs = [x for x in again if x is not None and x.requires_grad]
-    found = iter(torch.autograd.grad(function(*again), inputs, upstream, create_graph=True))
-    return [next(found) if x is not None and x.requires_grad else None for x in again]
 
 
 def tells_the_state(kernel: str, mask: Flags | None) -> bool:

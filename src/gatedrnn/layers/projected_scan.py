@@ -10,13 +10,12 @@ from gatedrnn.cells import ScanCell
 from gatedrnn.layers.gated_scan import (
     CELLS,
     accumulated,
-    gradients_with_graph,
     has_kernel,
     scan_in_torch,
     tells_the_state,
     with_bias,
 )
-from gatedrnn.scan import accumulation_dtype, implementation
+from gatedrnn.scan import accumulation_dtype, gradients_with_graph, implementation
 
 
 def projects(cell: ScanCell, device: torch.device) -> bool:

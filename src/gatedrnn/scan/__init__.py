@@ -9,9 +9,10 @@ from gatedrnn.scan.functional import (
     linear_scan,
     transforming,
 )
+from gatedrnn.scan.graph import gradients_with_graph
 from gatedrnn.scan.log_space import LOG_ZERO, log_space_scan
 
 __all__ = [
     "LOG_ZERO", "BackendUnavailable", "accumulation_dtype", "applied", "block_scan", "choose_backend",
-    "choose_block_backend", "implementation", "linear_scan", "log_space_scan", "transforming",
+    "choose_block_backend", "gradients_with_graph", "implementation", "linear_scan", "log_space_scan", "transforming",
 ]  # fmt: skip

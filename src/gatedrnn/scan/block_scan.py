@@ -14,6 +14,7 @@ from gatedrnn.scan.functional import (
     implementation,
     transforming,
 )
+from gatedrnn.scan.graph import gradients_with_graph
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 BLOCK_BACKENDS = ("auto", "reference", "tree", "cpu")
@@ -175,13 +176,13 @@ def _gradient(ctx: Any, grad_h: Tensor, grad_last: Tensor) -> tuple[Tensor | Non
     # Grad mode is on inside a backward exactly when the caller asked for create_graph.
     if torch.is_grad_enabled():
         given = transition, drive, h0, reset_state
-        again = [x.view_as(x) if x is not None and x.requires_grad else x for x in given]
-        inputs = [x for x in again if x is not None and x.requires_grad]
-        states = in_torch(again[0], again[1], again[2], resets, again[3], ctx.reverse)
-        found = iter(
-            torch.autograd.grad(states, inputs, (grad_h, grad_last), create_graph=True, materialize_grads=True)
-        )
-        grads = [next(found) if x is not None and x.requires_grad else None for x in again]
+
+        def again(
+            transition: Tensor, drive: Tensor, h0: Tensor | None, reset_state: Tensor | None
+        ) -> tuple[Tensor, Tensor]:
+            return in_torch(transition, drive, h0, resets, reset_state, ctx.reverse)
+
+        grads = gradients_with_graph(again, given, (grad_h, grad_last))
     else:
         grads = list(_block_scan_gradient(grad_h, grad_last, transition, h, h0, resets, reset_state, ctx.reverse))
         for i, x in ((2, h0), (3, reset_state)):
