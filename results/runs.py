@@ -10,6 +10,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -31,22 +32,35 @@ def keep(run: Path, kept: Path) -> None:
 
 
 def table(folders: list[Path]) -> None:
-    """Perplexities with what they count; the last column is over test documents drawn anew."""
+    """Scores with what they count. With a test split, perplexities, the last column over test documents drawn anew;
+    else the loss on validation.
+    """
     results = [json.loads((folder / "result.json").read_text()) for folder in folders]
-    split = "test" if "test" in results[0]["documents"] else "validation"
-    print(f"| run | cell | width | steps | validation | {split} | bits per byte | {split} to the first | training |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    tested = "test" in results[0]["documents"]
+    scores = (
+        "validation | test | bits per byte | test to the first" if tested else "validation loss, nats | bits per byte"
+    )
+    print(f"| run | cell | width | steps | {scores} | training |")
+    print("|---" * (9 if tested else 7) + "|")
     for folder, result in zip(folders, results, strict=True):
-        apart = "–"
-        if result is not results[0] and split == "test":
-            ratio = over_documents([result], [results[0]])
-            apart = f"{ratio['mean']:+.1%} [{ratio['low']:+.1%}, {ratio['high']:+.1%}]"
         minutes = result["measured"]["training_seconds"] / 60
-        print(
-            f"| `{folder.name}` | `{result['cell']}` | {result['hidden_size']} | {result['steps']:,} "
-            f"| {result['validation_perplexity']:.2f} | {result[f'{split}_perplexity']:.2f} "
-            f"| {result[f'{split}_bits_per_byte']:.3f} | {apart} | {minutes:.0f} min |"
+        shown = (
+            _tested(result, results[0]) if tested else [f"{result['validation_loss']:.3f}", _bits(result, "validation")]
         )
+        start = [f"`{folder.name}`", f"`{result['cell']}`", f"{result['hidden_size']}", f"{result['steps']:,}"]
+        print(f"| {' | '.join([*start, *shown])} | {minutes:.0f} min |")
+
+
+def _tested(result: dict[str, Any], first: dict[str, Any]) -> list[str]:
+    apart = "–"
+    if result is not first:
+        ratio = over_documents([result], [first])
+        apart = f"{ratio['mean']:+.1%} [{ratio['low']:+.1%}, {ratio['high']:+.1%}]"
+    return [f"{result['validation_perplexity']:.2f}", f"{result['test_perplexity']:.2f}", _bits(result, "test"), apart]
+
+
+def _bits(result: dict[str, Any], split: str) -> str:
+    return f"{result[f'{split}_bits_per_byte']:.3f}"
 
 
 if __name__ == "__main__":
