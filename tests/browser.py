@@ -1,6 +1,7 @@
 """A page as a real browser shows it."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ def needs_a_browser(test: Any) -> Any:
 
 
 def visit(page: Path) -> Seen:
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -54,6 +56,8 @@ def visit(page: Path) -> Seen:
         tab.goto(page.as_uri())
         tab.wait_for_selector(".js-plotly-plot .main-svg")
         tab.wait_for_load_state("load")
+        with suppress(PlaywrightTimeout):  # figures measure their place once more when all is loaded
+            tab.wait_for_function(f"({CUT_OFF})() === 0", timeout=3000)
         plots = tab.locator(".js-plotly-plot").all()
         seen = Seen(
             said, asked, tab.locator("h2").all_inner_texts(),

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from gatedrnn.cells import tracking
+from gatedrnn import SignedMinGRU
+from gatedrnn.cells import ScanCell, tracking
 from gatedrnn.layers import LAYERS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "expressivity.md"
@@ -38,6 +39,40 @@ def test_a_class_is_what_one_step_does_to_two_states(name):
     else:
         found = "signed" if bool((after / before).min() < 0) else "positive"
     assert CLASSES[name] == found
+
+
+class TurnsBack(ScanCell):
+    """A cell that is not ours, and whose decay can be negative."""
+
+    name = "turns-back"
+    projections = ("keep", "value")
+
+    def coefficients(self, keep, value):
+        return torch.tanh(keep), value
+
+
+def test_the_equations_of_a_cell_of_ones_own_say_its_class():
+    assert tracking(TurnsBack()).name == "signed"
+
+
+def test_two_signed_layers_count_modulo_four():
+    """As digits carry: the second layer changes its sign whenever the first one's comes back."""
+    layer = SignedMinGRU(1, 2, num_layers=2, batch_first=True)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+        # Rows: two candidates, two decays. First layer: channel 0 flips with each one, channel 1 shows the bit.
+        layer.weight_ih_l0.copy_(torch.tensor([[0.0], [1.0], [-2.0], [0.0]]))
+        layer.bias_ih_l0.copy_(torch.tensor([0.0, 0.0, 1.0, 0.0]))
+        layer.initial_state_l0.copy_(torch.tensor([1.0, 0.0]))
+        # Second layer: channel 0 flips where a one has brought the sign back to 1; channel 1 hands the sign on.
+        layer.weight_ih_l1.copy_(torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, -2.0], [0.0, 0.0]]))
+        layer.bias_ih_l1.copy_(torch.tensor([0.0, 0.0, 2.0, 0.0]))
+        layer.initial_state_l1.copy_(torch.tensor([1.0, 0.0]))
+        bits = torch.randint(0, 2, (2, 65_536, 1))
+        y, _ = layer(bits.float())
+    counted = 2 * (y[..., 0] < 0) + (y[..., 1] < 0)
+    assert torch.equal(counted.long(), bits[..., 0].cumsum(1) % 4)
 
 
 def test_the_document_has_every_class_and_puts_cells_where_they_are():

@@ -204,6 +204,6 @@ def test_parity_says_why_the_minimal_cells_fail(tmp_path: Path) -> None:
         model=run.model.model_copy(update={"token_dropout": 0.0}),
     )  # fmt: skip
     results = compare(settings, tmp_path / "comparison")
-    assert any("decay lies between 0 and 1" in sentence for sentence in headline(results))
+    assert any("multiplied by a number between 0 and 1" in sentence for sentence in headline(results))
     assert set(results["contenders"][0]["scores"]) == {"validation", "test", "test_80"}
     assert len(structure_rows(results)) == 2

@@ -55,6 +55,13 @@ def test_permuted_has_one_order_for_all_images(files):
     assert not np.array_equal(np.stack(other.evaluation["test"].inputs)[:, :, 0], after)
 
 
+def test_labels_belong_to_what_was_read(files):
+    before = mnist(files).sources
+    labels = files / "t10k-labels-idx1-ubyte.gz"
+    labels.write_bytes(gzip.compress(idx(np.zeros(20, np.uint8))))
+    assert mnist(files, split_seed=2).sources != before
+
+
 def test_files_that_are_not_what_they_should_be_are_refused(files):
     with pytest.raises(DataError, match="give the original train-images"):
         load_task(DataSettings(task="mnist"))
@@ -67,6 +74,14 @@ def test_files_that_are_not_what_they_should_be_are_refused(files):
         with pytest.raises(DataError, match=r"cannot be read|not an MNIST file"):
             mnist(files, split_seed=3)
     images.write_bytes(whole)
+    for torn in (whole[:30] + b"\x00" * 40, b"\x1f\x8b\x08", gzip.compress(whole[:6])):
+        images.write_bytes(torn)
+        with pytest.raises(DataError, match=r"cannot be read|not an MNIST file"):
+            mnist(files, split_seed=3)
+    images.write_bytes(whole)
+    labels.write_bytes(gzip.compress(idx(np.full(ROWS, 10, np.uint8))))
+    with pytest.raises(DataError, match="has the label 10"):
+        mnist(files, split_seed=3)
     labels.write_bytes(gzip.compress(idx(np.zeros(3, np.uint8))))
     with pytest.raises(DataError, match="100 images, and 3 labels"):
         mnist(files, split_seed=3)

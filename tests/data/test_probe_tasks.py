@@ -8,8 +8,8 @@ import torch
 from pydantic import ValidationError
 
 from gatedrnn.data import DataError, DataSettings, load_task
-from gatedrnn.data.probes import IGNORED, PROBES
-from gatedrnn.data.probes.task import STEPS_PER_EPOCH, TOKENS
+from gatedrnn.data.probes import IGNORED, PROBES, labels_in
+from gatedrnn.data.probes.task import LABELS, STEPS_PER_EPOCH, TOKENS
 
 every_probe = pytest.mark.parametrize("name", PROBES)
 
@@ -65,12 +65,17 @@ def test_tests_are_at_the_training_length_and_wherever_asked():
         return {name: set(split.lengths.tolist()) for name, split in task_of(length=5, **settings).evaluation.items()}
 
     assert lengths() == {"validation": {5}, "test": {5}, "test_20": {20}}
-    assert lengths(test_lengths=(5, 9)) == {"validation": {5}, "test": {5}, "test_9": {9}}
+    assert lengths(test_lengths=(9, 5, 7, 9)) == {"validation": {5}, "test": {5}, "test_7": {7}, "test_9": {9}}
+    assert list(lengths(test_lengths=(9, 7)))[-1] == "test_9", "the longest is the last"
 
 
-def test_long_tests_have_fewer_rows_and_one_at_least():
+def test_long_tests_have_fewer_rows_one_at_least_and_labels_enough():
     task = task_of(test_lengths=(TOKENS // 4, 2 * TOKENS))
     assert len(task.evaluation[f"test_{TOKENS // 4}"]) == 4 and len(task.evaluation[f"test_{2 * TOKENS}"]) == 1
+    for name in ("mqar", "missing-duplicate", "adding", "copying"):
+        few = task_of(name, test_lengths=(4096,)).evaluation["test_4096"]
+        assert labels_in(few) >= LABELS
+    assert labels_in(task_of(labels="last", test_lengths=(4096,)).evaluation["test_4096"]) >= LABELS
 
 
 def test_sequences_grow_with_the_curriculum_and_a_batch_keeps_its_size():
@@ -82,6 +87,16 @@ def test_sequences_grow_with_the_curriculum_and_a_batch_keeps_its_size():
     assert min(shape[1] for shape in lengths[3]) == 32
     for rows, length in (shape for epoch in lengths for shape in epoch):
         assert 16 * 64 - length < rows * length <= 16 * 64
+
+
+def test_a_batch_of_a_probe_with_questions_keeps_its_steps_too():
+    train = task_of("copying", length=64, curriculum=1).train
+    sizes = [train.batch(0, 0, i, 16)["input_ids"].numel() for i in range(STEPS_PER_EPOCH)]
+    assert 0.9 * 16 * 84 < min(sizes) <= max(sizes) <= 16 * 84
+
+
+def test_a_length_of_one_has_no_room_to_grow():
+    assert task_of(length=1, curriculum=1).train.batch(0, 0, 0, 4)["input_ids"].shape == (4, 1)
 
 
 @pytest.mark.parametrize("curriculum", [0, 2])
@@ -124,5 +139,8 @@ def test_lengths_that_a_probe_does_not_have_are_refused():
         task_of("mqar", length=20)
     with pytest.raises(DataError, match="copying: lengths begin at 16, got 3"):
         task_of("selective-copying", test_lengths=(3,))
+    for name in ("mqar", "adding", "bucket-sort"):
+        with pytest.raises(DataError, match="does not have a label at every step"):
+            task_of(name, labels="last")
     with pytest.raises(ValidationError, match=r"--curriculum belongs to .*parity.*not to digits"):
         DataSettings(task="digits", curriculum=1)

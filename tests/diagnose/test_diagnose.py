@@ -4,14 +4,15 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from browser import needs_a_browser, visit
 from train_helpers import digits_run, small_text, text_run
 
 from gatedrnn.cli import main
-from gatedrnn.data import DataSettings
-from gatedrnn.diagnose.inputs import Looked, of_run
+from gatedrnn.data import DataError, DataSettings, Examples
+from gatedrnn.diagnose.inputs import Looked, _of_examples, of_run
 from gatedrnn.diagnose.measure import measure
 from gatedrnn.diagnose.report import layer_rows, sentences
 from gatedrnn.models import GatedRNNConfig, GatedRNNForTokenClassification
@@ -75,7 +76,7 @@ def test_signs_and_endless_memories_are_found():
     assert one["dead"] == 3, "what keeps all of itself takes nothing in; what flips its sign moves"
     row = layer_rows(found)[0]
     assert row["flip"] == "2" and row["longest"] == "for ever" and row["dead"] == "3"
-    assert "3 channel(s) never move" in sentences(found)[-1]
+    assert "3 channel(s) move on none of these rows" in sentences(found)[-1]
 
 
 @pytest.mark.parametrize("cell", ["mingru", "lstm", "block-orthogonal"])
@@ -94,10 +95,40 @@ def test_the_reach_is_the_norm_of_the_jacobian(cell, monkeypatch):
     assert measure(looked)["reach"] == pytest.approx(expected.tolist(), rel=0.1)
 
 
+def test_where_nothing_moves_all_is_dead_and_no_gradient_goes_back():
+    looked = looked_at("lstm")
+    with torch.no_grad():
+        for weight in looked.model.model.parts[0].parameters():
+            weight.zero_()
+    found = measure(looked)
+    assert found["layers"][0]["dead"] == WIDTH and max(found["reach"]) == 0
+    assert "No gradient goes back" in sentences(found)[1]
+
+
+def test_the_reach_is_the_farthest_step_that_matters():
+    found = {**measure(looked_at()), "reach": [0.0, 0.0, 1.0, 0.5, 0.001]}
+    assert "up to 3 of the 4 steps back" in sentences(found)[1]
+
+
+def test_numbers_that_are_not_finite_are_refused():
+    looked = looked_at()
+    with torch.no_grad():
+        looked.model.model.parts[0].layer.weight_ih_l0[0] = torch.nan
+    with pytest.raises(DataError, match="not finite"):
+        measure(looked)
+
+
+def test_rows_are_as_long_as_half_of_the_longest():
+    examples = Examples([np.zeros(n, np.int64) for n in (1, 9, 8, 7, 6, 2)], np.zeros(6, np.int64))
+    assert _of_examples(examples, 5, 99)["input_ids"].shape == (3, 7)
+    with pytest.raises(DataError, match="1 step"):
+        _of_examples(Examples([np.zeros(1, np.int64)], np.zeros(1, np.int64)), 5, 99)
+
+
 def test_each_layer_direction_and_cell_has_a_row_and_its_class():
     found = measure(looked_at("mingru,lstm", num_hidden_layers=2, bidirectional=True, block=True, pooling="max"))
     assert [row["layer"] for row in layer_rows(found)] == [
-        "layer 0", "layer 1, backwards", "layer 2", "layer 3, backwards",
+        "layer 0", "layer 0, backwards", "layer 1", "layer 1, backwards",
     ]  # fmt: skip
     first, second, _ = sentences(found)
     assert first.startswith("mingru is positive") and "parity" in first and "arXiv:2411.12537" in first

@@ -5,6 +5,7 @@ import torch
 from layer_laws import BATCH, CELLS, HIDDEN, PAIRS, STEPS, every_cell, layer_of, series
 from tolerances import assert_equal_within
 
+from gatedrnn.layers import BlockOrthogonalRNN
 from gatedrnn.layers.trace import trace
 
 VARIANTS = [
@@ -25,10 +26,11 @@ def test_what_is_traced_is_what_the_layer_does(name, variant):
     assert_equal_within(top, layer(x)[0], torch.float64, "output of the last layer")
 
 
+@pytest.mark.parametrize("zoneout", [0.0, 0.3])
 @pytest.mark.parametrize("name", with_decay)
-def test_the_decay_is_what_a_state_is_multiplied_by(name):
-    """Without recurrent weights, the derivative of one state by the one before; of a block, its length."""
-    layer, x = layer_of(name).eval(), series()
+def test_the_decay_is_what_a_state_is_multiplied_by(name, zoneout):
+    """Without recurrent weights, the derivative of one state by the one before; of a turned block, a row's length."""
+    layer, x = layer_of(name, zoneout=zoneout).eval(), series()
     for part, weight in layer.named_parameters():
         if part.startswith(("weight_hh", "weight_c")):
             torch.nn.init.zeros_(weight)
@@ -47,11 +49,12 @@ def test_the_decay_is_what_a_state_is_multiplied_by(name):
         derivatives = torch.autograd.functional.jacobian(after, before[-1].detach())[:, :, 0]
         for row in range(BATCH):
             own = derivatives[row, :, row]
-            if name == "block-orthogonal":
-                blocks = own.reshape(2, HIDDEN // 2, 2, HIDDEN // 2).diagonal(dim1=1, dim2=3).movedim(-1, 0)
-                expected = torch.linalg.matrix_norm(blocks, 2).repeat(2)
+            if name == "block-orthogonal" and not zoneout:
+                expected = own.norm(dim=1)
             else:
                 expected = own.diagonal()
+                if name == "block-orthogonal":
+                    continue  # what zoneout keeps is not turned
             assert_equal_within(traced.decay[row, t], expected, torch.float64, f"decay at {t}")
         _, states = layer.step(x[:, t], states)
 
@@ -88,5 +91,23 @@ def test_gates_are_what_input_state_and_memory_make_of_them():
 def test_a_clamped_decay_is_shown_as_it_acts(name, lowest):
     (traced,) = trace(layer_of(name, 3, 64), series())
     (gate,) = traced.gates.values()
-    assert gate is traced.decay
+    assert torch.equal(gate, traced.decay)
     assert gate.min() == pytest.approx(lowest, abs=1e-12) and gate.max() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_the_decay_of_a_block_is_that_of_each_channel(size):
+    layer = BlockOrthogonalRNN(3, 12, block_size=size, batch_first=True, dtype=torch.float64)
+    for weight in layer.parameters():
+        torch.nn.init.normal_(weight)
+    x = series()
+    (traced,) = trace(layer, x)
+    d = (x @ layer.weight_ih_l0[12:24].T + layer.bias_ih_l0[12:24]).clamp(0, 1)
+    assert_equal_within(traced.decay, d, torch.float64, "decay")
+
+
+@pytest.mark.parametrize("name", ["minlstm", "lstm-normalized"])
+def test_gates_that_share_one_whole_are_shown_so(name):
+    (traced,) = trace(layer_of(name), series())
+    assert_equal_within(traced.gates["forget"], traced.decay, torch.float64, "forget")
+    assert_equal_within(traced.gates["input"], 1 - traced.decay, torch.float64, "input")

@@ -28,8 +28,9 @@ def short(request):
 def answers(*curves, chance=0.5):
     """What a suite keeps of a task: one cell, one curve of accuracies a seed, at lengths 40, 256 and 4,096."""
     own = {str(seed): dict(zip(("40", "256", "4096"), curve, strict=True)) for seed, curve in enumerate(curves)}
+    cell = {"hidden_size": 8, "core": 100, "accuracy": own, "tokens_per_second": 1.0}
     return {"chance": chance, "trained_at": 40, "asks": "this", "source": "that",
-            "cells": {"mingru": {"hidden_size": 8, "core": 100, "accuracy": own, "seconds": [1.0]}}}  # fmt: skip
+            "labels": dict.fromkeys(("40", "256", "4096"), 1000), "cells": {"mingru": cell}}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,8 @@ def test_seeds_are_counted_that_reach_as_far_as_the_median():
 
 def test_accuracy_is_scaled_by_chance_and_shown_with_the_worst_seed():
     (row,) = findings.accuracy_rows(answers((1, 0.6, 0.2), (1, 1, 0.2), chance=0.2))
-    assert (row["40"], row["256"], row["4,096"]) == ("1.000 (1.000)", "0.750 (0.500)", "0.000 (0.000)")
+    shown = [text for column, text in row.items() if column.endswith("labels)")]
+    assert shown == ["1.000 (1.000)", "0.750 (0.500)", "0.000 (0.000)"] and "256 (1,000 labels)" in row
 
 
 def outcome(*arguments):
@@ -81,7 +83,8 @@ def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, 
         cells = kept["tasks"][task]["cells"]
         assert set(cells["gru"]["accuracy"]["3"]) == {"24", "48"}, "lengths from the training length on"
         counts = [own["core"] for own in cells.values()]
-        assert max(counts) / min(counts) < 1.1, "each within 5 % of the same number"
+        target = kept["tasks"][task]["core"]
+        assert all(abs(count / target - 1) < 0.05 for count in counts)
     finished = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*/result.json")}
     assert len(finished) == 4
     assert outcome(*command) == 0
@@ -102,6 +105,7 @@ def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, 
         (("--seeds", "1", "1"), "must be given, each once"),
         (("--lengths", "0"), "greater than 0"),
         (("--jobs", "0"), "must be at least 1"),
+        (("--tasks", "parity", "--lengths", "8", "24"), "parity is trained at 24: name one of --lengths above it"),
     ],
 )
 def test_what_does_not_exist_is_named(arguments, said, capsys):

@@ -2,7 +2,11 @@
 
 from typing import NamedTuple
 
-from gatedrnn.cells.base import BlockScanCell, Cell
+import torch
+
+from gatedrnn.cells.base import BlockScanCell, Cell, ScanCell
+
+DRAWS, SPREAD = 1000, 4.0
 
 
 class Tracking(NamedTuple):
@@ -11,30 +15,32 @@ class Tracking(NamedTuple):
     name: str
     transition: str
     follows: str
+    """By one layer."""
     fails: str
-    """What no cell of the class can follow at every length, in numbers of finite precision."""
+    """What one layer cannot follow at every length, in numbers of finite precision; "however deep": no stack either."""
     source: str
 
 
 POSITIVE = Tracking(
     "positive",
     "each channel is multiplied by a number between 0 and 1 that the input alone decides",
-    "what is kept, faded or written anew: a bit set and left, the last of several symbols, a running mean",
-    "anything that must come back after it has changed: parity, counting round a cycle, products in a group",
+    "what is set, kept, faded or written anew: a switch, the last of several symbols, a running mean",
+    "anything periodic, however deep: parity, counting round a cycle, products in a group",
     "Grazzi et al. 2025, arXiv:2411.12537",
 )
 SIGNED = Tracking(
     "signed",
     "each channel is multiplied by a number from -1 to 1 that the input alone decides",
     "parity and whatever is made of sign changes",
-    "cycles of three or more and groups where order matters, which need a turn and not only a sign",
+    "groups where order matters and longer cycles; counting modulo three, however deep",
     "Grazzi et al. 2025, arXiv:2411.12537",
 )
 ROTATING = Tracking(
     "rotating",
-    "blocks of channels are turned and mirrored by an orthogonal matrix that the input alone decides",
-    "cycles of any size and products in every group that has faithful matrices as small as a block: S3 by 2 x 2, S5 by "
-    "4 x 4",
+    "blocks of channels are multiplied by an orthogonal matrix and by numbers between 0 and 1; the input alone decides "
+    "both",
+    "cycles of any size and products in every group that has faithful orthogonal matrices as small as a block: S3 by "
+    "2 x 2, S5 by 4 x 4",
     "groups that need larger blocks; counts without bound",
     "Siems et al. 2025, arXiv:2502.10297",
 )
@@ -49,8 +55,11 @@ STATE_DEPENDENT = Tracking(
 
 def tracking(cell: Cell) -> Tracking:
     """The class of a cell."""
-    if cell.reads_state:
-        return STATE_DEPENDENT
     if isinstance(cell, BlockScanCell):
         return ROTATING
-    return SIGNED if cell.clamped_decay else POSITIVE
+    if not isinstance(cell, ScanCell):
+        return STATE_DEPENDENT
+    # Its own equations say whether a decay can be negative: those of a cell that is not ours too.
+    drawn = torch.randn(len(cell.projections), DRAWS, generator=torch.Generator().manual_seed(0))
+    decay, _ = cell.coefficients(*(SPREAD * drawn))
+    return SIGNED if bool((decay < 0).any()) else POSITIVE

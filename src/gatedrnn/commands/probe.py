@@ -33,7 +33,8 @@ def probe(
     tasks: parity, modular-addition, cycle-navigation, s3, s5, s5-all, even-pairs, majority, bucket-sort,
         missing-duplicate, copying, selective-copying, mqar or adding.
     seeds: One run each.
-    lengths: Of the tests, beside the training length.
+    lengths: Of the tests, beside the training length; up to 65,536 (4,096 where a row has but a few labels), if none is
+        given.
     jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given.
     output: Folder of the suite.
     fresh: Remove the results of these tasks first and start over.

@@ -9,6 +9,8 @@ from gatedrnn.compare.ladder import BESIDE, rungs
 from gatedrnn.compare.summary import best_on_validation, mean_measured
 from gatedrnn.pages import COLOURS
 
+CONFUSABLE = 20
+"""Classes of which a table of confusions can still be read."""
 SYMBOLS = {"baseline": "diamond", "layers": "circle", "params": "square"}
 
 
@@ -24,7 +26,7 @@ def figures(results: dict[str, Any]) -> dict[str, go.Figure]:
         ),
         "Learning curves": _curves(results),
     }
-    if "confusion" in results["contenders"][0]["runs"][0]:
+    if 1 < len(results["data"]["label_names"]) <= CONFUSABLE:
         drawn["Confusion on the test split"] = _confusion(results)
     if results["settings"]["contenders"]["ladder"] is not None:
         drawn = {"Down the ladder": _ladder(results), **drawn}

@@ -32,7 +32,7 @@ class Contender:
     structure: dict[str, Any]
     parameters: dict[str, int]
     residue: float
-    """Core parameters over the baseline's, minus one."""
+    """Core parameters over those that were to be matched, minus one."""
 
     @property
     def name(self) -> str:
@@ -47,9 +47,12 @@ def contenders(settings: CompareSettings, data: TaskData) -> list[Contender]:
         NoMatch: no width of a cell comes within 5 % of the baseline's core parameters.
     """
     baseline, *others = settings.contenders.cells
-    width = settings.contenders.hidden_size
-    found = [_contender(settings, data, baseline, "baseline", width, None)]
-    target = found[0].parameters["core"]
+    width, target = settings.contenders.hidden_size, settings.contenders.core
+    if target is None:
+        target = core_parameters(settings, data, baseline, width)
+    else:
+        width = solve_width(settings, data, baseline, target)
+    found = [_contender(settings, data, baseline, "baseline", width, target)]
     for match in settings.contenders.match:
         for cell in others:
             solved = width if match == "layers" else solve_width(settings, data, cell, target)
@@ -79,19 +82,17 @@ def solve_width(settings: CompareSettings, data: TaskData, cell: str, target: in
     nearest = min((low, high), key=lambda units: abs(core(units) - target))
     if abs(core(nearest) / target - 1) > REFUSED:
         raise NoMatch(
-            f"{cell}: no hidden_size brings its core within {100 * REFUSED:.0f} % of the baseline's {target:,} "
-            f"parameters; the nearest are {unit * low} ({core(low):,}) and {unit * high} ({core(high):,}); choose a "
-            "larger --hidden-size"
+            f"{cell}: no hidden_size brings its core within {100 * REFUSED:.0f} % of the {target:,} parameters to "
+            f"match; the nearest are {unit * low} ({core(low):,}) and {unit * high} ({core(high):,}); choose a "
+            "larger --hidden-size or --core"
         )
     return unit * nearest
 
 
-def _contender(
-    settings: CompareSettings, data: TaskData, cell: str, match: str, width: int, target: int | None
-) -> Contender:
+def _contender(settings: CompareSettings, data: TaskData, cell: str, match: str, width: int, target: int) -> Contender:
     model = _model(settings, data, cell, width)
     parameters = count_parameters(model)
-    residue = 0.0 if target is None else parameters["core"] / target - 1
+    residue = parameters["core"] / target - 1
     return Contender(cell, match, width, describe_structure(model), parameters, residue)
 
 

@@ -22,6 +22,8 @@ class ContenderSettings(Settings):
     """layers: same depth and width. params: same depth, width solved for the baseline's recurrent parameters."""
     hidden_size: int = Field(64, ge=1)
     """Channels of the baseline's state."""
+    core: int | None = Field(None, ge=1)
+    """Recurrent parameters that every cell is matched to; the baseline's own, at its hidden_size, if not given."""
     seeds: list[Seed] = [0, 1, 2]
     """One run each; initial weights, data order and dropout follow from it."""
 

@@ -236,6 +236,6 @@ def _remarks(results: dict[str, Any]) -> list[str]:
     chance = 1 / len(results["data"]["label_names"])
     return [
         f"Why {_listed(list(dict.fromkeys(positive)))} cannot do {results['task']} at length: {POSITIVE.transition}, "
-        f"so a step can shrink the state but never turn it back ({POSITIVE.source}). "
+        f"so a step can fade the state but never turn it round ({POSITIVE.source}). "
         f"{split.replace('_', ' at length ')}: {', '.join(longer)}; chance is {chance:.2f}."
     ]

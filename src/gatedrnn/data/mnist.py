@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,8 @@ def load_mnist(settings: DataSettings) -> TaskData:
         },
         sources=[
             {"name": path.name, "rows": rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-            for path, rows in ((settings.train_file, len(images)), (settings.test_file, len(test_images)))
+            for file, rows in ((settings.train_file, len(images)), (settings.test_file, len(test_images)))
+            for path in (file, _labels_beside(file))
         ],
         notes=[
             f"{len(train)} training, {len(validation)} validation and {len(test_images)} test images, each as "
@@ -68,24 +70,33 @@ def load_mnist(settings: DataSettings) -> TaskData:
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Images (rows, pixels) and their digits."""
-    beside = path.with_name(path.name.replace("images-idx3", "labels-idx1"))
-    if beside == path:
-        raise DataError(f"{path}: expected a file of images, named …-images-idx3-ubyte or …-images-idx3-ubyte.gz")
+    beside = _labels_beside(path)
     images, digits = _unpacked(path, IMAGES), _unpacked(beside, LABELS)
     if len(images) != len(digits) or not len(images):
         raise DataError(f"{path}: {len(images)} images, and {len(digits)} labels in {beside.name}")
+    if digits.max() > 9:
+        raise DataError(f"{beside}: has the label {digits.max()}; MNIST's are digits")
     return images.reshape(len(images), -1), digits
+
+
+def _labels_beside(path: Path) -> Path:
+    beside = path.with_name(path.name.replace("images-idx3", "labels-idx1"))
+    if beside == path:
+        raise DataError(f"{path}: expected a file of images, named …-images-idx3-ubyte or …-images-idx3-ubyte.gz")
+    return beside
 
 
 def _unpacked(path: Path, begins: bytes) -> np.ndarray:
     try:
         raw = path.read_bytes()
         content = gzip.decompress(raw) if path.suffix == ".gz" else raw
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
     dimensions = begins[3]
     start = 4 + 4 * dimensions
+    if len(content) < start or content[:4] != begins:
+        raise DataError(f"{path}: not an MNIST file, or not a whole one")
     shape = np.frombuffer(content[4:start], ">u4")
-    if content[:4] != begins or len(shape) != dimensions or len(content) - start != int(np.prod(shape, dtype=np.int64)):
+    if len(content) - start != int(np.prod(shape, dtype=np.int64)):
         raise DataError(f"{path}: not an MNIST file, or not a whole one")
     return np.frombuffer(content, np.uint8, offset=start).reshape(tuple(int(size) for size in shape))

@@ -46,7 +46,7 @@ class DataSettings(Settings):
     task: str = "digits"
     """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification or language-model."""
     labels: Literal["every", "last"] = "every"
-    """Probes: a label at every step that has one, or at the last step alone."""
+    """Probes with a label at every step: all of them, or the last alone."""
     length: int = Field(20, ge=1)
     """Probes: steps of a training sequence. language-model: tokens through which a gradient goes back; the state is
     carried on."""

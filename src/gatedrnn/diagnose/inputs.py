@@ -74,14 +74,22 @@ def _loaded(head: Any, place: Path) -> GatedRNNPreTrainedModel:
 def _of_lanes(text: Lanes, rows: int, steps: int) -> dict[str, torch.Tensor]:
     """Pieces of a text that follow each other, each read from the initial state; shorter where the text is."""
     tokens = np.asarray(text.stream.tokens[: rows * steps])
-    steps = min(steps, len(tokens))
+    steps = _enough(min(steps, len(tokens)))
     kept = tokens[: len(tokens) // steps * steps].reshape(-1, steps)
     return {"input_ids": torch.from_numpy(kept.astype(np.int64))}
 
 
 def _of_examples(examples: Examples, rows: int, steps: int) -> dict[str, torch.Tensor]:
-    """The longest examples, all cut to the length of the shortest of them: no padding is looked at."""
+    """The longest examples, cut to their median length; what is shorter is left out, so that nothing is padded."""
     chosen = np.argsort(-examples.lengths, kind="stable")[:rows]
-    steps = min(steps, int(examples.lengths[chosen].min()))
-    batch = examples.collate(chosen)
+    steps = _enough(min(steps, int(np.median(examples.lengths[chosen]))))
+    batch = examples.collate(chosen[examples.lengths[chosen] >= steps])
     return {name: values[:, :steps] for name, values in batch.items() if name in ("input_ids", "input_values")}
+
+
+def _enough(steps: int) -> int:
+    if steps < 2:
+        raise DataError(
+            f"a sequence of {steps} step(s) says nothing about memory; give longer ones, or --steps above 1"
+        )
+    return steps

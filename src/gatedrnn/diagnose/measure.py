@@ -1,11 +1,13 @@
 """Numbers about every layer of a model on given inputs."""
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gatedrnn.cells import tracking
+from gatedrnn.data import DataError
 from gatedrnn.diagnose.inputs import Looked
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.trace import Traced, trace
@@ -16,21 +18,28 @@ LOW, HIGH = 0.05, 0.95
 BINS = 40
 DEAD = 1e-3
 """A channel whose output moves less than this part of what its layer's channels do is dead."""
-LONGEST = 1e9
-"""A half-life above this counts as for ever."""
+LONGEST = 1e6
+"""A half-life above this counts as for ever: a decay of 1, but for rounding."""
 DRAWS = 8
 """Random directions through which a gradient is sent back: the mean of their squares is that of the whole Jacobian."""
 
 
 def measure(looked: Looked) -> dict[str, Any]:
-    """What there is to say about a model, as plain numbers: what report.html is drawn from."""
-    model, layers = looked.model, list[dict[str, Any]]()
+    """What there is to say about a model, as plain numbers: what report.html is drawn from.
+
+    Raises:
+        DataError: the model gives numbers that are not finite.
+    """
+    model, layers, below = looked.model, list[dict[str, Any]](), 0
     modules = {name: module for name, module in model.named_modules() if isinstance(module, RecurrentLayer)}
     with torch.no_grad():
         read = _inputs_of(model, modules, looked.inputs)
     for name, module in modules.items():
         for traced in trace(module, read[name]):
-            layers.append(_layer(f"layer {len(layers)}", module, traced))
+            if not traced.output.isfinite().all():
+                raise DataError(f"layer {below + traced.layer}: gives numbers that are not finite; nothing can be said")
+            layers.append(_layer(f"layer {below + traced.layer}", module, traced))
+        below += module.num_layers
     cells = dict.fromkeys(module.cell.name for module in modules.values())
     classes = {module.cell.name: tracking(module.cell)._asdict() for module in modules.values()}
     rows, steps = next(iter(looked.inputs.values())).shape[:2]
@@ -41,6 +50,7 @@ def measure(looked: Looked) -> dict[str, Any]:
         "rows": rows,
         "steps": steps,
         "layers": layers,
+        "depth": below,
         "reach": _reach(model, looked.inputs),
     }
 
@@ -62,8 +72,8 @@ def _inputs_of(
 
 
 def _layer(name: str, module: RecurrentLayer, traced: Traced) -> dict[str, Any]:
-    spread = traced.output.flatten(0, 1).std(0)
-    alive = spread >= DEAD * spread.square().mean().sqrt()
+    spread = traced.output.flatten(0, 1).std(0, correction=0)
+    alive = spread > DEAD * spread.square().mean().sqrt()
     found: dict[str, Any] = {
         "name": f"{name}, backwards" if traced.reverse else name,
         "cell": module.cell.name,
@@ -74,8 +84,8 @@ def _layer(name: str, module: RecurrentLayer, traced: Traced) -> dict[str, Any]:
         "negative": None,
     }
     if traced.decay is not None:
-        size = traced.decay.abs().clamp(min=1e-30).double().log().mean((0, 1))  # of a step, over rows and time
-        lives = torch.where(size < -1 / LONGEST, torch.log(torch.tensor(0.5)) / size, torch.inf)
+        usual = traced.decay.abs().flatten(0, 1).double().median(0).values.clamp(min=1e-30).log()
+        lives = torch.where(usual < math.log(0.5) / LONGEST, math.log(0.5) / usual, torch.inf)
         found["half_life"] = [None if life == torch.inf else life for life in lives.sort().values.tolist()]
         found["negative"] = (traced.decay < 0).double().mean((0, 1)).sort().values.tolist()
     return found
@@ -83,7 +93,7 @@ def _layer(name: str, module: RecurrentLayer, traced: Traced) -> dict[str, Any]:
 
 def _gate(values: Series) -> dict[str, Any]:
     lowest = -1.0 if bool((values < 0).any()) else 0.0
-    counts = torch.histc(values.float(), BINS, lowest, 1.0)
+    counts = torch.histc(values.float().clamp(lowest, 1.0), BINS, lowest, 1.0)  # rounding may lead beyond
     size = values.abs()
     return {
         "lowest": lowest,

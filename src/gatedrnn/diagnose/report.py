@@ -68,12 +68,16 @@ def sentences(found: dict[str, Any]) -> list[str]:
         for cell, kind in found["classes"].items()
     ]
     reach = found["reach"]
-    near = next((lag for lag, norm in enumerate(reach) if norm < 0.01 * max(reach)), None)
-    where = f"falls below {{}} {near:,}" if near is not None else f"is still above {{}} {len(reach) - 1:,}"
-    said.append(f"A gradient from the last step {where.format('a hundredth of its greatest norm')} steps back.")
+    far = max((lag for lag, norm in enumerate(reach) if norm > 0.01 * max(reach)), default=None)
+    said.append(
+        "No gradient goes back from the last step."
+        if far is None
+        else f"A gradient from the last step stays above a hundredth of its greatest norm up to {far:,} of the "
+        f"{len(reach) - 1:,} steps back that were looked at."
+    )
     dead = sum(layer["dead"] for layer in found["layers"])
     if dead:
-        said.append(f"{dead:,} channel(s) never move: a narrower model would do the same.")
+        said.append(f"{dead:,} channel(s) move on none of these rows.")
     return said
 
 

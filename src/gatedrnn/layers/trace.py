@@ -25,8 +25,8 @@ class Traced(NamedTuple):
     gates: dict[str, Series]
     """By name: between 0 and 1, or -1 and 1 where a decay has a sign."""
     decay: Series | None
-    """What a channel's state is multiplied by, the recurrent weights left aside; of blocks, what their length is. None
-    for a cell that names no gate as its decay."""
+    """What a channel's state is multiplied by, recurrent weights and the turning of blocks left aside. None for a cell
+    that names no gate as its decay."""
     output: Series
 
 
@@ -55,7 +55,9 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
                 found.append(recurrent.added(projected[:, t], before, state))
             sums = {name: torch.stack([step[name] for step in found], dim=1) for name in cell.projections}
             output, decay = torch.stack(walked, dim=1), _decay(cell, sums)
-            yield Traced(number, direction == 1, _gates(cell, sums, decay), decay, output)
+            gates, kept = _gates(cell, sums, decay), layer.zoneout  # its expectation, as in evaluation
+            whole = None if decay is None else kept + (1 - kept) * decay
+            yield Traced(number, direction == 1, gates, whole, output)
             outputs.append(output.flip(1) if direction else output)
         x = torch.cat(outputs, dim=2).to(x.dtype)
 
@@ -89,13 +91,14 @@ def _decay(cell: Cell, sums: dict[str, Series]) -> Series | None:
     if isinstance(cell, ScanCell):
         return cell.coefficients(*projected)[0]
     if isinstance(cell, BlockScanCell):
-        matrices = cell.coefficients(*projected)[0].movedim(-1, -3)  # (..., blocks, k, k)
-        return torch.linalg.matrix_norm(matrices, 2).repeat(1, 1, cell.block_size)
+        # Row i of a block is the i-th channel's decay times a row of length 1.
+        return cell.coefficients(*projected)[0].norm(dim=-2).flatten(-2)
     signed = [torch.sigmoid(sign * sums[name]) for name, sign in cell.decay_gates.items()]
     return signed[0] if signed else None
 
 
 def _gates(cell: Cell, sums: dict[str, Series], decay: Series | None) -> dict[str, Series]:
-    if cell.clamped_decay and decay is not None:
-        return {name: decay for name in cell.decay_gates}
+    if decay is not None and (cell.clamped_decay or (isinstance(cell, ScanCell) and len(cell.decay_gates) == 2)):
+        # As they act: within bounds, or as shares of one whole.
+        return {name: decay if sign > 0 else 1 - decay for name, sign in cell.decay_gates.items()}
     return {name: torch.sigmoid(total) for name, total in sums.items() if name != CANDIDATE}

@@ -58,16 +58,16 @@ def verdict_rows(results: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def accuracy_rows(answers: dict[str, Any]) -> list[dict[str, str]]:
-    """One row of text per cell of a task: width, parameters, and scaled accuracy at each length, mean and worst."""
+    """One row of text per cell of a task: width, parameters, scaled accuracy at each length, training speed."""
+    labels = {length: f"{int(length):,} ({count:,} labels)" for length, count in answers["labels"].items()}
     rows = []
     for cell, own in answers["cells"].items():
         by_seed = list(curves(answers, cell).values())
         row = {"cell": cell, "width": f"{own['hidden_size']:,}", "core": f"{own['core']:,}"}
         for length in by_seed[0]:
             values = [curve[length] for curve in by_seed]
-            row[f"{length:,}"] = f"{mean(values):.3f} ({min(values):.3f})"
-        seconds = [value for value in own["seconds"] if value is not None]
-        row["seconds"] = f"{mean(seconds):.0f}" if seconds else "–"
+            row[labels[str(length)]] = f"{mean(values):.3f} ({min(values):.3f})"
+        row["tokens/s"] = f"{own['tokens_per_second']:,.0f}"
         rows.append(row)
     return rows
 

@@ -20,16 +20,24 @@ class ProbeSettings(Settings):
     """Probes."""
     seeds: tuple[Seed, ...] = (0, 1, 2)
     """One run each; initial weights, data and their order follow from it."""
-    lengths: tuple[PositiveInt, ...] = (256, 1024, 4096, 16_384, 65_536)
-    """Of the tests, beside the training length; those below it are left out."""
+    lengths: tuple[PositiveInt, ...] = ()
+    """Of the tests, beside the training length; those below it are left out. If none is given: 256 to 4,096, or to
+    65,536 where labels grow with the length."""
     threads: int = Field(1, ge=1)
     """Threads of each run."""
 
     @field_validator("cells", "tasks", "seeds", "lengths")
     @classmethod
     def _each_once(cls, values: tuple[object, ...]) -> tuple[object, ...]:
-        if not values or len(set(values)) != len(values):
+        if len(set(values)) != len(values):
             raise ValueError("must be given, each once")
+        return values
+
+    @field_validator("cells", "tasks", "seeds")
+    @classmethod
+    def _some(cls, values: tuple[object, ...]) -> tuple[object, ...]:
+        if not values:
+            raise ValueError("must name one at least")
         return values
 
     @field_validator("cells")

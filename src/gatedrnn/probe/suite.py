@@ -3,14 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gatedrnn.compare.experiment import compare
-from gatedrnn.compare.match import core_parameters, solve_width
+from gatedrnn.compare.match import core_parameters
 from gatedrnn.compare.report import write_report
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
-from gatedrnn.data import DataSettings, load_task
-from gatedrnn.data.probes import PROBES
+from gatedrnn.data import DataError, DataSettings, Examples, load_task
+from gatedrnn.data.probes import PROBES, labels_in
 from gatedrnn.probe.settings import ProbeSettings
 from gatedrnn.records import environment, write_whole
 from gatedrnn.train.recipes import with_recipe
@@ -19,6 +19,9 @@ from gatedrnn.train.settings import ModelSettings, TrainSettings
 SCHEMA = 1
 MEASURE = "lstm"
 """The cell whose parameters, at the width of a task's recipe, all others are matched to."""
+LENGTHS = (256, 1024, 4096, 16_384, 65_536)
+SHORTER = LENGTHS[:3]
+"""Where a row has a few labels whatever its length: enough of them would take too many long rows."""
 OnProgress = Callable[[str, str, float, int, int], None]
 """Called with (task, run, part of it that is done, finished runs of the task, its runs in all)."""
 
@@ -41,19 +44,19 @@ def probe(
         The content of probes.json, which is written into `folder`.
 
     Raises:
-        what `compare` raises; finished runs are kept, and the same call goes on from there.
+        DataError: no length is above a task's training length.
+        and what `compare` raises; finished runs are kept, and the same call goes on from there.
     """
     found = {}
-    for task in settings.tasks:
+    comparisons = {task: _comparison(settings, task) for task in settings.tasks}
+    for task, asked in comparisons.items():
 
         def tell(run: str, part: float, finished: int, runs: int, task: str = task) -> None:
             on_progress(task, run, part, finished, runs)
 
-        comparison = compare(
-            _comparison(settings, task), folder / task, jobs=jobs, fresh=fresh, command=command, on_progress=tell
-        )
+        comparison = compare(asked, folder / task, jobs=jobs, fresh=fresh, command=command, on_progress=tell)
         write_report(comparison, folder / task)
-        found[task] = _answers(task, comparison)
+        found[task] = _answers(task, asked, comparison)
     results = {
         "schema": SCHEMA,
         "settings": settings.model_dump(mode="json"),
@@ -65,33 +68,40 @@ def probe(
 
 
 def _comparison(settings: ProbeSettings, task: str) -> CompareSettings:
-    """The task's recipe, with widths that match."""
-    length = with_recipe(task, "data", DataSettings(task=task)).length
-    longer = tuple(sorted(other for other in settings.lengths if other > length))
+    """The task's recipe, every cell with as many recurrent parameters as `MEASURE` has in it."""
     recipe = with_recipe(task, "contenders", ContenderSettings())
-    parts = {
-        "threads": settings.threads,
-        "data": with_recipe(task, "data", DataSettings(task=task, test_lengths=longer)),
-        "model": with_recipe(task, "model", ModelSettings()),
-        "train": with_recipe(task, "train", TrainSettings()),
-    }
-    who = {"cells": list(settings.cells), "match": ["params"], "seeds": list(settings.seeds)}
-    measure = CompareSettings(contenders=ContenderSettings(**who), **parts)
-    data = load_task(measure.data)
-    target = core_parameters(measure, data, MEASURE, recipe.hidden_size)
-    first = solve_width(measure, data, settings.cells[0], target)
-    return CompareSettings(contenders=ContenderSettings(hidden_size=first, **who), **parts)
+    who = ContenderSettings(cells=list(settings.cells), match=["params"], seeds=list(settings.seeds))
+    comparison = CompareSettings(
+        contenders=who,
+        threads=settings.threads,
+        data=with_recipe(task, "data", DataSettings(task=task, test_lengths=_longer(settings, task))),
+        model=with_recipe(task, "model", ModelSettings()),
+        train=with_recipe(task, "train", TrainSettings()),
+    )
+    core = core_parameters(comparison, load_task(comparison.data), MEASURE, recipe.hidden_size)
+    return comparison.model_copy(update={"contenders": who.model_copy(update={"core": core})})
 
 
-def _answers(task: str, comparison: dict[str, Any]) -> dict[str, Any]:
+def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
+    trained = with_recipe(task, "data", DataSettings(task=task)).length
+    asked = settings.lengths or (SHORTER if PROBES[task].answers else LENGTHS)
+    longer = tuple(sorted(length for length in asked if length > trained))
+    if not longer:
+        raise DataError(f"{task} is trained at {trained}: name one of --lengths above it")
+    return longer
+
+
+def _answers(task: str, asked: CompareSettings, comparison: dict[str, Any]) -> dict[str, Any]:
     """What a page or a table of probes needs of a comparison."""
-    probe, data = PROBES[task], comparison["settings"]["data"]
+    probe, data, evaluation = PROBES[task], comparison["settings"]["data"], load_task(asked.data).evaluation
     splits = {data["length"]: "test"} | {length: f"test_{length}" for length in data["test_lengths"]}
     return {
         "asks": probe.asks,
         "source": probe.source,
         "chance": probe.chance,
         "trained_at": data["length"],
+        "core": comparison["settings"]["contenders"]["core"],
+        "labels": {str(length): labels_in(cast(Examples, evaluation[split])) for length, split in splits.items()},
         "cells": {
             row["cell"]: {
                 "hidden_size": row["structure"]["hidden_size"],
@@ -100,10 +110,7 @@ def _answers(task: str, comparison: dict[str, Any]) -> dict[str, Any]:
                     str(run["seed"]): {str(length): run[f"{split}_accuracy"] for length, split in splits.items()}
                     for run in row["runs"]
                 },
-                "seconds": [
-                    comparison["measured"]["runs"][f"{row['name']}/seed-{run['seed']}"]["training_seconds"]
-                    for run in row["runs"]
-                ],
+                "tokens_per_second": comparison["measured"]["speed"][row["name"]]["median"],
             }
             for row in comparison["contenders"]
         },

@@ -13,8 +13,6 @@ from gatedrnn.models import GatedRNNForCausalLM
 
 Scores: TypeAlias = dict[str, Any]
 """Numbers by name; a "loss" always, in nats per label."""
-CONFUSABLE = 20
-"""Classes of which a table of confusions can still be read; of more none is kept."""
 GROUPS = 200
 """Of documents whose losses are kept apart; where there are more documents, neighbours share a group."""
 
@@ -47,8 +45,7 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Scores
         confusion += torch.bincount(labels[counted] * classes + predicted[counted], minlength=classes * classes)
     total = int(confusion.sum())
     table = confusion.view(classes, classes)
-    scores = {"loss": loss / total, "accuracy": int(table.trace()) / total}
-    return scores | ({"confusion": table.tolist()} if classes <= CONFUSABLE else {})
+    return {"loss": loss / total, "accuracy": int(table.trace()) / total, "confusion": table.tolist()}
 
 
 def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Scores:

@@ -204,10 +204,10 @@ class Trainer:
                 raise Interrupted(f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept")
 
     def rehearse(self, steps: int) -> None:
-        """The first steps alone, for a measurement: nothing is logged or saved."""
+        """Steps of the last epoch alone, for a measurement: nothing is logged or saved."""
         torch.set_num_threads(self.settings.threads)
         for index in range(steps):
-            self._step(0, index, self.settings.train.learning_rate)
+            self._step(self.settings.train.epochs - 1, index, self.settings.train.learning_rate)
 
     def finish(self) -> dict[str, Any]:
         """Test the best weights once; write the model's folder and the result."""

@@ -58,15 +58,14 @@ class Classification:
 
     metric = ACCURACY
 
-    def __init__(self, smoothing: float = 0.0) -> None:
+    def __init__(self, smoothing: float) -> None:
         self.smoothing = smoothing
 
     def count(self, batch: Batch) -> int:
         return int((batch["labels"] != -100).sum())
 
     def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
-        inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
-        logits, labels = model(**inputs).logits, batch["labels"]
+        logits, labels = _logits(model, batch), batch["labels"]
         found = cross_entropy(
             logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum"
         )
@@ -85,12 +84,20 @@ class Classification:
 class Regression(Classification):
     """Squared error of one number a sequence."""
 
+    def __init__(self) -> None:
+        super().__init__(0.0)
+
     def count(self, batch: Batch) -> int:
         return len(batch["labels"])
 
     def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
-        inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
-        return mse_loss(model(**inputs).logits[:, 0].float(), batch["labels"], reduction="sum") / items
+        return mse_loss(_logits(model, batch)[:, 0].float(), batch["labels"], reduction="sum") / items
+
+
+def _logits(model: Any, batch: Batch) -> Tensor:
+    """Without the labels, from which the model would make a loss of its own."""
+    logits: Tensor = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).logits
+    return logits
 
 
 class NextToken:

@@ -29,12 +29,14 @@ _CHARACTERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def _probe(width: int, length: int, epochs: int, model: dict[str, Any] | None = None, **train: Any) -> dict[str, Any]:
-    """Sequences grow over half of the training. Smoothed labels ask for the exact state, not for the right side."""
+def _probe(
+    width: int, length: int, epochs: int, model: dict[str, Any] | None = None, grows: float = 0.5, **train: Any
+) -> dict[str, Any]:
+    """Sequences grow over a part of the training. Smoothed labels ask for the exact state, not for the right side."""
     smoothed = {"label_smoothing": 0.1, **train}
     return {
         "contenders": {"hidden_size": width},
-        "data": {"length": length, "curriculum": epochs // 2},
+        "data": {"length": length, "curriculum": round(grows * epochs)},
         "model": {"embedding_size": 2 * width, **(model or {})},
         "train": {"epochs": epochs, "batch_size": 64, "learning_rate": 1e-2, "weight_decay": 0.0, **smoothed},
     }
@@ -43,8 +45,7 @@ def _probe(width: int, length: int, epochs: int, model: dict[str, Any] | None = 
 def _cycle() -> dict[str, Any]:
     """Exact angles: what is off by a little at each step is seen at length alone, and long sequences are learned from
     with small steps alone. So they grow to the end, while the learning rate falls."""
-    recipe = _probe(16, 512, 18, {"block": True}, batch_size=8, beta2=0.95)
-    return {**recipe, "data": {"length": 512, "curriculum": 18}}
+    return _probe(16, 512, 18, {"block": True}, grows=1.0, batch_size=8, beta2=0.95)
 
 
 _RECALL = {"layers": 3, "block": True, "embedding_size": 64}
@@ -88,4 +89,5 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     },
     LANGUAGE: _CHARACTERS,
 }
-"""By task, and by the settings that they belong to; chosen on validation splits alone."""
+"""By task, and by the settings that they belong to; chosen on validation splits, those of probes on sequences of other
+seeds than the tests', at the tests' lengths too."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gatedrnn.data import LANGUAGE, DataSettings, Settings
+from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import Seed, unknown_name
 from gatedrnn.layers import LAYERS
 
@@ -135,7 +136,13 @@ class RunSettings(Settings):
             raise ValueError(f"--cell names {len(self.cells)} layers, --layers is {self.model.layers}")
         if self.model.weight_dropout and not any(LAYERS[cell].cell_class.reads_state for cell in self.cells):
             raise ValueError(f"--weight-dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
-        if self.data.task in (LANGUAGE, "adding") and self.train.label_smoothing:
+        if self.data.curriculum > self.train.epochs:
+            raise ValueError(
+                f"--curriculum {self.data.curriculum}: sequences would still grow when training ends, after --epochs "
+                f"{self.train.epochs}; give a smaller one, or 0 for none"
+            )
+        numbers = self.data.task in PROBES and not PROBES[self.data.task].classes
+        if (self.data.task == LANGUAGE or numbers) and self.train.label_smoothing:
             raise ValueError(f"--label-smoothing: the loss of {self.data.task} has none; leave it at 0")
         if self.data.task == LANGUAGE and self.model.bidirectional:
             raise ValueError("--bidirectional: a language model reads forwards alone")

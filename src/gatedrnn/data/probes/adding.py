@@ -4,6 +4,11 @@ import numpy as np
 
 from gatedrnn.data.probes.probe import Numbers, Probe
 
+SOURCE = "Hochreiter & Schmidhuber 1997; drawn as in Arjovsky et al. 2016, arXiv:1511.06464"
+WITHIN = 0.04
+NEAR_ONE = 1 - (1 - WITHIN) ** 2
+"""How often the sum is that near to 1, which is its most frequent value."""
+
 
 def _adding(random: np.random.Generator, rows: int, length: int) -> tuple[Numbers, Numbers]:
     """At each step a number in [0, 1) and a mark: one step of each half of the sequence is marked."""
@@ -17,9 +22,7 @@ def _adding(random: np.random.Generator, rows: int, length: int) -> tuple[Number
 
 ADDING = (
     Probe(
-        "adding", "two numbers kept, and all else let go", 
-        "Hochreiter & Schmidhuber 1997; drawn as in Arjovsky et al. 2016, arXiv:1511.06464",
-       
-        0, 0, _adding, shortest=2, features=2, within=0.04,
+        "adding", "two numbers kept, and all else let go", SOURCE, 0, 0, _adding,
+        shortest=2, features=2, within=WITHIN, answers=1, guess=NEAR_ONE,
     ),
 )  # fmt: skip

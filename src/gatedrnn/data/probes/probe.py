@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gatedrnn.data.batches import Examples
+
 IGNORED = -100
 Tokens: TypeAlias = NDArray[np.int64]
 Numbers: TypeAlias = NDArray[np.float32]
@@ -35,12 +37,15 @@ class Probe:
     """Numbers at a step."""
     within: float = 0.0
     """An answer that is a number is right when it is off by less."""
+    answers: int = 0
+    """Labels of a row of any length; 0 where they grow with it."""
+    guess: float | None = None
+    """The accuracy of the best answer that reads nothing but where it is, if that is not one in `classes`."""
 
     @property
     def chance(self) -> float:
         """The accuracy of the best answer that reads nothing."""
-        # The sum of two numbers in [0, 1) is nearer to 1 than to any other answer.
-        return 1 / self.classes if self.classes else self.within * (2 - self.within)
+        return 1 / self.classes if self.guess is None else self.guess
 
     def rows(self, random: np.random.Generator, rows: int, length: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """`rows` fresh sequences and their labels.
@@ -51,6 +56,11 @@ class Probe:
         if length < self.shortest:
             raise ValueError(f"{self.name}: length must be at least {self.shortest}, got {length}")
         return self.draw(random, rows, length)
+
+
+def labels_in(examples: Examples) -> int:
+    """How many answers a test asks for."""
+    return int((examples.labels != IGNORED).sum())
 
 
 def scaled(accuracy: float, chance: float) -> float:

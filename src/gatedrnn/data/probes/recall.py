@@ -45,14 +45,14 @@ def _associative_recall(random: np.random.Generator, rows: int, length: int) -> 
 RECALL = (
     Probe(
         "copying", "ten symbols kept over any delay", "Arjovsky et al. 2016, arXiv:1511.06464",
-        SYMBOLS + 2, SYMBOLS, _copying,
+        SYMBOLS + 2, SYMBOLS, _copying, answers=COPIED,
     ),
     Probe(
         "selective-copying", "sixteen symbols kept, and all else let go", "Gu & Dao 2023, arXiv:2312.00752",
-        CHOSEN_FROM + 2, CHOSEN_FROM, _selective_copying, shortest=SELECTED,
+        CHOSEN_FROM + 2, CHOSEN_FROM, _selective_copying, shortest=SELECTED, answers=SELECTED,
     ),
     Probe(
         "mqar", "eight values, each found by its key", "Arora et al. 2023, arXiv:2312.04927",
-        KEYS + VALUES + 1, VALUES, _associative_recall, shortest=3 * PAIRS,
+        KEYS + VALUES + 1, VALUES, _associative_recall, shortest=3 * PAIRS, answers=PAIRS,
     ),
 )  # fmt: skip

@@ -1,5 +1,7 @@
 """Counting and ordering: what was there how often, and in which order."""
 
+from math import comb
+
 import numpy as np
 
 from gatedrnn.data.probes.probe import IGNORED, Probe, Tokens
@@ -20,7 +22,9 @@ def _majority(random: np.random.Generator, rows: int, length: int) -> tuple[Toke
 
 
 def _bucket_sort(random: np.random.Generator, rows: int, length: int) -> tuple[Tokens, Tokens]:
-    symbols = random.integers(0, SYMBOLS, (rows, length))
+    # Shares of its own in each row: with equal ones, where a symbol is asked for would say which.
+    edges = random.dirichlet(np.ones(SYMBOLS), rows).cumsum(1)[:, :-1]
+    symbols = (random.random((rows, length, 1)) >= edges[:, None]).sum(2)
     asking = np.full((rows, length), SYMBOLS)
     labels = np.concatenate([np.full((rows, length), IGNORED), np.sort(symbols, axis=1)], axis=1)
     return np.concatenate([symbols, asking], axis=1), labels
@@ -37,9 +41,28 @@ def _missing_duplicate(random: np.random.Generator, rows: int, length: int) -> t
     return tokens, labels
 
 
+def _by_place() -> float:
+    """The part of a sorted row that is guessed by the place alone.
+
+    The shares are the gaps between four points drawn at random: the symbol at u is k with the chance that k of them lie
+    below u.
+    """
+    u = (np.arange(1000) + 0.5) / 1000
+    likeliest = np.max([comb(SYMBOLS - 1, k) * u**k * (1 - u) ** (SYMBOLS - 1 - k) for k in range(SYMBOLS)], axis=0)
+    return float(likeliest.mean())
+
+
+BY_PLACE = _by_place()
+
 STRINGS = (
     Probe("even-pairs", "one bit kept for ever", SOURCE, 2, 2, _even_pairs),
     Probe("majority", "a count without bound", SOURCE, 2, 2, _majority),
-    Probe("bucket-sort", "a count of each symbol, read out in order", SOURCE, SYMBOLS + 1, SYMBOLS, _bucket_sort),
-    Probe("missing-duplicate", "a whole string compared with another", SOURCE, 4, 2, _missing_duplicate, shortest=2),
-)
+    Probe(
+        "bucket-sort", "a count of each symbol, read out in order", SOURCE, SYMBOLS + 1, SYMBOLS, _bucket_sort,
+        guess=BY_PLACE,
+    ),
+    Probe(
+        "missing-duplicate", "a whole string compared with another", SOURCE, 4, 2, _missing_duplicate,
+        shortest=2, answers=1,
+    ),
+)  # fmt: skip

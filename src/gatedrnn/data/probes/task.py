@@ -1,6 +1,7 @@
 """A probe as a task: fresh rows at every step of training, and tests at lengths that training has not seen."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from gatedrnn.data.settings import DataSettings
 from gatedrnn.data.task import TaskData
 
 STEPS_PER_EPOCH = 100
-MOST_ROWS, TOKENS = 2_000, 2**18
-"""Of a test: rows at most, and steps of all of them together, unless one row alone has more."""
+MOST_ROWS, TOKENS, LABELS = 2_000, 2**18, 256
+"""Of a test: rows at most, steps of all of them together, and labels at least, for which there may be more steps."""
 # Streams of random numbers apart from training's, which starts with the run's own seed.
 _VALIDATION, _TEST = 1_000_001, 1_000_002
 
@@ -28,7 +29,7 @@ class FreshRows:
     length: int
     curriculum: int
     """Epochs over which they grow, by one factor at each step. From then on, and on the way, a batch has any length
-    between half of what is reached and all of it: what is short is learned already."""
+    between half of what is reached and all of it: what is short is learned already. 0: all have the whole length."""
     labels: str
 
     def steps_per_epoch(self, batch_size: int) -> int:
@@ -39,11 +40,11 @@ class FreshRows:
         random = np.random.default_rng([seed, epoch, index])
         length, rows = self.length, batch_size
         if self.curriculum:
-            first = max(self.probe.shortest, 2)
+            first = min(self.length, max(self.probe.shortest, 2))
             grown = min(1.0, (epoch * STEPS_PER_EPOCH + index) / (self.curriculum * STEPS_PER_EPOCH))
             reached = max(first, round(first * (self.length / first) ** grown))
             length = int(random.integers(max(first, (reached + 1) // 2), reached + 1))
-            rows = max(batch_size, batch_size * self.length // length)
+            rows = batch_size * _steps(self.probe, self.length) // _steps(self.probe, length)
         inputs, labels = _drawn(self.probe, random, rows, length, self.labels)
         name = "input_ids" if self.probe.vocabulary else "input_values"
         return {name: torch.from_numpy(inputs), "labels": torch.from_numpy(labels)}
@@ -56,16 +57,21 @@ def load_probe(settings: DataSettings) -> TaskData:
         DataError: a length is too short for it.
     """
     probe, length = PROBES[settings.task], settings.length
-    lengths = settings.test_lengths or (4 * length,)
+    lengths = tuple(sorted(set(settings.test_lengths))) or (4 * length,)
     for asked in (length, *lengths):
         if asked < probe.shortest:
             raise DataError(f"{probe.name}: lengths begin at {probe.shortest}, got {asked}")
+    _, labels = probe.rows(np.random.default_rng(0), 1, length)
+    every_step = labels.ndim == 2 and bool((labels != IGNORED).all())
+    if settings.labels == "last" and not every_step:
+        raise DataError(f"--labels last: {probe.name} does not have a label at every step; leave it at every")
 
     def fixed(stream: int, length: int) -> Examples:
         random = np.random.default_rng([settings.split_seed, stream, length])
-        rows = max(1, min(MOST_ROWS, TOKENS // length))
+        few = probe.answers or (1 if settings.labels == "last" else length)
+        rows = max(1, min(MOST_ROWS, TOKENS // length), -(-LABELS // few))
         inputs, labels = _drawn(probe, random, rows, length, settings.labels)
-        if labels.ndim == 2 and (labels != IGNORED).all():
+        if every_step and settings.labels == "every":
             labels[:, : length // 2] = IGNORED
         return Examples(list(inputs), labels, probe.within)
 
@@ -88,6 +94,13 @@ def load_probe(settings: DataSettings) -> TaskData:
             _counted(probe, settings.labels),
         ],
     )
+
+
+@lru_cache
+def _steps(probe: Probe, length: int) -> int:
+    """Of a row: some probes ask after what they have shown."""
+    inputs, _ = probe.rows(np.random.default_rng(0), 1, length)
+    return int(inputs.shape[1])
 
 
 def _drawn(
