@@ -91,8 +91,8 @@ def test_the_reach_is_the_norm_of_the_jacobian(cell, monkeypatch):
     jacobian = torch.autograd.functional.jacobian(last, model.embeddings(ids).detach())
     own = torch.stack([jacobian[row, :, row] for row in range(len(ids))])  # rows, outputs, steps, features
     expected = own.square().sum((1, 3)).mean(0).sqrt().flip(0)
-    monkeypatch.setattr("gatedrnn.diagnose.measure.DRAWS", 4000)
-    assert measure(looked)["reach"] == pytest.approx(expected.tolist(), rel=0.1)
+    monkeypatch.setattr("gatedrnn.diagnose.measure.DRAWS", 800)
+    assert measure(looked)["reach"] == pytest.approx(expected.tolist(), rel=0.2)
 
 
 def test_where_nothing_moves_all_is_dead_and_no_gradient_goes_back():
