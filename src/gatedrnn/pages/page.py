@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from jinja2 import ChoiceLoader, Environment, PackageLoader
+from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 from plotly.io import to_html
 from plotly.offline import get_plotlyjs
 
@@ -27,8 +27,8 @@ def dress(figure: go.Figure) -> go.Figure:
 def write_page(package: str, template: str, path: Path, figures: dict[str, go.Figure], **shown: Any) -> None:
     """Write `path` from a template of `package` (or of this one), with figures by title and whatever it shows."""
     templates = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader(__package__)]), autoescape=True,
-        trim_blocks=True, lstrip_blocks=True,
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(__package__)]),
+        autoescape=select_autoescape(["html"]), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     config = {"displaylogo": False, "responsive": True}
     drawn = {
