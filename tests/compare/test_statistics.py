@@ -24,6 +24,10 @@ def test_runs_that_agree_to_the_last_example_are_no_evidence() -> None:
     assert not excludes_zero(paired_difference(others, baseline))
 
 
+def test_half_of_all_examples_are_a_difference_however_alike_the_runs() -> None:
+    assert excludes_zero(paired_difference([0.498, 0.498], [1.0, 1.0]))
+
+
 def test_pairs_take_out_what_seeds_have_in_common() -> None:
     baseline = [0.80, 0.90, 0.70]
     better = [0.8100, 0.9102, 0.7098]

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import t as student
 
 NO_WIDTH = 1e-9  # two equal differences of accuracies may differ by a rounding
+FEW_EXAMPLES = 0.01  # part of a test set by which two runs may happen to differ alike
 DRAWS = 2000
 FEWEST_DOCUMENTS = 5
 
@@ -62,7 +63,10 @@ def over_documents(runs: list[dict[str, Any]], baseline: list[dict[str, Any]]) -
 def excludes_zero(difference: Estimate) -> bool:
     """Whether the interval lies wholly on one side of zero.
 
-    An interval without width is no evidence: two runs on a small test set may differ by the same number of examples.
+    An interval without width is no evidence of a small difference: two runs on a small test set may differ by the same
+    number of examples.
     """
     low, high = difference["low"], difference["high"]
-    return low is not None and high is not None and high - low > NO_WIDTH and (low > 0 or high < 0)
+    if low is None or high is None or (high - low <= NO_WIDTH and abs(difference["mean"]) <= FEW_EXAMPLES):
+        return False
+    return low > 0 or high < 0
