@@ -1,22 +1,20 @@
 """A trained model, and rows of the text or task that it is looked at on."""
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import yaml
 from transformers.utils.logging import disable_progress_bar
 
-from gatedrnn.data import DataError, Examples, Lanes, load_task
+from gatedrnn.data import DataError, Examples, Lanes
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.model import HEADS
 from gatedrnn.train.sampling import load_language_model
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.train.scoring import data_of
 
 
 class Looked(NamedTuple):
@@ -36,14 +34,9 @@ def of_run(path: Path, split: str, rows: int, steps: int) -> Looked:
         DataError: no finished run, no such split, or data that have changed since the run.
     """
     folder = RunFolder(path)
-    if not folder.config.exists():
-        raise DataError(f"{path}: is no run's folder (no config.yaml); name a text with --file")
+    data = data_of(folder)
     if not folder.model.exists():
         raise DataError(f"{path}: has no model yet; a run that has not ended has none (train --resume ends it)")
-    settings = RunSettings.from_flat(yaml.safe_load(folder.config.read_text(encoding="utf-8")))
-    data = load_task(settings.data)
-    if json.loads(folder.data.read_text(encoding="utf-8")) != data.sources:
-        raise DataError(f"{path}: the data have changed since this run; name a text with --file")
     if split not in data.evaluation:
         raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
     found = data.evaluation[split]

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data import DataError, Lanes, load_task
+from gatedrnn.data import DataError, Lanes, TaskData, load_task
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
@@ -44,13 +44,23 @@ def score_run(path: Path, split: str, file: Path | None, text_column: str | None
     }
 
 
-def _split_of(folder: RunFolder, split: str) -> Lanes:
+def data_of(folder: RunFolder) -> TaskData:
+    """The data that a run was trained on.
+
+    Raises:
+        DataError: it is no run's folder, or its data have changed since.
+    """
     if not folder.config.exists():
         raise DataError(f"{folder.path}: is no run's folder (no config.yaml); name a text with --file")
     settings = RunSettings.from_flat(yaml.safe_load(folder.config.read_text(encoding="utf-8")))
     data = load_task(settings.data)
     if json.loads(folder.data.read_text(encoding="utf-8")) != data.sources:
         raise DataError(f"{folder.path}: the data have changed since this run; name a text with --file")
+    return data
+
+
+def _split_of(folder: RunFolder, split: str) -> Lanes:
+    data = data_of(folder)
     found = {**data.evaluation, "train": data.train}.get(split)
     if not isinstance(found, Lanes):
         raise DataError(f"{folder.path}: has no split {split!r}; there are {', '.join(data.evaluation)}, train")
