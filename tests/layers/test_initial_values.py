@@ -159,29 +159,31 @@ def decays_at_zero_input(layer):
 
 
 @pytest.mark.parametrize("name", [name for name in CELLS if name != "own"])  # whose decay is no sigmoid
-def test_time_scales_spread_the_decays_between_one_half_and_63_of_64(name):
-    layer = layer_of(name, FEATURES, 2000, num_layers=1, proj_size=0, bias_init="time-scales")
+@pytest.mark.parametrize("asked, longest", [({}, 64), ({"longest_time_scale": 1000}, 1000)], ids=str)
+def test_time_scales_spread_the_decays_from_one_half_to_the_longest(name, asked, longest):
+    layer = layer_of(name, FEATURES, 2000, num_layers=1, proj_size=0, bias_init="time-scales", **asked)
+    edge = math.log(longest - 1)
     if layer.cell.begins_keeping:  # two channels a block: one half of each keeps all, whatever the input
         decays = layer.bias_ih_l0.detach()[2000:4000].view(2, 1000)
         assert (decays[:, :500] == 2).all()
-        assert_uniform(torch.logit(decays[:, 500:]), 0, math.log(63))
+        assert_uniform(torch.logit(decays[:, 500:]), 0, edge)
         return
     for gate, block in blocks(layer, "", layer.bias_ih_l0.detach()).items():
         sign = layer.cell.decay_gates.get(gate, 0)
         if sign and layer.cell.clamped_decay:
-            assert_uniform(torch.logit(block), 0, math.log(63))
+            assert_uniform(torch.logit(block), 0, edge)
         elif sign:
-            assert_uniform(sign * block, 0, math.log(63))
+            assert_uniform(sign * block, 0, edge)
         else:
             assert (block == 0).all()
     if layer.cell.recurrent_bias:
         assert (layer.bias_hh_l0 == 0).all()
     decays = decays_at_zero_input(layer)
-    assert 1 - 1 / 2 - 1e-13 <= decays.min() and decays.max() <= 1 - 1 / 64 + 1e-13
+    assert 1 - 1 / 2 - 1e-13 <= decays.min() and decays.max() <= 1 - 1 / longest + 1e-13
     if name in ONE_DECAY_GATE:
-        assert_uniform((1 / (1 - decays) - 1).log(), -1e-12, math.log(63) + 1e-12)
+        assert_uniform((1 / (1 - decays) - 1).log(), -1e-12, edge + 1e-9)
     else:
-        assert decays.min() < 1 - 1 / 3 and decays.max() > 1 - 1 / 50
+        assert decays.min() < 1 - 1 / 3 and decays.max() > 1 - 1 / (0.8 * longest)
 
 
 def test_peepholes_start_within_a_tenth_but_as_torch_where_torch_is_asked_for():
@@ -239,6 +241,15 @@ def test_unknown_schemes_are_refused_with_the_known_ones(name):
     for kind, known in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):
         with pytest.raises(ValueError, match=f"{kind} must be one of {', '.join(known)}, got 'he'"):
             layer_of(name, **{kind: "he"})
+
+
+@every_cell
+def test_a_longest_time_scale_needs_a_spread_and_two_steps(name):
+    with pytest.raises(ValueError, match="longest_time_scale goes with bias_init='time-scales', and this is 'zeros'"):
+        layer_of(name, bias_init="zeros", longest_time_scale=100)
+    for unknown in (1, True, "long", math.inf, math.nan):
+        with pytest.raises(ValueError, match="longest_time_scale should be a number of steps, 2 at least; got"):
+            layer_of(name, bias_init="time-scales", longest_time_scale=unknown)
 
 
 @every_cell

@@ -202,11 +202,19 @@ def test_a_bfloat16_cell_has_the_state_of_the_layers_step(variant):
         assert torch.equal(got, want[0])
 
 
-@pytest.mark.parametrize("weight_init, bias_init", [(None, None), ("orthogonal", "forget-one"), ("xavier", "zeros")])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"weight_init": "orthogonal", "bias_init": "forget-one"},
+        {"weight_init": "xavier", "bias_init": "time-scales", "longest_time_scale": 9},
+    ],
+    ids=str,
+)
 @every_variant
-def test_a_cell_draws_the_initial_values_of_its_layer(variant, weight_init, bias_init):
+def test_a_cell_draws_the_initial_values_of_its_layer(variant, asked):
     name, options = VARIANTS[variant]
-    chosen = options | {"weight_init": weight_init, "bias_init": bias_init}
+    chosen = options | asked
     torch.manual_seed(3)
     layer = LAYERS[name](FEATURES, HIDDEN, **chosen)
     torch.manual_seed(3)

@@ -18,6 +18,7 @@ every_head = pytest.mark.parametrize("head", HEADS, ids=lambda head: head.__name
 WRONG = {
     "cell": ("minigru", "cell must be one of lstm, .*, mingru, .*, block-orthogonal, got 'minigru'"),
     "cell_options": ({"keep": True}, "cell_options: mingru has no option 'keep'; it has: activation"),
+    "longest_time_scale": (1, "longest_time_scale should be a number of steps, 2 at least; got 1"),
     "pooling": ("first", "pooling must be one of last, mean, max, got 'first'"),
     "weight_dropout": (0.5, "weight_dropout drops recurrent weights, and mingru has none"),
 }

@@ -37,6 +37,13 @@ def train(cell, build, seed, steps):
     return model, losses
 
 
+def test_a_longest_time_scale_reaches_the_layers_that_spread_theirs_and_no_other():
+    config = config_of(cell="mingru,lstm", hidden_size=500, longest_time_scale=1000)
+    scan, loop = (part.layer for part in GatedRNNForSequenceClassification(config).model.parts)
+    assert 1 / 1000 - 1e-6 <= torch.sigmoid(scan.bias_ih_l0[500:]).min() < 1 / 800  # of the gate that replaces
+    assert loop.bias_init == "torch"
+
+
 @every_cell
 def test_a_regularised_model_learns_and_the_same_with_the_same_seed(cell):
     for build in ("plain", "both-ways-block"):

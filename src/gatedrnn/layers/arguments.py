@@ -1,5 +1,6 @@
 """What a layer is called with, checked where `torch.nn` checks it and with its classes of error."""
 
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -57,6 +58,12 @@ def check_name(name: str, value: str, known: Sequence[str]) -> None:
     """One of the known names."""
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+
+
+def check_time_scale(name: str, value: object) -> None:
+    """A number of steps, so that something is kept: 1 - 1/2 at least."""
+    if not _is_number(value) or not 2 <= float(value) < math.inf:
+        raise ValueError(f"{name} should be a number of steps, 2 at least; got {value!r}")
 
 
 def check_cell(cell: Cell) -> None:

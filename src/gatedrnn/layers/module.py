@@ -8,8 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from gatedrnn.cells import Cell
-from gatedrnn.layers.arguments import check_blocks, check_cell, check_dropout, check_name, check_rate, check_size
-from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS, Weights, initialise, shapes, state_sizes
+from gatedrnn.layers.arguments import check_blocks, check_cell, check_dropout, check_rate, check_size
+from gatedrnn.layers.parameters import (
+    LONGEST_TIME_SCALE,
+    Weights,
+    check_initial_values,
+    initialise,
+    shapes,
+    state_sizes,
+)
 from gatedrnn.layers.regularise import REGULARISERS, DirectionNoise, Noise, draw_keep, draw_locked
 
 TORCH_ARGUMENTS = {
@@ -41,6 +48,8 @@ class RecurrentModule(nn.Module, ABC):
         layer_norm: normalise the input projection, each gate by itself, with a gain (`weight_norm_l0`); never the
             state. After Ba et al. 2016 (arXiv:1607.06450).
         weight_init, bias_init: initial values by name, see `gatedrnn.layers.parameters.initialise`.
+        longest_time_scale: of bias_init "time-scales", the default of scan cells: steps, 2 at least; 64 if None. About
+            the length over which something must be kept from the start of training.
 
     Shapes, with `batch_first=True`, P = proj_size or hidden_size, and L = layers × directions:
         input (batch, time, input_size) or (time, input_size) or a `PackedSequence`; output (batch, time,
@@ -67,7 +76,8 @@ class RecurrentModule(nn.Module, ABC):
         dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
         device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
         zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None, **options: Any,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         sizes = {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}
@@ -94,8 +104,8 @@ class RecurrentModule(nn.Module, ABC):
         self.zoneout, self.input_dropout = float(zoneout), float(input_dropout)
         self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
         self.weight_init, self.bias_init = weight_init or self.weight_init, bias_init or self.bias_init
-        check_name("weight_init", self.weight_init, WEIGHT_INITS)
-        check_name("bias_init", self.bias_init, BIAS_INITS)
+        check_initial_values(self.weight_init, self.bias_init, longest_time_scale)
+        self.longest_time_scale = longest_time_scale or LONGEST_TIME_SCALE
         for layer in range(num_layers):
             for suffix in self._directions:
                 for name, shape in self._shapes(layer).items():
@@ -106,7 +116,7 @@ class RecurrentModule(nn.Module, ABC):
     def reset_parameters(self) -> None:
         """Draw new initial values, by the layer's schemes."""
         for weights in self._all_weights():
-            initialise(self.cell, weights, self.hidden_size, self.weight_init, self.bias_init)
+            initialise(self.cell, weights, self.hidden_size, self.weight_init, self.bias_init, self.longest_time_scale)
 
     @property
     def output_size(self) -> int:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatedrnn.cells import Cell
+from gatedrnn.layers.arguments import check_name, check_time_scale
 from gatedrnn.scan import accumulation_dtype
 from gatedrnn.shapes import Channels
 
@@ -20,6 +21,7 @@ INITIAL_STATE_SPREAD = 0.5
 ALWAYS_KEPT = 2.0
 """A clamped decay's bias so far beyond its bound that hardly an input brings it back."""
 LONGEST_TIME_SCALE = 64.0
+"""Steps, where no other is asked for."""
 
 
 def shapes(
@@ -50,22 +52,40 @@ def state_sizes(cell: Cell, hidden_size: int, proj_size: int = 0) -> tuple[int, 
     return (first, *(hidden_size,) * (cell.states - 1))
 
 
-def initialise(cell: Cell, weights: Mapping[str, Tensor], hidden_size: int, weight_init: str, bias_init: str) -> None:
+def check_initial_values(weight_init: str, bias_init: str, longest_time_scale: float | None) -> None:
+    """Known schemes, and a longest time scale, if any, where there is a spread for it.
+
+    Raises:
+        ValueError: otherwise.
+    """
+    check_name("weight_init", weight_init, WEIGHT_INITS)
+    check_name("bias_init", bias_init, BIAS_INITS)
+    if longest_time_scale is None:
+        return
+    check_time_scale("longest_time_scale", longest_time_scale)
+    if bias_init != "time-scales":
+        raise ValueError(f"longest_time_scale goes with bias_init='time-scales', and this is {bias_init!r}")
+
+
+def initialise(
+    cell: Cell, weights: Mapping[str, Tensor], hidden_size: int, weight_init: str, bias_init: str,
+    longest_time_scale: float = LONGEST_TIME_SCALE,
+) -> None:  # fmt: skip
     """Fill the parameters of one layer and direction by the schemes' names.
 
     Weights: "torch", uniform within 1/sqrt(hidden_size); "fan-in", uniform within 1/sqrt(fan-in); "xavier", Xavier
     uniform a gate; "orthogonal", the same, but an orthogonal matrix a gate where a state is read (Saxe et al. 2014,
     arXiv:1312.6120). Peepholes are uniform within 0.1, but with "torch"; a learned initial state is normal (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
-    replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to 64, but
-    for blocks that begin by keeping all.
+    replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to the
+    longest, but for blocks that begin by keeping all.
     Through `torch.nn.init` alone: transformers guards those while it loads a file.
     """
     for name, weight in weights.items():
         if getattr(weight, "_is_hf_initialized", False):
             continue  # transformers has loaded it, and its guard does not see into the slices below
         if name.startswith("bias"):
-            _fill_bias(cell, name, weight.detach(), hidden_size, bias_init)
+            _fill_bias(cell, name, weight.detach(), hidden_size, bias_init, longest_time_scale)
         elif name == "weight_norm":
             nn.init.ones_(weight)
         elif name == "initial_state":
@@ -93,7 +113,7 @@ def _fill_weight(cell: Cell, name: str, weight: Tensor, hidden_size: int, scheme
                 nn.init.xavier_uniform_(block)
 
 
-def _fill_bias(cell: Cell, name: str, bias: Channels, hidden_size: int, scheme: str) -> None:
+def _fill_bias(cell: Cell, name: str, bias: Channels, hidden_size: int, scheme: str, longest: float) -> None:
     if scheme == "torch":
         bound = 1 / math.sqrt(hidden_size)
         nn.init.uniform_(bias, -bound, bound)
@@ -106,7 +126,7 @@ def _fill_bias(cell: Cell, name: str, bias: Channels, hidden_size: int, scheme: 
         if scheme == "forget-one":
             nn.init.constant_(block, sign)
         elif scheme == "time-scales" and sign:
-            spread_time_scales(block, sign)
+            spread_time_scales(block, sign, longest)
             if cell.clamped_decay:
                 block.sigmoid_()
             if cell.begins_keeping:
@@ -114,13 +134,13 @@ def _fill_bias(cell: Cell, name: str, bias: Channels, hidden_size: int, scheme: 
                 nn.init.constant_(blocks[:, : math.ceil(cell.begins_keeping * blocks.shape[1])], ALWAYS_KEPT)
 
 
-def spread_time_scales(bias: Channels, sign: int) -> None:
-    """Fill a decay gate's bias so that sigmoid(sign · bias) = 1 - 1/tau, tau - 1 log-uniform from 1 to the longest.
+def spread_time_scales(bias: Channels, sign: int, longest: float) -> None:
+    """Fill a decay gate's bias so that sigmoid(sign · bias) = 1 - 1/tau, tau - 1 log-uniform from 1 to `longest` - 1.
 
     A state keeps 1 - 1/tau of itself at each step: for a long tau it has decayed to 1/e after as many steps. Where two
     gates share one whole the decay is f / (f + i), and its spread another. The idea, with another spread, is the chrono
     initialisation of Tallec & Ollivier 2018 (arXiv:1804.11188). `sign` as in `Cell.decay_gates`.
     """
     # bias = sign · log(tau - 1) is then plainly uniform.
-    edge = sign * math.log(LONGEST_TIME_SCALE - 1)
+    edge = sign * math.log(longest - 1)
     nn.init.uniform_(bias, min(0.0, edge), max(0.0, edge))

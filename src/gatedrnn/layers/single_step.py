@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from gatedrnn.cells import Cell, Recurrent
-from gatedrnn.layers.arguments import check_blocks, check_features, check_name, check_size, check_states
+from gatedrnn.layers.arguments import check_blocks, check_features, check_size, check_states
 from gatedrnn.layers.one_step import one_step
-from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS, initialise, shapes, state_sizes
+from gatedrnn.layers.parameters import LONGEST_TIME_SCALE, check_initial_values, initialise, shapes, state_sizes
 from gatedrnn.layers.public import (
     GRU,
     LSTM,
@@ -35,8 +35,7 @@ class SingleStep(nn.Module):
 
     Args:
         input_size, hidden_size, bias, device, dtype: as in `torch.nn.LSTMCell`.
-        weight_init, bias_init: initial values by name, see `gatedrnn.layers.parameters.initialise`; the layer's own
-            if None.
+        weight_init, bias_init, longest_time_scale: initial values, as in the layer; its own if None.
 
     The parameters are the layer's without layer and direction: `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`. What is
     returned is the next state in the form of `hx`: (h, c) or one tensor, (batch, hidden_size) or (hidden_size,).
@@ -49,7 +48,8 @@ class SingleStep(nn.Module):
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
         dtype: torch.dtype | None = None, *,
-        weight_init: str | None = None, bias_init: str | None = None, **options: Any,
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **options: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         check_size("input_size", input_size, 1)
@@ -62,15 +62,17 @@ class SingleStep(nn.Module):
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self.weight_init = weight_init or self.layer_class.weight_init
         self.bias_init = bias_init or self.layer_class.bias_init
-        check_name("weight_init", self.weight_init, WEIGHT_INITS)
-        check_name("bias_init", self.bias_init, BIAS_INITS)
+        check_initial_values(self.weight_init, self.bias_init, longest_time_scale)
+        self.longest_time_scale = longest_time_scale or LONGEST_TIME_SCALE
         for name, shape in shapes(self.cell, input_size, hidden_size, bias).items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw new initial values, by the cell's schemes."""
-        initialise(self.cell, self._weights(), self.hidden_size, self.weight_init, self.bias_init)
+        initialise(
+            self.cell, self._weights(), self.hidden_size, self.weight_init, self.bias_init, self.longest_time_scale
+        )
 
     def forward(self, input: Step, hx: State | tuple[State, ...] | None = None) -> Any:
         """The state after one step.

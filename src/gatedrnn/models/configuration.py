@@ -6,6 +6,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from gatedrnn.layers import LAYERS
+from gatedrnn.layers.arguments import check_time_scale
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
 from gatedrnn.layers.regularise import REGULARISERS
 
@@ -30,6 +31,7 @@ class GatedRNNConfig(PreTrainedConfig):
         bidirectional: a second set of weights walks time backwards in each layer; outputs are joined.
         weight_init, bias_init: initial values by name, see `gatedrnn.layers.parameters.initialise`; the layer's own if
             None.
+        longest_time_scale: of the layers whose initial biases are "time-scales"; their own, 64 steps, if None.
         zoneout, input_dropout, state_dropout, weight_dropout, layer_norm: regularisers of the layer, see
             `gatedrnn.layers.module`.
         block: each layer becomes a residual block: normalisation, cell, projection back to `embedding_size`, then
@@ -55,6 +57,7 @@ class GatedRNNConfig(PreTrainedConfig):
     bidirectional: bool = False
     weight_init: str | None = None
     bias_init: str | None = None
+    longest_time_scale: float | int | None = None
     zoneout: float = 0.0
     input_dropout: float = 0.0
     state_dropout: float = 0.0
@@ -106,6 +109,8 @@ class GatedRNNConfig(PreTrainedConfig):
         for name, schemes in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):
             if getattr(self, name) not in (None, *schemes):
                 raise ValueError(f"{name} must be one of {', '.join(schemes)}, got {getattr(self, name)!r}")
+        if self.longest_time_scale is not None:
+            check_time_scale("longest_time_scale", self.longest_time_scale)
         if self.pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, got {self.pooling!r}")
         if self.bidirectional and self.block and self.pooling == "last":

@@ -50,6 +50,8 @@ def build_layer(config: GatedRNNConfig, cell: str, input_size: int, num_layers: 
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
     if not layer.cell_class.reads_state:
         named["weight_dropout"] = 0.0  # meant for the other cells of the model
+    if (config.bias_init or layer.bias_init) == "time-scales":
+        named["longest_time_scale"] = config.longest_time_scale
     options = {name: value for name, value in (config.cell_options or {}).items() if name in layer.options}
     return layer(
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True, bidirectional=config.bidirectional,

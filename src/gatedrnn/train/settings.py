@@ -33,6 +33,8 @@ class ModelSettings(Settings):
     """Initial weights; each cell's own scheme if not given."""
     bias_init: Literal["torch", "zeros", "forget-one", "time-scales"] | None = None
     """Initial biases; each cell's own scheme if not given."""
+    longest_time_scale: float | None = Field(None, ge=2)
+    """Where initial biases are time-scales: steps that the slowest channels begin with; 64 if not given."""
     zoneout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a step leaves a number of the state as it was, in training."""
     input_dropout: float = Field(0.0, ge=0, lt=1)
