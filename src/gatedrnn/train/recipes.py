@@ -67,8 +67,11 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "adding": _probe(32, 100, 10, label_smoothing=0.0),
     "mnist": {
         "contenders": {"hidden_size": 128},
-        "model": {"embedding_size": 64, "layers": 3, "block": True},
-        "train": {"epochs": 10, "batch_size": 64, "learning_rate": 4e-3},
+        "model": {
+            "embedding_size": 64, "layers": 3, "block": True, "feed_forward_factor": 1, "activation": "identity",
+            "longest_time_scale": 784.0,
+        },
+        "train": {"epochs": 7, "batch_size": 16, "learning_rate": 4e-3, "precision": "bfloat16"},
     },
     "digits": {
         "contenders": {"hidden_size": 128},
