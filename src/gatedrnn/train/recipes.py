@@ -68,7 +68,11 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "mnist": {
         "contenders": {"hidden_size": 128},
         "model": {
-            "embedding_size": 64, "layers": 3, "block": True, "feed_forward_factor": 1, "activation": "identity",
+            "embedding_size": 64,
+            "layers": 3,
+            "block": True,
+            "feed_forward_factor": 1,
+            "activation": "identity",
             "longest_time_scale": 784.0,
         },
         "train": {"epochs": 7, "batch_size": 16, "learning_rate": 4e-3, "precision": "bfloat16"},
