@@ -188,11 +188,18 @@ def test_fresh_removes_nothing_for_a_comparison_that_cannot_be(
     assert (finished / "comparison.yaml").exists()
 
 
+def _hear_ctrl_c() -> None:
+    """What a shell starts in the background ignores it, and so would these tests' processes."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_keeps_what_was_finished_and_ends_with_130(jobs: str, tmp_path: Path) -> None:
     flags = f"compare --task digits --cells lstm mingru --seeds 0 1 --epochs 60 --jobs {jobs} --threads 1".split()
     command = [sys.executable, "-m", "gatedrnn", *flags, "--output", str(tmp_path / "c")]
-    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, start_new_session=True, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c
+    )
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob("c/*/*/result.json")):
         assert process.poll() is None and time.monotonic() < deadline, "nothing was finished in time"
