@@ -89,6 +89,26 @@ def test_a_comparison_with_another_configuration_is_refused_and_kept(finished: t
     assert json.loads((folder / "results.json").read_text()) == results
 
 
+def test_a_comparison_begun_before_a_setting_existed_is_taken_up(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = finished
+    config = folder / "comparison.yaml"
+    whole = config.read_text()
+    try:
+        for setting, other in (("longest_time_scale: null", "longest_time_scale: 9.0"), ("beta2: 0.999", "beta2: 0.9")):
+            assert f"  {setting}\n" in whole
+            config.write_text(whole.replace(f"  {setting}\n", ""))
+            assert unmeasured(compare(small(), folder)) == unmeasured(results)
+            config.write_text(whole.replace(setting, other))
+            with pytest.raises(FolderTaken, match=other.replace(": ", ": .*")):
+                compare(small(), folder)
+        for nonsense in ("hours: of training", "a word", "- 1"):
+            config.write_text(nonsense)
+            with pytest.raises(FolderTaken, match="another configuration"):
+                compare(small(), folder)
+    finally:
+        config.write_text(whole)
+
+
 def test_starting_over_removes_a_comparison_and_nothing_else(tmp_path: Path) -> None:
     precious = tmp_path / "thesis"
     precious.mkdir()

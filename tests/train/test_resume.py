@@ -51,6 +51,20 @@ def test_a_folder_with_another_configuration_is_refused_and_kept(undisturbed: Pa
     assert outcome(undisturbed)[2] == before
 
 
+def test_a_run_begun_before_a_setting_existed_is_taken_up(undisturbed: Path) -> None:
+    config = undisturbed / "config.yaml"
+    whole = config.read_text()
+    try:
+        config.write_text(whole.replace("beta2: 0.999\n", ""))
+        assert config.read_text() != whole
+        run(digits_run(), undisturbed, killed_at(1))
+        config.write_text(whole.replace("beta2: 0.999\n", "beta2: much\n"))
+        with pytest.raises(FolderTaken, match=r"beta2: 'much' there, 0.999 here"):
+            run(digits_run(), undisturbed)
+    finally:
+        config.write_text(whole)
+
+
 def test_config_yaml_holds_the_whole_run(undisturbed: Path) -> None:
     flat = yaml.safe_load((undisturbed / "config.yaml").read_text())
     assert type(digits_run()).from_flat(flat) == digits_run()

@@ -21,7 +21,7 @@ from gatedrnn.compare.statistics import estimate, over_documents, paired_differe
 from gatedrnn.data import DataError, TaskData, load_task
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.records import environment, write_whole
-from gatedrnn.train.folder import FolderTaken, differences, is_free
+from gatedrnn.train.folder import FolderTaken, as_of_now, differences, is_free
 from gatedrnn.train.interrupt import StopFlag
 from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Progress, run
 from gatedrnn.train.metrics import read_metrics
@@ -96,9 +96,10 @@ def compare(
 
 def _claim(folder: Path, settings: CompareSettings, data: TaskData) -> None:
     """Make the folder this comparison's own, or see that it already is: the same settings, the same data."""
-    config, ours = folder / "comparison.yaml", {**settings.model_dump(mode="json"), "sources": data.sources}
+    config, ours = folder / "comparison.yaml", _written(settings, data.sources)
     if config.exists():
-        theirs = yaml.safe_load(config.read_text(encoding="utf-8"))
+        held = yaml.safe_load(config.read_text(encoding="utf-8"))
+        theirs = as_of_now(held, lambda: _written(CompareSettings.model_validate(_asked(held)), held["sources"]))
         if theirs != ours:
             raise FolderTaken(
                 f"{folder}: holds a comparison with another configuration ({differences(theirs, ours)}); "
@@ -109,6 +110,14 @@ def _claim(folder: Path, settings: CompareSettings, data: TaskData) -> None:
         raise FolderTaken(f"{folder}: is not empty and holds no comparison; give another --output")
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(config, yaml.safe_dump(ours, sort_keys=False, allow_unicode=True))
+
+
+def _written(settings: CompareSettings, sources: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**settings.model_dump(mode="json"), "sources": sources}
+
+
+def _asked(held: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in held.items() if name != "sources"}
 
 
 def start_over(folder: Path) -> None:

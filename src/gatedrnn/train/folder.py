@@ -1,10 +1,12 @@
 """A run is a folder: config.yaml, data.json (what was read), metrics.jsonl, checkpoint/, then model/, result.json."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from gatedrnn.records import write_whole
 from gatedrnn.train.settings import RunSettings
@@ -31,7 +33,8 @@ class RunFolder:
         """
         ours = settings.flat()
         if self.config.exists():
-            theirs = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
             if theirs != ours:
                 raise FolderTaken(f"{self.path}: holds a run with another configuration ({differences(theirs, ours)})")
             if json.loads(self.data.read_text(encoding="utf-8")) != sources:
@@ -52,6 +55,14 @@ def is_free(path: Path) -> bool:
     """Whether a folder can be taken: it is not there, or holds nothing but what a killed process left half-written."""
     leftovers = ("data.json", ".writing")  # data.json is written just before the configuration
     return not path.exists() or all(child.name.endswith(leftovers) for child in path.iterdir())
+
+
+def as_of_now(held: Any, read: Callable[[], Any]) -> Any:
+    """What was `held`, with the defaults of settings that came later; as it is if it cannot be read as settings."""
+    try:
+        return read()
+    except (ValidationError, AttributeError, KeyError, TypeError):
+        return held
 
 
 def differences(theirs: Any, ours: Any, prefix: str = "") -> str:
