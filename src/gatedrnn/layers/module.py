@@ -9,14 +9,7 @@ from torch import Tensor, nn
 
 from gatedrnn.cells import Cell
 from gatedrnn.layers.arguments import check_blocks, check_cell, check_dropout, check_rate, check_size
-from gatedrnn.layers.parameters import (
-    LONGEST_TIME_SCALE,
-    Weights,
-    check_initial_values,
-    initialise,
-    shapes,
-    state_sizes,
-)
+from gatedrnn.layers.parameters import Weights, check_initial_values, initialise, shapes, state_sizes
 from gatedrnn.layers.regularise import REGULARISERS, DirectionNoise, Noise, draw_keep, draw_locked
 
 TORCH_ARGUMENTS = {
@@ -105,7 +98,7 @@ class RecurrentModule(nn.Module, ABC):
         self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
         self.weight_init, self.bias_init = weight_init or self.weight_init, bias_init or self.bias_init
         check_initial_values(self.weight_init, self.bias_init, longest_time_scale)
-        self.longest_time_scale = longest_time_scale or LONGEST_TIME_SCALE
+        self.longest_time_scale = longest_time_scale
         for layer in range(num_layers):
             for suffix in self._directions:
                 for name, shape in self._shapes(layer).items():

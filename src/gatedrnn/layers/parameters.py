@@ -69,7 +69,7 @@ def check_initial_values(weight_init: str, bias_init: str, longest_time_scale: f
 
 def initialise(
     cell: Cell, weights: Mapping[str, Tensor], hidden_size: int, weight_init: str, bias_init: str,
-    longest_time_scale: float = LONGEST_TIME_SCALE,
+    longest_time_scale: float | None = None,
 ) -> None:  # fmt: skip
     """Fill the parameters of one layer and direction by the schemes' names.
 
@@ -85,7 +85,7 @@ def initialise(
         if getattr(weight, "_is_hf_initialized", False):
             continue  # transformers has loaded it, and its guard does not see into the slices below
         if name.startswith("bias"):
-            _fill_bias(cell, name, weight.detach(), hidden_size, bias_init, longest_time_scale)
+            _fill_bias(cell, name, weight.detach(), hidden_size, bias_init, longest_time_scale or LONGEST_TIME_SCALE)
         elif name == "weight_norm":
             nn.init.ones_(weight)
         elif name == "initial_state":

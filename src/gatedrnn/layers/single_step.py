@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 from gatedrnn.cells import Cell, Recurrent
 from gatedrnn.layers.arguments import check_blocks, check_features, check_size, check_states
 from gatedrnn.layers.one_step import one_step
-from gatedrnn.layers.parameters import LONGEST_TIME_SCALE, check_initial_values, initialise, shapes, state_sizes
+from gatedrnn.layers.parameters import check_initial_values, initialise, shapes, state_sizes
 from gatedrnn.layers.public import (
     GRU,
     LSTM,
@@ -63,7 +63,7 @@ class SingleStep(nn.Module):
         self.weight_init = weight_init or self.layer_class.weight_init
         self.bias_init = bias_init or self.layer_class.bias_init
         check_initial_values(self.weight_init, self.bias_init, longest_time_scale)
-        self.longest_time_scale = longest_time_scale or LONGEST_TIME_SCALE
+        self.longest_time_scale = longest_time_scale
         for name, shape in shapes(self.cell, input_size, hidden_size, bias).items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
         self.reset_parameters()
