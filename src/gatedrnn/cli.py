@@ -40,9 +40,8 @@ def build_app() -> App:
     ) -> None:
         """Read settings from a YAML file first; flags on the command line win.
 
-        Parameters
-        ----------
-        config: YAML file whose keys are the flags' names without the dashes in front.
+        Args:
+            config: YAML file whose keys are the flags' names without the dashes in front.
         """
         if config is not None:
             _check_config(config)

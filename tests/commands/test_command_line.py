@@ -1,5 +1,6 @@
 """The command line: bad input gets one clear line and the right exit code, and loses nothing."""
 
+import inspect
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gatedrnn.cli import main
+from gatedrnn.cli import build_app, main
 from gatedrnn.data import load_task
 
 
@@ -214,3 +215,20 @@ def test_ctrl_c_keeps_what_was_finished_and_ends_with_130(jobs: str, tmp_path: P
         path.parent for path in tmp_path.glob("c/*/*/checkpoint") if not (path.parent / "result.json").exists()
     ]
     assert unfinished, "the run under way took no checkpoint"
+
+
+COMMANDS = [name for name in build_app() if not name.startswith("-")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_what_every_flag_is(command: str) -> None:
+    """All of what the docstring, or the setting's own, says of it: no flag goes without, none loses its first line."""
+    app = build_app()[command]
+    documented = inspect.getdoc(app.default_command) or ""
+    flags = [flag for flag in app.assemble_argument_collection(parse_docstring=True) if flag.show]
+    assert flags
+    for flag in flags:
+        words, name = flag.parameter.help or "", flag.field_info.name
+        assert words.rstrip().endswith((".", "…")), f"{flag.name}: {words!r}"
+        if f"\n    {name}: " in documented:
+            assert f"\n    {name}: {words.splitlines()[0]}" in documented

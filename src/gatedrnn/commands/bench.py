@@ -40,15 +40,14 @@ def bench(
     formula in float64: what gives wrong numbers gets no time, and the exit code is 1. Run it on a machine that does
     nothing else. Under three minutes on two cores, with the defaults.
 
-    Parameters
-    ----------
-    only: Sections to run.
-    cells: Which ones; each section's own choice if none is named.
-    shapes: Batch, time and width, as 8x1024x256, in the place of each section's own.
-    device: Where.
-    compile: Whole models under torch.compile too, which takes minutes to compile.
-    seconds: For measuring, if all sections run. More of them give narrower quartiles.
-    output: Folder for bench.json and report.html.
+    Args:
+        only: Sections to run.
+        cells: Which ones; each section's own choice if none is named.
+        shapes: Batch, time and width, as 8x1024x256, in the place of each section's own.
+        device: What everything runs on.
+        compile: Whole models under torch.compile too, which takes minutes to compile.
+        seconds: For measuring, if all sections run. More of them give narrower quartiles.
+        output: Folder for bench.json and report.html.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: this torch sees no CUDA device; use --device cpu")

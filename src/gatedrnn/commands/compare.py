@@ -33,13 +33,12 @@ def compare(
 
     Where a setting is not given, the task's own recipe holds, else the default shown here.
 
-    Parameters
-    ----------
-    jobs: Runs at the same time, each in a process of its own.
-    threads: Threads of each run; the machine's cores shared out over the jobs, if not given.
-    memory: Measure the memory that training each contender takes.
-    output: Folder of the comparison; runs/compare-TASK or runs/ladder-LADDER-TASK if not given.
-    fresh: Remove that comparison first and start over.
+    Args:
+        jobs: Runs at the same time, each in a process of its own.
+        threads: Threads of each run; the machine's cores shared out over the jobs, if not given.
+        memory: Measure the memory that training each contender takes.
+        output: Folder of the comparison; runs/compare-TASK or runs/ladder-LADDER-TASK if not given.
+        fresh: Remove that comparison first and start over.
     """
     use_large_pages()
     from gatedrnn.compare.experiment import compare as run_comparison

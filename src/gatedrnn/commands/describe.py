@@ -45,25 +45,24 @@ def describe(
 ) -> None:
     """Say what cells are: equations, parameters by part, state, multiply-adds, and what runs them on this machine.
 
-    Parameters
-    ----------
-    cells: Which ones; all if none is named.
-    input_size: Features of the input.
-    hidden_size: Channels of the state; 128 if neither this nor expansion is given.
-    expansion: hidden_size in units of input_size, instead.
-    num_layers: Layers.
-    bidirectional: Both directions.
-    proj_size: Size of an output projection; 0 for none.
-    without_bias: No biases.
-    reset_before: gru: the reset gate before the recurrent product.
-    keep: mgu: the other cell of that name, whose gate keeps.
-    activation: minlstm, mingru: candidate activation, g (the default) or identity.
-    block_size: block-orthogonal: channels of a block; 2 if not given.
-    zoneout: Rate, for what it changes about the way of running; so are the next four.
-    input_dropout: Rate.
-    state_dropout: Rate.
-    weight_dropout: Rate.
-    layer_norm: Normalise each gate's input projection.
+    Args:
+        cells: Which ones; all if none is named.
+        input_size: Features of the input.
+        hidden_size: Channels of the state; 128 if neither this nor expansion is given.
+        expansion: hidden_size in units of input_size, instead.
+        num_layers: Layers.
+        bidirectional: Both directions.
+        proj_size: Size of an output projection; 0 for none.
+        without_bias: No biases.
+        reset_before: gru: the reset gate before the recurrent product.
+        keep: mgu: the other cell of that name, whose gate keeps.
+        activation: minlstm, mingru: candidate activation, g (the default) or identity.
+        block_size: block-orthogonal: channels of a block; 2 if not given.
+        zoneout: Rate, for what it changes about the way of running; so are the next four.
+        input_dropout: Rate.
+        state_dropout: Rate.
+        weight_dropout: Rate.
+        layer_norm: Normalise each gate's input projection.
     """
     if hidden_size is not None and expansion is not None:
         raise UsageError("--hidden-size and --expansion both say how wide the state is; give one")

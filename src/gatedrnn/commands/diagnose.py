@@ -23,15 +23,15 @@ def diagnose(
 ) -> None:
     """Look into a trained model: what its gates do, how long its channels remember, how far a gradient reaches back.
 
-    Parameters
-    ----------
-    model: Folder of a finished run of `gatedrnn train`; with --file, also a language model in a Hugging Face folder.
-    split: Of the run's own data: validation, test, or another that it was tested on.
-    file: A text to look at a language model on instead: .txt, .txt.gz, JSON lines or Parquet.
-    text_column: Of that file; guessed where one name is obvious.
-    rows: Sequences.
-    steps: Of each, at most.
-    output: Folder for report.html and diagnosis.json; diagnosis in the model's folder, if not given.
+    Args:
+        model: Folder of a finished run of `gatedrnn train`; with --file, also a language model in a Hugging Face
+            folder.
+        split: Of the run's own data: validation, test, or another that it was tested on.
+        file: A text to look at a language model on instead: .txt, .txt.gz, JSON lines or Parquet.
+        text_column: Of that file; guessed where one name is obvious.
+        rows: Sequences.
+        steps: Of each, at most.
+        output: Folder for report.html and diagnosis.json; diagnosis in the model's folder, if not given.
     """
     import json
 

@@ -22,13 +22,12 @@ def evaluate(
     The state is carried from the first token to the last; every token of the text is foretold, the first from the <eos>
     before it. Perplexities of different vocabularies are never put side by side: bits per byte are.
 
-    Parameters
-    ----------
-    runs: Folders of runs of `gatedrnn train`.
-    split: test, validation or train.
-    file: A text to score instead: .txt, .txt.gz, JSON lines or Parquet.
-    text_column: Of that file; guessed where one name is obvious.
-    threads: Threads of torch; all cores if not given.
+    Args:
+        runs: Folders of runs of `gatedrnn train`.
+        split: test, validation or train.
+        file: A text to score instead: .txt, .txt.gz, JSON lines or Parquet.
+        text_column: Of that file; guessed where one name is obvious.
+        threads: Threads of torch; all cores if not given.
     """
     if not runs:
         raise UsageError("name at least one run")

@@ -11,11 +11,10 @@ def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = 
 
     Both are run by onnxruntime beside the model before they are kept.
 
-    Parameters
-    ----------
-    run: Folder of a run of `gatedrnn train`, or of a language model that one wrote.
-    to: The format.
-    output: Folder for the files; RUN/onnx if not given.
+    Args:
+        run: Folder of a run of `gatedrnn train`, or of a language model that one wrote.
+        to: The format.
+        output: Folder for the files; RUN/onnx if not given.
     """
     from gatedrnn.export.onnx import ALLOWED, export_onnx
     from gatedrnn.train.sampling import load_language_model

@@ -25,15 +25,14 @@ def generate(
 ) -> None:
     """Go on with a text, once for each temperature, side by side, as it comes.
 
-    Parameters
-    ----------
-    run: Folder of a run of `gatedrnn train`, or of a language model that one wrote.
-    prompt: What the text begins with; nothing for a new text.
-    length: Tokens to add.
-    temperature: 0 takes the likeliest token each time; the larger, the more surprising. 0.8 if not given.
-    top_k: Draw from so many of the likeliest tokens; 0 for all.
-    top_p: Draw from the likeliest tokens that have this probability together.
-    seed: Of the draws; the same for each temperature.
+    Args:
+        run: Folder of a run of `gatedrnn train`, or of a language model that one wrote.
+        prompt: What the text begins with; nothing for a new text.
+        length: Tokens to add.
+        temperature: 0 takes the likeliest token each time; the larger, the more surprising. 0.8 if not given.
+        top_k: Draw from so many of the likeliest tokens; 0 for all.
+        top_p: Draw from the likeliest tokens that have this probability together.
+        seed: Of the draws; the same for each temperature.
     """
     temperatures = [0.8] if temperature is None else temperature
     if min(temperatures, default=-1) < 0:

@@ -27,17 +27,16 @@ def probe(
     the same number of recurrent parameters. What is finished is not run again: the same command goes on where it
     stopped.
 
-    Parameters
-    ----------
-    cells: Which ones; lstm, gru, mingru, minlstm, signed-mingru and block-orthogonal if none is named.
-    tasks: parity, modular-addition, cycle-navigation, s3, s5, s5-all, even-pairs, majority, bucket-sort,
-        missing-duplicate, copying, selective-copying, mqar or adding.
-    seeds: One run each.
-    lengths: Of the tests, beside the training length; up to 65,536 (4,096 where a row has but a few labels), if none is
-        given.
-    jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given.
-    output: Folder of the suite.
-    fresh: Remove the results of these tasks first and start over.
+    Args:
+        cells: Which ones; lstm, gru, mingru, minlstm, signed-mingru and block-orthogonal if none is named.
+        tasks: parity, modular-addition, cycle-navigation, s3, s5, s5-all, even-pairs, majority, bucket-sort,
+            missing-duplicate, copying, selective-copying, mqar or adding.
+        seeds: One run each.
+        lengths: Of the tests, beside the training length; up to 65,536 (4,096 where a row has but a few labels), if
+            none is given.
+        jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given.
+        output: Folder of the suite.
+        fresh: Remove the results of these tasks first and start over.
     """
     use_large_pages()
     from gatedrnn.probe.report import print_summary, write_report

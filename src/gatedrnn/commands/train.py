@@ -65,11 +65,10 @@ def train(
 
     Where a setting is not given, the task's own recipe holds, else the default shown here.
 
-    Parameters
-    ----------
-    output: Folder of the run; runs/TASK-CELL-SEED if not given.
-    resume: Folder of a run that was stopped: go on with it, with its own settings and to the same bits.
-        Resume only runs of your own: a checkpoint holds pickled random states.
+    Args:
+        output: Folder of the run; runs/TASK-CELL-SEED if not given.
+        resume: Folder of a run that was stopped: go on with it, with its own settings and to the same bits.
+            Resume only runs of your own: a checkpoint holds pickled random states.
     """
     use_large_pages()
     from gatedrnn.train.loop import Progress, run

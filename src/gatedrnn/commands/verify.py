@@ -28,12 +28,11 @@ def verify(
     written from the papers. Exit code 1 if one number is further off than the table of tolerances allows. Numbers in
     brackets are the scan over logarithms, shown and not judged.
 
-    Parameters
-    ----------
-    cells: Which ones; all if none is named.
-    dtypes: Of parameters and inputs.
-    full: A line for every way of running, not for the worst one alone.
-    output: Where all numbers go, as JSON.
+    Args:
+        cells: Which ones; all if none is named.
+        dtypes: Of parameters and inputs.
+        full: A line for every way of running, not for the worst one alone.
+        output: Where all numbers go, as JSON.
     """
     console, started = Console(), time.perf_counter()
     rows = []
