@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gatedrnn.data import DataError, DataSettings, load_task
 from gatedrnn.data.probes import IGNORED, PROBES, labels_in
-from gatedrnn.data.probes.task import LABELS, STEPS_PER_EPOCH, TOKENS
+from gatedrnn.data.probes.task import LABELS, MOST_ROWS, STEPS_PER_EPOCH, TOKENS, VALIDATED
 
 every_probe = pytest.mark.parametrize("name", PROBES)
 
@@ -71,6 +71,7 @@ def test_tests_are_at_the_training_length_and_wherever_asked():
 
 def test_long_tests_have_fewer_rows_one_at_least_and_labels_enough():
     task = task_of(test_lengths=(TOKENS // 4, 2 * TOKENS))
+    assert (len(task.evaluation["validation"]), len(task.evaluation["test"])) == (VALIDATED, MOST_ROWS)
     assert len(task.evaluation[f"test_{TOKENS // 4}"]) == 4 and len(task.evaluation[f"test_{2 * TOKENS}"]) == 1
     for name in ("mqar", "missing-duplicate", "adding", "copying"):
         few = task_of(name, test_lengths=(4096,)).evaluation["test_4096"]
@@ -135,8 +136,8 @@ def test_bits_are_fair_at_any_length(length):
 
 
 def test_lengths_that_a_probe_does_not_have_are_refused():
-    with pytest.raises(DataError, match="mqar: lengths begin at 24, got 20"):
-        task_of("mqar", length=20)
+    with pytest.raises(DataError, match="mqar: lengths begin at 6, got 5"):
+        task_of("mqar", length=5)
     with pytest.raises(DataError, match="copying: lengths begin at 16, got 3"):
         task_of("selective-copying", test_lengths=(3,))
     for name in ("mqar", "adding", "bucket-sort"):

@@ -115,14 +115,16 @@ def test_selective_copying_asks_for_what_is_no_blank_in_order():
         assert labels == [IGNORED] * LENGTH + shown
 
 
-def test_recall_asks_for_the_value_of_each_key_once():
-    for row, labels in zip(*drawn("mqar"), strict=True):
-        value = dict(zip(row[:16:2], row[1:16:2], strict=True))
-        assert len(value) == 8
-        asked = [(token, label) for token, label in zip(row[16:], labels[16:], strict=True) if token != 128]
+@pytest.mark.parametrize("length, pairs", [(6, 2), (14, 2), (15, 3), (20, 4), (LENGTH, 4)])
+def test_recall_asks_for_the_value_of_each_key_once(length, pairs):
+    for row, labels in zip(*drawn("mqar", length), strict=True):
+        shown = 2 * pairs
+        value = dict(zip(row[:shown:2], row[1:shown:2], strict=True))
+        assert len(value) == pairs
+        asked = [(token, label) for token, label in zip(row[shown:], labels[shown:], strict=True) if token != 32]
         assert sorted(key for key, _ in asked) == sorted(value)
-        assert all(64 + label == value[key] for key, label in asked)
-        assert reduce(lambda n, label: n + (label != IGNORED), labels, 0) == 8
+        assert all(16 + label == value[key] for key, label in asked)
+        assert reduce(lambda n, label: n + (label != IGNORED), labels, 0) == pairs
 
 
 def test_adding_asks_for_the_sum_of_one_marked_number_in_each_half():
@@ -158,8 +160,8 @@ def test_the_chance_of_adding_is_that_of_always_saying_one():
 
 
 def test_a_row_too_short_for_what_it_must_show_is_refused():
-    with pytest.raises(ValueError, match="mqar: length must be at least 24, got 23"):
-        drawn("mqar", 23)
+    with pytest.raises(ValueError, match="mqar: length must be at least 6, got 5"):
+        drawn("mqar", 5)
 
 
 def test_chance_is_zero_and_certainty_one():

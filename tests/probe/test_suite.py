@@ -25,22 +25,22 @@ def short(request):
         yield
 
 
-def answers(*curves, chance=0.5):
-    """What a suite keeps of a task: one cell, one curve of accuracies a seed, at lengths 40, 256 and 4,096."""
-    own = {str(seed): dict(zip(("40", "256", "4096"), curve, strict=True)) for seed, curve in enumerate(curves)}
+def answers(*curves, chance=0.5, lengths=("40", "256", "4096")):
+    """What a suite keeps of a task: one cell, one curve of accuracies a seed."""
+    own = {str(seed): dict(zip(lengths, curve, strict=True)) for seed, curve in enumerate(curves)}
     cell = {"hidden_size": 8, "core": 100, "accuracy": own, "tokens_per_second": 1.0}
     return {"chance": chance, "trained_at": 40, "asks": "this", "source": "that",
-            "labels": dict.fromkeys(("40", "256", "4096"), 1000), "cells": {"mingru": cell}}  # fmt: skip
+            "labels": dict.fromkeys(lengths, 1000), "cells": {"mingru": cell}}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "curves, verdict, reached",
     [
         ([(1, 1, 1)], "solves", 4096),
-        ([(1, 0.9951, 0.9951)], "solves", 4096),
-        ([(1, 0.9949, 1)], "learns", 40),
+        ([(1, 0.951, 0.951)], "solves", 4096),
+        ([(1, 0.949, 1)], "learns", 40),
         ([(1, 1, 0.5)], "learns", 256),
-        ([(0.99, 1, 1)], "fails", 0),
+        ([(0.94, 1, 1)], "fails", 0),
         ([(1, 1, 1), (1, 1, 1), (0.5, 0.5, 0.5)], "solves", 4096),
         ([(1, 1, 1), (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)], "fails", 0),
     ],
@@ -50,7 +50,17 @@ def test_a_verdict_is_the_median_seeds_unbroken_reach(curves, verdict, reached):
     assert findings.verdict(one, "mingru") == verdict
     row = findings.verdict_rows({"settings": {"cells": ["mingru"]}, "tasks": {"parity": one}})[0]
     assert row["class"] == "positive"
-    assert row["parity"].startswith(f"{verdict}: to {reached:,}," if reached else "fails")
+    assert row["parity"].startswith(f"{verdict}: to {reached:,}," if reached else "fails: ")
+
+
+def test_far_is_far_enough_and_what_fails_says_how_near_it_came():
+    lost_later = answers((1, 1, 0.5), lengths=("40", "4096", "65536"))
+    assert findings.verdict(lost_later, "mingru") == "solves"
+    short = answers((1, 1), lengths=("40", "80"))
+    assert findings.verdict(short, "mingru") == "solves", "all that was tested"
+    rows = findings.verdict_rows({"settings": {"cells": ["mingru"]}, "tasks": {
+        "parity": lost_later, "s3": answers((0.75, 1, 1), (0.9, 1, 1), (0.5, 0.5, 0.5))}})  # fmt: skip
+    assert rows[0]["parity"] == "solves: to 4,096, 1 of 1 seeds" and rows[0]["s3"] == "fails: 0.50"
 
 
 def test_seeds_are_counted_that_reach_as_far_as_the_median():

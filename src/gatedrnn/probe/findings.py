@@ -7,8 +7,11 @@ from gatedrnn.cells import tracking
 from gatedrnn.data.probes import scaled
 from gatedrnn.layers import LAYERS
 
-HOLDS = 0.99
-"""The scaled accuracy from which a task counts as done."""
+HOLDS = 0.9
+"""The scaled accuracy from which a task counts as done. Not nearer to 1, or one wrong turn in one of thirty rows would
+decide over a verdict."""
+FAR = 4096
+"""The length up to which a task must hold to count as solved."""
 SOLVES, LEARNS, FAILS = "solves", "learns", "fails"
 
 
@@ -35,24 +38,28 @@ def reach(curve: dict[int, float]) -> int:
 
 
 def verdict(answers: dict[str, Any], cell: str) -> str:
-    """Of the median seed: it solves the task at every length, learns it at its training length, or fails."""
+    """Of the median seed: it solves the task, far beyond its training length, learns it at that length, or fails."""
     own = list(curves(answers, cell).values())
     middle = median_low([reach(curve) for curve in own])
-    if middle == max(own[0]):
+    if middle >= min(FAR, max(own[0])):
         return SOLVES
     return LEARNS if middle else FAILS
 
 
 def verdict_rows(results: dict[str, Any]) -> list[dict[str, str]]:
-    """One row of text per cell: for each task how far it is right, in how many seeds, by column."""
+    """One row of text per cell: for each task how far it is right, in how many seeds; the scaled accuracy at the
+    training length, where it is not even there."""
     rows = []
     for cell in results["settings"]["cells"]:
         row = {"cell": cell, "class": tracking(LAYERS[cell].cell_class()).name}
         for task, answers in results["tasks"].items():
-            own = [reach(curve) for curve in curves(answers, cell).values()]
+            by_seed = list(curves(answers, cell).values())
+            own = [reach(curve) for curve in by_seed]
             middle = median_low(own)
             seeds = f"{sum(length >= middle for length in own)} of {len(own)} seeds"
-            row[task] = f"{verdict(answers, cell)}: to {middle:,}, {seeds}" if middle else FAILS
+            at_first = median_low([next(iter(curve.values())) for curve in by_seed])
+            found = f"to {middle:,}, {seeds}" if middle else f"{at_first:.2f}"
+            row[task] = f"{verdict(answers, cell)}: {found}"
         rows.append(row)
     return rows
 
@@ -80,7 +87,8 @@ def sentences(results: dict[str, Any]) -> list[str]:
         for cell in answers["cells"]:
             by_verdict.setdefault(verdict(answers, cell), []).append(cell)
         longest = max(int(length) for length in next(iter(next(iter(answers["cells"].values()))["accuracy"].values())))
-        words = {SOLVES: f"right up to {longest:,}", LEARNS: "learned, but lost at length", FAILS: "not learned"}
+        far = min(FAR, longest)
+        words = {SOLVES: f"right up to {far:,} at least", LEARNS: "learned, but lost at length", FAILS: "not learned"}
         parts = [f"{words[kind]}: {', '.join(by_verdict[kind])}" for kind in words if kind in by_verdict]
         found.append(f"{task} (trained at {answers['trained_at']}; {answers['asks']}): {'; '.join(parts)}.")
     return found

@@ -19,6 +19,8 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
         "verdicts": findings.verdict_rows(results),
         "accuracies": {task: findings.accuracy_rows(answers) for task, answers in results["tasks"].items()},
         "reasons": findings.reasons(results),
+        "holds": findings.HOLDS,
+        "far": findings.FAR,
         "environment": environment_rows(results["measured"]),
     }
     page, curves = folder / "report.html", {task: _curves(answers) for task, answers in results["tasks"].items()}

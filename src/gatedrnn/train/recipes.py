@@ -48,13 +48,13 @@ def _cycle() -> dict[str, Any]:
     return _probe(16, 512, 18, {"block": True}, grows=1.0, batch_size=8, beta2=0.95)
 
 
-_RECALL = {"layers": 3, "block": True, "embedding_size": 64}
+_RECALL = {"layers": 2, "block": True, "embedding_size": 64}
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "parity": _probe(16, 40, 4),
     "modular-addition": _cycle(),
     "cycle-navigation": _cycle(),
-    "s3": _probe(16, 64, 6),
+    "s3": _probe(32, 64, 10, grows=0.8, batch_size=32),
     "s5": _probe(64, 64, 8, {"embedding_size": 64, "block": True, "block_size": 4}),
     "s5-all": _probe(64, 64, 8, {"embedding_size": 64, "block": True, "block_size": 4}),
     "even-pairs": _probe(16, 64, 6),
@@ -62,8 +62,8 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "bucket-sort": _probe(32, 64, 10),
     "missing-duplicate": _probe(32, 40, 10),
     "copying": _probe(32, 64, 10),
-    "selective-copying": _probe(48, 64, 10, _RECALL, label_smoothing=0.0),
-    "mqar": _probe(48, 64, 6, _RECALL, learning_rate=3e-3),
+    "selective-copying": _probe(48, 64, 20, _RECALL, label_smoothing=0.0, batch_size=16),
+    "mqar": _probe(48, 32, 20, _RECALL, grows=0.8, label_smoothing=0.0, batch_size=32, learning_rate=5e-3),
     "adding": _probe(32, 100, 10, label_smoothing=0.0),
     "mnist": {
         "contenders": {"hidden_size": 128},

@@ -6,7 +6,7 @@ from gatedrnn.data.probes.probe import IGNORED, Probe, Tokens
 
 COPIED, SYMBOLS = 10, 8
 SELECTED, CHOSEN_FROM = 16, 16
-KEYS, VALUES, PAIRS = 64, 64, 8
+KEYS, VALUES, PAIRS, FEWEST, STEPS_A_PAIR = 16, 16, 4, 2, 5
 
 
 def _copying(random: np.random.Generator, rows: int, length: int) -> tuple[Tokens, Tokens]:
@@ -29,14 +29,19 @@ def _selective_copying(random: np.random.Generator, rows: int, length: int) -> t
 
 
 def _associative_recall(random: np.random.Generator, rows: int, length: int) -> tuple[Tokens, Tokens]:
-    """Eight pairs of a key and a value, then keys again, each at any of the other steps: what was its value?"""
-    keys = random.random((rows, KEYS)).argsort(1)[:, :PAIRS]
-    values = random.integers(0, VALUES, (rows, PAIRS))
-    shown = np.stack([keys, KEYS + values], axis=2).reshape(rows, 2 * PAIRS)
+    """Pairs of a key and a value, then the keys again, each at any of the other steps: what was its value?
+
+    Four pairs, or two or three in rows too short for more: from few of them cells learn much sooner what is asked, and
+    a curriculum of lengths becomes one of pairs.
+    """
+    pairs = max(FEWEST, min(PAIRS, length // STEPS_A_PAIR))
+    keys = random.random((rows, KEYS)).argsort(1)[:, :pairs]
+    values = random.integers(0, VALUES, (rows, pairs))
+    shown = np.stack([keys, KEYS + values], axis=2).reshape(rows, 2 * pairs)
     tokens = np.full((rows, length), KEYS + VALUES)  # blanks
-    tokens[:, : 2 * PAIRS] = shown
+    tokens[:, : 2 * pairs] = shown
     labels = np.full_like(tokens, IGNORED)
-    places = 2 * PAIRS + random.random((rows, length - 2 * PAIRS)).argsort(1)[:, :PAIRS]
+    places = 2 * pairs + random.random((rows, length - 2 * pairs)).argsort(1)[:, :pairs]
     np.put_along_axis(tokens, places, keys, axis=1)
     np.put_along_axis(labels, places, values, axis=1)
     return tokens, labels
@@ -52,7 +57,7 @@ RECALL = (
         CHOSEN_FROM + 2, CHOSEN_FROM, _selective_copying, shortest=SELECTED, answers=SELECTED,
     ),
     Probe(
-        "mqar", "eight values, each found by its key", "Arora et al. 2023, arXiv:2312.04927",
-        KEYS + VALUES + 1, VALUES, _associative_recall, shortest=3 * PAIRS, answers=PAIRS,
+        "mqar", "four values, each found by its key", "Arora et al. 2023, arXiv:2312.04927",
+        KEYS + VALUES + 1, VALUES, _associative_recall, shortest=3 * FEWEST, answers=PAIRS,
     ),
 )  # fmt: skip

@@ -17,6 +17,8 @@ from gatedrnn.data.task import TaskData
 STEPS_PER_EPOCH = 100
 MOST_ROWS, TOKENS, LABELS = 2_000, 2**18, 256
 """Of a test: rows at most, steps of all of them together, and labels at least, for which there may be more steps."""
+VALIDATED = 500
+"""Rows at most of the validation split, which is gone through after each epoch."""
 # Streams of random numbers apart from training's, which starts with the run's own seed.
 _VALIDATION, _TEST = 1_000_001, 1_000_002
 
@@ -66,10 +68,10 @@ def load_probe(settings: DataSettings) -> TaskData:
     if settings.labels == "last" and not every_step:
         raise DataError(f"--labels last: {probe.name} does not have a label at every step; leave it at every")
 
-    def fixed(stream: int, length: int) -> Examples:
+    def fixed(stream: int, length: int, most: int = MOST_ROWS) -> Examples:
         random = np.random.default_rng([settings.split_seed, stream, length])
         few = probe.answers or (1 if settings.labels == "last" else length)
-        rows = max(1, min(MOST_ROWS, TOKENS // length), -(-LABELS // few))
+        rows = max(1, min(most, TOKENS // length), -(-LABELS // few))
         inputs, labels = _drawn(probe, random, rows, length, settings.labels)
         if every_step and settings.labels == "every":
             labels[:, : length // 2] = IGNORED
@@ -82,7 +84,7 @@ def load_probe(settings: DataSettings) -> TaskData:
         labelled="step" if probe.classes else "sequence",
         train=FreshRows(probe, length, settings.curriculum, settings.labels),
         evaluation={
-            "validation": fixed(_VALIDATION, length),
+            "validation": fixed(_VALIDATION, length, VALIDATED),
             "test": fixed(_TEST, length),
             **{f"test_{longer}": fixed(_TEST, longer) for longer in lengths if longer != length},
         },
