@@ -140,16 +140,18 @@ def test_adding_asks_for_the_sum_of_one_marked_number_in_each_half():
 @every_probe
 def test_no_answer_that_reads_nothing_is_better_than_chance(name):
     """The likeliest label of each place, over many rows; where all steps have one, in the second half."""
-    _, labels = PROBES[name].rows(np.random.default_rng(0), 20_000, LENGTH)
+    slow = PROBES[name].classes == 120  # swaps of neighbours mix slowly
+    _, labels = PROBES[name].rows(np.random.default_rng(0), 20_000, 4 * LENGTH if slow else LENGTH)
     if (labels != IGNORED).all():
-        labels = labels[:, LENGTH // 2 :]
+        labels = labels[:, labels.shape[1] // 2 :]
     classes = PROBES[name].classes
     asked = (labels != IGNORED).any(0)
     counts = np.stack([(labels[:, asked] == label).sum(0) for label in range(classes)])
     total = counts.sum()
     if name == "mqar":  # its questions are anywhere
         counts = counts.sum(1, keepdims=True)
-    assert counts.max(0).sum() / total == pytest.approx(PROBES[name].chance, abs=0.02)
+    chance = PROBES[name].chance
+    assert counts.max(0).sum() / total == pytest.approx(chance, abs=min(0.02, 0.3 * chance))
 
 
 def test_the_chance_of_adding_is_that_of_always_saying_one():

@@ -53,9 +53,23 @@ def outcome(*arguments):
 def test_a_half_life_is_the_time_in_which_half_is_gone():
     (layer,) = measure(with_update(looked_at(), 0.1))["layers"]
     assert layer["half_life"] == pytest.approx([math.log(0.5) / math.log(0.9)] * WIDTH, rel=1e-5)
-    assert layer["negative"] == [0.0] * WIDTH
+    assert layer["negative"] is None, "no decay of this cell has a sign"
     gate = layer["gates"]["update"]
     assert (gate["shut"], gate["open"]) == (0.0, 0.0) and gate["mean"] == pytest.approx(0.1)
+
+
+def test_a_step_that_lets_all_go_ends_a_memory():
+    """Decay 1 on two tokens of three and 0 on the third: what was kept is gone after three steps, on average."""
+    looked = looked_at("signed-mingru")
+    layer = looked.model.model.parts[0].layer
+    looked.inputs["input_ids"] = torch.tensor([[0, 1, 2] * 7])
+    with torch.no_grad():
+        looked.model.model.embeddings.map.weight.copy_(torch.tensor([[1.0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]))
+        layer.weight_ih_l0[WIDTH:] = torch.tensor([1.0, 0, 0, 0])
+        layer.bias_ih_l0[WIDTH:] = 0
+    found = measure(looked)
+    assert found["layers"][0]["half_life"] == pytest.approx([3] * WIDTH)
+    assert layer_rows(found)[0]["half-life"] == "3.0"
 
 
 @pytest.mark.parametrize("value, shut, opened", [(0.01, 1.0, 0.0), (0.99, 0.0, 1.0)])
@@ -76,7 +90,7 @@ def test_signs_and_endless_memories_are_found():
     assert one["dead"] == 3, "what keeps all of itself takes nothing in; what flips its sign moves"
     row = layer_rows(found)[0]
     assert row["flip"] == "2" and row["longest"] == "for ever" and row["dead"] == "3"
-    assert "3 channel(s) move on none of these rows" in sentences(found)[-1]
+    assert "3 channel(s) hardly move on these rows" in sentences(found)[-1]
 
 
 @pytest.mark.parametrize("cell", ["mingru", "lstm", "block-orthogonal"])
@@ -107,7 +121,26 @@ def test_where_nothing_moves_all_is_dead_and_no_gradient_goes_back():
 
 def test_the_reach_is_the_farthest_step_that_matters():
     found = {**measure(looked_at()), "reach": [0.0, 0.0, 1.0, 0.5, 0.001]}
-    assert "up to 3 of the 4 steps back" in sentences(found)[1]
+    assert "as far back as 3 of the 4 steps" in sentences(found)[1]
+
+
+def test_half_of_the_channels_live_at_most_as_long_as_the_median_one():
+    found = measure(looked_at("signed-mingru"))
+    found["layers"][0]["half_life"] = [1.0, 2.0, 3.0, None, None, None]
+    assert layer_rows(found)[0]["half-life"] == "3.0"
+
+
+def test_a_gradient_beyond_all_numbers_is_refused_and_not_called_none():
+    looked = looked_at("gru", num_hidden_layers=1)
+    layer = looked.model.model.parts[0].layer
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.zero_()
+        layer.weight_hh_l0[2 * WIDTH :] = 1e30 * torch.eye(WIDTH)
+        layer.weight_ih_l0[2 * WIDTH :, 0] = 1e-3
+        looked.model.model.embeddings.map.weight.zero_()
+    with pytest.raises(DataError, match="gradient is not finite"):
+        measure(looked)
 
 
 def test_numbers_that_are_not_finite_are_refused():

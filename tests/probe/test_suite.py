@@ -29,8 +29,8 @@ def answers(*curves, chance=0.5, lengths=("40", "256", "4096")):
     """What a suite keeps of a task: one cell, one curve of accuracies a seed."""
     own = {str(seed): dict(zip(lengths, curve, strict=True)) for seed, curve in enumerate(curves)}
     cell = {"hidden_size": 8, "core": 100, "accuracy": own, "tokens_per_second": 1.0}
-    return {"chance": chance, "trained_at": 40, "asks": "this", "source": "that",
-            "labels": dict.fromkeys(lengths, 1000), "cells": {"mingru": cell}}  # fmt: skip
+    return {"chance": chance, "trained_at": 40, "asks": "this", "source": "that", "cells": {"mingru": cell},
+            "rows": dict.fromkeys(lengths, 10), "labels": dict.fromkeys(lengths, 1000)}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_seeds_are_counted_that_reach_as_far_as_the_median():
 def test_accuracy_is_scaled_by_chance_and_shown_with_the_worst_seed():
     (row,) = findings.accuracy_rows(answers((1, 0.6, 0.2), (1, 1, 0.2), chance=0.2))
     shown = [text for column, text in row.items() if column.endswith("labels)")]
-    assert shown == ["1.000 (1.000)", "0.750 (0.500)", "0.000 (0.000)"] and "256 (1,000 labels)" in row
+    assert shown == ["1.000 (1.000)", "0.750 (0.500)", "0.000 (0.000)"] and "256 (10 rows, 1,000 labels)" in row
 
 
 def outcome(*arguments):

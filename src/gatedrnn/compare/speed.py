@@ -15,7 +15,7 @@ from gatedrnn.train.loop import Trainer
 from gatedrnn.train.settings import RunSettings
 
 STEPS = 4
-"""Training steps of one timing: the first batches of the last epoch, when a curriculum has grown."""
+"""Training steps of one timing: the first batches of the last epoch, where a curriculum has grown most."""
 SECONDS = 3.0
 """Of measuring, for each contender."""
 

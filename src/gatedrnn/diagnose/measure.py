@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from gatedrnn.cells import tracking
+from gatedrnn.cells.tracking import SIGNED
 from gatedrnn.data import DataError
 from gatedrnn.diagnose.inputs import Looked
 from gatedrnn.layers import RecurrentLayer
@@ -17,7 +18,7 @@ LOW, HIGH = 0.05, 0.95
 """A gate below the first or above the second is as good as shut or open."""
 BINS = 40
 DEAD = 1e-3
-"""A channel whose output moves less than this part of what its layer's channels do is dead."""
+"""A channel whose output moves less than this part of what its layer's channels do (root mean square) is dead."""
 LONGEST = 1e6
 """A half-life above this counts as for ever: a decay of 1, but for rounding."""
 DRAWS = 8
@@ -28,7 +29,7 @@ def measure(looked: Looked) -> dict[str, Any]:
     """What there is to say about a model, as plain numbers: what report.html is drawn from.
 
     Raises:
-        DataError: the model gives numbers that are not finite.
+        DataError: the model gives numbers that are not finite, or its gradient does.
     """
     model, layers, below = looked.model, list[dict[str, Any]](), 0
     modules = {name: module for name, module in model.named_modules() if isinstance(module, RecurrentLayer)}
@@ -84,10 +85,12 @@ def _layer(name: str, module: RecurrentLayer, traced: Traced) -> dict[str, Any]:
         "negative": None,
     }
     if traced.decay is not None:
-        usual = traced.decay.abs().flatten(0, 1).double().median(0).values.clamp(min=1e-30).log()
-        lives = torch.where(usual < math.log(0.5) / LONGEST, math.log(0.5) / usual, torch.inf)
+        # Of a product of decays. None counts as below one half: after such a step half is gone, however small it is.
+        rate = traced.decay.abs().double().clamp(0.5, 1).log().mean((0, 1))
+        lives = torch.where(rate < math.log(0.5) / LONGEST, math.log(0.5) / rate, torch.inf)
         found["half_life"] = [None if life == torch.inf else life for life in lives.sort().values.tolist()]
-        found["negative"] = (traced.decay < 0).double().mean((0, 1)).sort().values.tolist()
+        if tracking(module.cell) is SIGNED:
+            found["negative"] = (traced.decay < 0).double().mean((0, 1)).sort().values.tolist()
     return found
 
 
@@ -105,7 +108,7 @@ def _gate(values: Series) -> dict[str, Any]:
 
 
 def _reach(model: Any, inputs: dict[str, Tensor]) -> list[float]:
-    """‖d h_T / d x_t‖ against T - t, the root mean square over rows: h the last layer's output, x the embeddings."""
+    """‖d h_T / d x_t‖ against T - t, the root mean square over rows: h the model's last states, x the embeddings."""
     embedded: list[Tensor] = []
     handle = model.model.embeddings.register_forward_hook(lambda module, given, out: embedded.append(out))
     h = model.model(**inputs).last_hidden_state
@@ -116,6 +119,8 @@ def _reach(model: Any, inputs: dict[str, Tensor]) -> list[float]:
         (gradient,) = torch.autograd.grad(
             (h[:, -1] @ direction).sum(), embedded[0], retain_graph=draw < DRAWS - 1
         )  # rows do not read each other, so their sum gives each its own
+        if not gradient.isfinite().all():
+            raise DataError("the gradient is not finite; look at fewer --steps")
         total += gradient.double().square().sum(2).mean(0)
     norms: list[float] = (total / DRAWS).sqrt().flip(0).tolist()
     return norms

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from rich.console import Console
 from rich.table import Table
 
-from gatedrnn.diagnose.measure import BINS, HIGH, LOW
+from gatedrnn.diagnose.measure import BINS, DEAD, HIGH, LOW
 from gatedrnn.pages import COLOURS, environment_rows, write_page
 
 FOREVER = "for ever"
@@ -17,12 +17,14 @@ def write_report(found: dict[str, Any], path: Path) -> Path:
     """Write one page (one file, no network); its path."""
     drawn = {f"{layer['name']}: gates": _gates(layer) for layer in found["layers"]}
     if any(layer["half_life"] is not None for layer in found["layers"]):
-        drawn |= {"Memory": _memory(found), "Signs of the decays": _signs(found)}
+        drawn["Memory"] = _memory(found)
+    if any(layer["negative"] is not None for layer in found["layers"]):
+        drawn["Signs of the decays"] = _signs(found)
     drawn["How far a gradient reaches back"] = _reach(found)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_page(
         "gatedrnn.diagnose", "report.html", path, drawn, found=found, rows=layer_rows(found),
-        sentences=sentences(found), environment=environment_rows(found["measured"]),
+        sentences=sentences(found), environment=environment_rows(found["measured"]), low=LOW, high=HIGH, dead=DEAD,
     )  # fmt: skip
     return path
 
@@ -51,7 +53,7 @@ def layer_rows(found: dict[str, Any]) -> list[dict[str, str]]:
         )
         row["gates"] = "; ".join(gates) or "–"
         lives = layer["half_life"]
-        row["half-life"] = "–" if lives is None else _steps(lives[len(lives) // 2])
+        row["half-life"] = "–" if lives is None else _steps(lives[(len(lives) - 1) // 2])
         row["longest"] = "–" if lives is None else _steps(lives[-1])
         negative = layer["negative"]
         row["flip"] = "–" if negative is None else str(sum(share > 0 for share in negative))
@@ -61,10 +63,10 @@ def layer_rows(found: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def sentences(found: dict[str, Any]) -> list[str]:
-    """What the model's cells can follow and what they cannot, and how far back this one looks."""
+    """What the model's cells can follow and what they cannot, and how far back a gradient comes."""
     said = [
-        f"{cell} is {kind['name']}: {kind['transition']}. It can follow {kind['follows']}. It cannot follow "
-        f"{kind['fails']} ({kind['source']})."
+        f"{cell} is {kind['name']}: {kind['transition']}. One layer can follow {kind['follows']}. At every "
+        f"length it cannot follow {kind['fails']} ({kind['source']})."
         for cell, kind in found["classes"].items()
     ]
     reach = found["reach"]
@@ -72,12 +74,12 @@ def sentences(found: dict[str, Any]) -> list[str]:
     said.append(
         "No gradient goes back from the last step."
         if far is None
-        else f"A gradient from the last step stays above a hundredth of its greatest norm up to {far:,} of the "
-        f"{len(reach) - 1:,} steps back that were looked at."
+        else f"A gradient from the last step is above a hundredth of its greatest norm as far back as {far:,} of the "
+        f"{len(reach) - 1:,} steps that were looked at."
     )
     dead = sum(layer["dead"] for layer in found["layers"])
     if dead:
-        said.append(f"{dead:,} channel(s) move on none of these rows.")
+        said.append(f"{dead:,} channel(s) hardly move on these rows.")
     return said
 
 

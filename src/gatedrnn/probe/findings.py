@@ -37,11 +37,16 @@ def reach(curve: dict[int, float]) -> int:
     return reached
 
 
+def far(answers: dict[str, Any]) -> int:
+    """`FAR`, or the longest length that was tested, if that is less."""
+    return min(FAR, max(int(length) for length in answers["labels"]))
+
+
 def verdict(answers: dict[str, Any], cell: str) -> str:
     """Of the median seed: it solves the task, far beyond its training length, learns it at that length, or fails."""
     own = list(curves(answers, cell).values())
     middle = median_low([reach(curve) for curve in own])
-    if middle >= min(FAR, max(own[0])):
+    if middle >= far(answers):
         return SOLVES
     return LEARNS if middle else FAILS
 
@@ -66,7 +71,10 @@ def verdict_rows(results: dict[str, Any]) -> list[dict[str, str]]:
 
 def accuracy_rows(answers: dict[str, Any]) -> list[dict[str, str]]:
     """One row of text per cell of a task: width, parameters, scaled accuracy at each length, training speed."""
-    labels = {length: f"{int(length):,} ({count:,} labels)" for length, count in answers["labels"].items()}
+    labels = {
+        length: f"{int(length):,} ({answers['rows'][length]:,} rows, {count:,} labels)"
+        for length, count in answers["labels"].items()
+    }
     rows = []
     for cell, own in answers["cells"].items():
         by_seed = list(curves(answers, cell).values())
@@ -86,9 +94,11 @@ def sentences(results: dict[str, Any]) -> list[str]:
         by_verdict: dict[str, list[str]] = {}
         for cell in answers["cells"]:
             by_verdict.setdefault(verdict(answers, cell), []).append(cell)
-        longest = max(int(length) for length in next(iter(next(iter(answers["cells"].values()))["accuracy"].values())))
-        far = min(FAR, longest)
-        words = {SOLVES: f"right up to {far:,} at least", LEARNS: "learned, but lost at length", FAILS: "not learned"}
+        words = {
+            SOLVES: f"right up to {far(answers):,} at least",
+            LEARNS: "learned, but lost at length",
+            FAILS: "not learned",
+        }
         parts = [f"{words[kind]}: {', '.join(by_verdict[kind])}" for kind in words if kind in by_verdict]
         found.append(f"{task} (trained at {answers['trained_at']}; {answers['asks']}): {'; '.join(parts)}.")
     return found
@@ -101,8 +111,8 @@ def reasons(results: dict[str, Any]) -> list[dict[str, str]]:
         kind = tracking(LAYERS[cell].cell_class())
         row = rows.setdefault(
             kind.name,
-            {"class": kind.name, "cells": "", "transition": kind.transition, "can follow": kind.follows,
-             "cannot": kind.fails, "source": kind.source},
+            {"class": kind.name, "cells": "", "transition": kind.transition, "one layer can follow": kind.follows,
+             "it cannot, at every length": kind.fails, "source": kind.source},
         )  # fmt: skip
         row["cells"] = f"{row['cells']}, {cell}".lstrip(", ")
     return list(rows.values())

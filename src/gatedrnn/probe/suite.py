@@ -101,6 +101,7 @@ def _answers(task: str, asked: CompareSettings, comparison: dict[str, Any]) -> d
         "chance": probe.chance,
         "trained_at": data["length"],
         "core": comparison["settings"]["contenders"]["core"],
+        "rows": {str(length): len(evaluation[split]) for length, split in splits.items()},
         "labels": {str(length): labels_in(cast(Examples, evaluation[split])) for length, split in splits.items()},
         "cells": {
             row["cell"]: {

@@ -79,5 +79,5 @@ GROUPS = (
     Probe("cycle-navigation", "a state that turns both ways", SOURCES["cycle"], 3, CYCLE, _cycle),
     word_problem("s3", 3, np.arange(6), "a state that turns and mirrors: order matters"),
     word_problem("s5", 5, neighbours(5), "a group that is not solvable: swaps of neighbours among five things"),
-    word_problem("s5-all", 5, np.arange(120), "the same, any of its 120 elements at each step"),
+    word_problem("s5-all", 5, np.arange(120), "the group of s5, any of its 120 elements at each step"),
 )

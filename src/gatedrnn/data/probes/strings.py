@@ -56,13 +56,13 @@ BY_PLACE = _by_place()
 
 STRINGS = (
     Probe("even-pairs", "one bit kept for ever", SOURCE, 2, 2, _even_pairs),
-    Probe("majority", "a count without bound", SOURCE, 2, 2, _majority),
+    Probe("majority", "a running mean, above one half or not", SOURCE, 2, 2, _majority),
     Probe(
         "bucket-sort", "a count of each symbol, read out in order", SOURCE, SYMBOLS + 1, SYMBOLS, _bucket_sort,
         guess=BY_PLACE,
     ),
     Probe(
-        "missing-duplicate", "a whole string compared with another", SOURCE, 4, 2, _missing_duplicate,
-        shortest=2, answers=1,
+        "missing-duplicate", "the bit that a string's copy lacks: a parity, asked once", SOURCE, 4, 2,
+        _missing_duplicate, shortest=2, answers=1,
     ),
 )  # fmt: skip
