@@ -48,9 +48,9 @@ def answers(*curves, chance=0.5, lengths=("40", "256", "4096")):
 def test_a_verdict_is_the_median_seeds_unbroken_reach(curves, verdict, reached):
     one = answers(*curves)
     assert findings.verdict(one, "mingru") == verdict
-    row = findings.verdict_rows({"settings": {"cells": ["mingru"]}, "tasks": {"parity": one}})[0]
-    assert row["class"] == "positive"
-    assert row["parity"].startswith(f"{verdict}: to {reached:,}," if reached else "fails: ")
+    (row,) = findings.verdict_rows({"tasks": {"parity": one}})
+    assert row["task"] == "parity"
+    assert row["mingru"].startswith(f"{reached:,} (" if reached else "0.")
 
 
 def test_far_is_far_enough_and_what_fails_says_how_near_it_came():
@@ -58,15 +58,14 @@ def test_far_is_far_enough_and_what_fails_says_how_near_it_came():
     assert findings.verdict(lost_later, "mingru") == "solves"
     short = answers((1, 1), lengths=("40", "80"))
     assert findings.verdict(short, "mingru") == "solves", "all that was tested"
-    rows = findings.verdict_rows({"settings": {"cells": ["mingru"]}, "tasks": {
+    rows = findings.verdict_rows({"tasks": {
         "parity": lost_later, "s3": answers((0.75, 1, 1), (0.9, 1, 1), (0.5, 0.5, 0.5))}})  # fmt: skip
-    assert rows[0]["parity"] == "solves: to 4,096, 1 of 1 seeds" and rows[0]["s3"] == "fails: 0.50"
+    assert [row["mingru"] for row in rows] == ["4,096 (1/1)", "0.50"]
 
 
 def test_seeds_are_counted_that_reach_as_far_as_the_median():
-    row = findings.verdict_rows({"settings": {"cells": ["mingru"]}, "tasks": {"s3": answers(
-        (1, 1, 0.5), (1, 1, 1), (1, 0.5, 0.5))}})[0]  # fmt: skip
-    assert row["s3"] == "learns: to 256, 2 of 3 seeds"
+    (row,) = findings.verdict_rows({"tasks": {"s3": answers((1, 1, 0.5), (1, 1, 1), (1, 0.5, 0.5))}})
+    assert row["mingru"] == "256 (2/3)"
 
 
 def test_accuracy_is_scaled_by_chance_and_shown_with_the_worst_seed():

@@ -52,19 +52,18 @@ def verdict(answers: dict[str, Any], cell: str) -> str:
 
 
 def verdict_rows(results: dict[str, Any]) -> list[dict[str, str]]:
-    """One row of text per cell: for each task how far it is right, in how many seeds; the scaled accuracy at the
-    training length, where it is not even there."""
+    """One row of text per task, a cell a column: how far it is right at the median seed, and how many seeds get there;
+    the scaled accuracy at the training length, where it is not even there."""
     rows = []
-    for cell in results["settings"]["cells"]:
-        row = {"cell": cell, "class": tracking(LAYERS[cell].cell_class()).name}
-        for task, answers in results["tasks"].items():
+    for task, answers in results["tasks"].items():
+        row = {"task": task}
+        for cell in answers["cells"]:
             by_seed = list(curves(answers, cell).values())
             own = [reach(curve) for curve in by_seed]
             middle = median_low(own)
-            seeds = f"{sum(length >= middle for length in own)} of {len(own)} seeds"
             at_first = median_low([next(iter(curve.values())) for curve in by_seed])
-            found = f"to {middle:,}, {seeds}" if middle else f"{at_first:.2f}"
-            row[task] = f"{verdict(answers, cell)}: {found}"
+            so_far = f"{middle:,} ({sum(length >= middle for length in own)}/{len(own)})"
+            row[cell] = so_far if middle else f"{max(0.0, at_first):.2f}"
         rows.append(row)
     return rows
 

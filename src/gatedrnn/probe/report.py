@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -20,7 +21,6 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
         "accuracies": {task: findings.accuracy_rows(answers) for task, answers in results["tasks"].items()},
         "reasons": findings.reasons(results),
         "holds": findings.HOLDS,
-        "far": findings.FAR,
         "environment": environment_rows(results["measured"]),
     }
     page, curves = folder / "report.html", {task: _curves(answers) for task, answers in results["tasks"].items()}
@@ -32,9 +32,13 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
 def print_summary(results: dict[str, Any], console: Console) -> None:
     """The verdicts in the terminal."""
     rows = findings.verdict_rows(results)
-    table = Table(title="how far each cell is right, at the median of its seeds", title_justify="left")
-    for column in rows[0]:
-        table.add_column(column, justify="left" if column == "cell" else "right")
+    table = Table(
+        title="the length up to which a cell is right (seeds); not learned: its scaled accuracy", title_justify="left",
+        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False,
+    )  # fmt: skip
+    for column in rows[0]:  # narrow enough for a terminal
+        first = column == "task"
+        table.add_column(column.replace("-", "-\n"), justify="left" if first else "right", no_wrap=first)
     for row in rows:
         table.add_row(*row.values())
     console.print(table)
