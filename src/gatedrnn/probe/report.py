@@ -37,8 +37,10 @@ def print_summary(results: dict[str, Any], console: Console) -> None:
         box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False,
     )  # fmt: skip
     for column in rows[0]:  # narrow enough for a terminal
-        first = column == "task"
-        table.add_column(column.replace("-", "-\n"), justify="left" if first else "right", no_wrap=first)
+        first, widest = column == "task", max(len(part) for part in column.split("-"))
+        table.add_column(
+            column.replace("-", "-\n"), justify="left" if first else "right", no_wrap=first, min_width=widest
+        )
     for row in rows:
         table.add_row(*row.values())
     console.print(table)
