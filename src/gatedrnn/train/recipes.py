@@ -63,7 +63,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "missing-duplicate": _probe(32, 40, 10),
     "copying": _probe(32, 64, 10),
     "selective-copying": _probe(48, 64, 20, _RECALL, label_smoothing=0.0, batch_size=16),
-    "mqar": _probe(48, 32, 25, _RECALL, grows=0.8, label_smoothing=0.0, batch_size=32, learning_rate=5e-3),
+    "mqar": _probe(48, 32, 20, _RECALL, grows=0.8, label_smoothing=0.0, batch_size=32, learning_rate=5e-3),
     "adding": _probe(32, 100, 10, label_smoothing=0.0),
     "mnist": {
         "contenders": {"hidden_size": 128},

@@ -6,7 +6,7 @@ from gatedrnn.data.probes.probe import IGNORED, Probe, Tokens
 
 COPIED, SYMBOLS = 10, 8
 SELECTED, CHOSEN_FROM = 16, 16
-KEYS, VALUES, PAIRS, FEWEST, STEPS_A_PAIR = 16, 16, 4, 2, 5
+KEYS, VALUES, PAIRS, FEWEST, STEPS_A_PAIR = 8, 8, 4, 2, 5
 
 
 def _copying(random: np.random.Generator, rows: int, length: int) -> tuple[Tokens, Tokens]:
