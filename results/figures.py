@@ -30,7 +30,7 @@ def main(run: Path, kept: Path) -> None:
         tab.wait_for_selector(".js-plotly-plot .main-svg")
         for section in tab.locator("section:has(.js-plotly-plot)").all():
             title = section.locator("h2").inner_text()
-            section.screenshot(path=kept / f"{re.sub(r'[^a-z]+', '-', title.lower()).strip('-')}.png")
+            section.screenshot(path=kept / f"{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}.png")
         browser.close()
 
 

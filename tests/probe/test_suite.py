@@ -69,9 +69,10 @@ def test_seeds_are_counted_that_reach_as_far_as_the_median():
 
 
 def test_accuracy_is_scaled_by_chance_and_shown_with_the_worst_seed():
-    (row,) = findings.accuracy_rows(answers((1, 0.6, 0.2), (1, 1, 0.2), chance=0.2))
-    shown = [text for column, text in row.items() if column.endswith("labels)")]
-    assert shown == ["1.000 (1.000)", "0.750 (0.500)", "0.000 (0.000)"] and "256 (10 rows, 1,000 labels)" in row
+    one = answers((1, 0.6, 0.2), (1, 1, 0.2), chance=0.2)
+    (row,) = findings.accuracy_rows(one)
+    assert [row[n] for n in ("40", "256", "4,096")] == ["1.000 (1.000)", "0.750 (0.500)", "0.000 (0.000)"]
+    assert findings.tested(one).endswith("10 (1,000), 10 (1,000), 10 (1,000).")
 
 
 def outcome(*arguments):

@@ -70,20 +70,22 @@ def verdict_rows(results: dict[str, Any]) -> list[dict[str, str]]:
 
 def accuracy_rows(answers: dict[str, Any]) -> list[dict[str, str]]:
     """One row of text per cell of a task: width, parameters, scaled accuracy at each length, training speed."""
-    labels = {
-        length: f"{int(length):,} ({answers['rows'][length]:,} rows, {count:,} labels)"
-        for length, count in answers["labels"].items()
-    }
     rows = []
     for cell, own in answers["cells"].items():
         by_seed = list(curves(answers, cell).values())
         row = {"cell": cell, "width": f"{own['hidden_size']:,}", "core": f"{own['core']:,}"}
         for length in by_seed[0]:
             values = [curve[length] for curve in by_seed]
-            row[labels[str(length)]] = f"{mean(values):.3f} ({min(values):.3f})"
+            row[f"{length:,}"] = f"{mean(values):.3f} ({min(values):.3f})"
         row["tokens/s"] = f"{own['tokens_per_second']:,.0f}"
         rows.append(row)
     return rows
+
+
+def tested(answers: dict[str, Any]) -> str:
+    """How much stands behind the numbers of a task."""
+    rows = (f"{count:,} ({answers['labels'][length]:,})" for length, count in answers["rows"].items())
+    return f"Rows of the tests (labels in all of them): {', '.join(rows)}."
 
 
 def sentences(results: dict[str, Any]) -> list[str]:

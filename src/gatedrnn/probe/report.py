@@ -19,6 +19,7 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
         "sentences": findings.sentences(results),
         "verdicts": findings.verdict_rows(results),
         "accuracies": {task: findings.accuracy_rows(answers) for task, answers in results["tasks"].items()},
+        "tested": {task: findings.tested(answers) for task, answers in results["tasks"].items()},
         "reasons": findings.reasons(results),
         "holds": findings.HOLDS,
         "environment": environment_rows(results["measured"]),
