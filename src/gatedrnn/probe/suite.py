@@ -93,7 +93,8 @@ def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
 
 def _answers(task: str, asked: CompareSettings, comparison: dict[str, Any]) -> dict[str, Any]:
     """What a page or a table of probes needs of a comparison."""
-    probe, data, evaluation = PROBES[task], comparison["settings"]["data"], load_task(asked.data).evaluation
+    probe, data = PROBES[task], comparison["settings"]["data"]
+    evaluation = cast(dict[str, Examples], load_task(asked.data).evaluation)
     splits = {data["length"]: "test"} | {length: f"test_{length}" for length in data["test_lengths"]}
     return {
         "asks": probe.asks,
@@ -102,7 +103,7 @@ def _answers(task: str, asked: CompareSettings, comparison: dict[str, Any]) -> d
         "trained_at": data["length"],
         "core": comparison["settings"]["contenders"]["core"],
         "rows": {str(length): len(evaluation[split]) for length, split in splits.items()},
-        "labels": {str(length): labels_in(cast(Examples, evaluation[split])) for length, split in splits.items()},
+        "labels": {str(length): labels_in(evaluation[split]) for length, split in splits.items()},
         "cells": {
             row["cell"]: {
                 "hidden_size": row["structure"]["hidden_size"],
