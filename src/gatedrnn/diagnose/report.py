@@ -65,8 +65,8 @@ def layer_rows(found: dict[str, Any]) -> list[dict[str, str]]:
 def sentences(found: dict[str, Any]) -> list[str]:
     """What the model's cells can follow and what they cannot, and how far back a gradient comes."""
     said = [
-        f"{cell} is {kind['name']}: {kind['transition']}. One layer can follow {kind['follows']}. At every "
-        f"length it cannot follow {kind['fails']} ({kind['source']})."
+        f"{cell} is {kind['name']}: {kind['transition']}. One layer can follow {kind['follows']}; not, at "
+        f"every length, {kind['fails']} ({kind['source']})."
         for cell, kind in found["classes"].items()
     ]
     reach = found["reach"]
