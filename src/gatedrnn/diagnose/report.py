@@ -122,7 +122,9 @@ def _memory(found: dict[str, Any]) -> go.Figure:
             line={"color": COLOURS[number % len(COLOURS)]}, hovertemplate="%{text} steps",
         )  # fmt: skip
     figure.update_xaxes(title="share of the channels", tickformat=".0%")
-    figure.update_yaxes(type="log", dtick=1, title=f"half-life, steps; {top:,.0f}: {FOREVER}")
+    endless = any(None in (layer["half_life"] or ()) for layer in found["layers"])
+    title = f"half-life, steps; {top:,.0f}: {FOREVER}" if endless else "half-life, steps"
+    figure.update_yaxes(type="log", nticks=8, title=title)
     figure.update_layout(height=420, showlegend=True)
     return figure
 
@@ -148,6 +150,6 @@ def _reach(found: dict[str, Any]) -> go.Figure:
         name="norm", hovertemplate="%{x} steps back: %{y:.3g}",
     )  # fmt: skip
     figure.update_xaxes(title="T - t, steps back")
-    figure.update_yaxes(type="log", dtick=1, title="‖d h<sub>T</sub> / d x<sub>t</sub>‖", exponentformat="power")
+    figure.update_yaxes(type="log", nticks=8, title="‖d h<sub>T</sub> / d x<sub>t</sub>‖", exponentformat="power")
     figure.update_layout(height=420)
     return figure
