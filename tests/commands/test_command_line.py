@@ -217,10 +217,7 @@ def test_ctrl_c_keeps_what_was_finished_and_ends_with_130(jobs: str, tmp_path: P
     assert unfinished, "the run under way took no checkpoint"
 
 
-COMMANDS = [name for name in build_app() if not name.startswith("-")]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [name for name in build_app() if not name.startswith("-")])
 def test_help_says_what_every_flag_is(command: str) -> None:
     """All of what the docstring, or the setting's own, says of it: no flag goes without, none loses its first line."""
     app = build_app()[command]
