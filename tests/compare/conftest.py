@@ -2,11 +2,11 @@
 
 import pytest
 
-from gatedrnn.compare import speed
+from gatedrnn.compare import experiment
 
 
 @pytest.fixture(autouse=True, scope="session")
 def speed_in_a_moment():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(speed, "SECONDS", 0.05)
+        patch.setattr(experiment, "SPEED_SECONDS", 0.05)
         yield

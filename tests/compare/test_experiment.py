@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from train_helpers import digits_run
 
-from gatedrnn.compare import experiment
+from gatedrnn.compare import runs
 from gatedrnn.compare.experiment import compare, start_over
 from gatedrnn.compare.report import write_report
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
@@ -67,14 +67,14 @@ def test_a_half_finished_comparison_goes_on_and_finished_runs_are_not_run_again(
     shutil.rmtree(folder / "mingru-params" / "seed-1")
     (folder / "results.json").unlink()
     started = []
-    original = experiment.run
+    original = runs.run
 
     def counted(settings: Any, path: Path, on_step: Any = None) -> dict[str, Any]:
         if not (path / "result.json").exists():
             started.append(path.relative_to(folder).as_posix())
         return original(settings, path, on_step)
 
-    monkeypatch.setattr(experiment, "run", counted)
+    monkeypatch.setattr(runs, "run", counted)
     assert unmeasured(compare(small(), folder)) == unmeasured(finished[1])
     assert started == ["mingru-params/seed-1"]
     seconds = [json.loads((f / "results.json").read_text())["measured"]["wall_seconds"] for f in (finished[0], folder)]
@@ -125,14 +125,14 @@ def test_starting_over_removes_a_comparison_and_nothing_else(tmp_path: Path) -> 
 
 
 def test_a_run_that_diverges_loses_nothing_that_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = experiment.run
+    original = runs.run
 
     def diverging(settings: Any, path: Path, on_step: Any = None) -> dict[str, Any]:
         if path.as_posix().endswith("mingru-layers/seed-0"):
             raise NonFiniteLoss(f"{path}: the loss is nan at step 1")
         return original(settings, path, on_step)
 
-    monkeypatch.setattr(experiment, "run", diverging)
+    monkeypatch.setattr(runs, "run", diverging)
     with pytest.raises(NonFiniteLoss, match="mingru-layers/seed-0"):
         compare(small(), tmp_path / "comparison")
     finished = {path.parent.relative_to(tmp_path / "comparison").as_posix() for path in tmp_path.rglob("result.json")}

@@ -24,7 +24,7 @@ def test_every_contender_takes_the_same_steps_in_turn(monkeypatch):
     monkeypatch.setattr(Trainer, "_step", counted)
     runs = {cell: settings.run(cell, 8, 0) for cell in ("lstm", "mingru")}
     threads = torch.get_num_threads()
-    found = speed.training_speed(runs, load_task(settings.data))
+    found = speed.training_speed(runs, load_task(settings.data), 0.05)
     batches = {cell: {batch for name, batch in steps if name == cell} for cell in runs}
     assert len(batches["lstm"]) == speed.STEPS and batches["lstm"] == batches["mingru"]
     assert all(one["low"] <= one["median"] <= one["high"] and one["timings"] >= 1 for one in found.values())
@@ -37,7 +37,7 @@ def test_a_speed_is_tokens_over_the_median_time(monkeypatch):
     monkeypatch.setattr(
         speed, "interleave", lambda actions, _: dict.fromkeys(actions, Samples({0: 2.0, 1: 4.0, 2: 8.0}, 1))
     )
-    found = speed.training_speed({"lstm": run}, data)["lstm"]
+    found = speed.training_speed({"lstm": run}, data, 0.05)["lstm"]
     batches = [data.train.batch(0, 0, index, run.train.batch_size) for index in range(speed.STEPS)]
     tokens = sum(tokens_in(batch) for batch in batches)
     assert (found["median"], found["low"], found["high"]) == pytest.approx((tokens / 4, tokens / 6, tokens / 3))

@@ -7,9 +7,8 @@ import pytest
 from browser import needs_a_browser, visit
 
 from gatedrnn.cli import main
-from gatedrnn.compare import speed
 from gatedrnn.data.probes import PROBES
-from gatedrnn.probe import findings
+from gatedrnn.probe import findings, suite
 from gatedrnn.train.recipes import RECIPES
 
 
@@ -17,7 +16,7 @@ from gatedrnn.train.recipes import RECIPES
 def short(request):
     """Recipes of one epoch, and speeds measured in a moment."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(speed, "SECONDS", 0.05)
+        patch.setattr(suite, "SPEED_SECONDS", 0.05)
         for task in PROBES:
             recipe = RECIPES[task]
             small = {"train": recipe["train"] | {"epochs": 1, "batch_size": 8}, "data": {"length": 24, "curriculum": 1}}
@@ -97,8 +96,12 @@ def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, 
         assert all(abs(count / target - 1) < 0.05 for count in counts)
     finished = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*/result.json")}
     assert len(finished) == 4
+    assert kept["measured"]["wall_seconds"] > 0
     assert outcome(*command) == 0
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "nothing is run twice"
+    again = json.loads((tmp_path / "probes.json").read_text())
+    assert again["tasks"] == kept["tasks"]
+    assert again["measured"]["wall_seconds"] is None, "the time of a part was given as the time of the whole"
     said = capsys.readouterr().out
     assert "s3 (trained at 24; a state that turns and mirrors" in " ".join(said.split())
     seen = visit(tmp_path / "report.html")

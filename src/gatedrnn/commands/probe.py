@@ -47,8 +47,8 @@ def probe(
     with runs_bar(console) as bars:
         total = bars.add_task("", total=None, detail="")
 
-        def show(task: str, run: str, part: float, finished: int, runs: int) -> None:
-            bars.update(total, description=task, completed=finished, total=runs, detail=f"{run} {part:.0%}")
+        def show(run: str, part: float, finished: int, runs: int) -> None:
+            bars.update(total, completed=finished, total=runs, detail=f"{run} {part:.0%}")
 
         results = run_suite(
             settings, output, jobs=jobs or threads_for(), fresh=fresh, command=command_line(), on_progress=show

@@ -1,12 +1,9 @@
 """A comparison from its settings to results.json: contenders, runs, baselines, numbers."""
 
 import json
-import multiprocessing
 import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import yaml
 from gatedrnn.compare.linear import linear_baseline
 from gatedrnn.compare.match import Contender, contenders
 from gatedrnn.compare.memory import training_memory
+from gatedrnn.compare.runs import OnProgress, run_all
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.compare.speed import training_speed
 from gatedrnn.compare.statistics import estimate, over_documents, paired_difference
@@ -22,16 +20,14 @@ from gatedrnn.data import DataError, TaskData, load_task
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.records import environment, write_whole
 from gatedrnn.train.folder import FolderTaken, as_of_now, differences, is_free
-from gatedrnn.train.interrupt import StopFlag
-from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Progress, run
 from gatedrnn.train.metrics import read_metrics
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import metric_of
 from gatedrnn.train.settings import RunSettings
 
 SCHEMA = 2
-OnProgress = Callable[[str, float, int, int], None]
-"""Called with (run, part of it that is done, finished runs, runs in all)."""
+SPEED_SECONDS = 3.0
+"""Of measuring speeds, for each contender."""
 
 
 def compare(
@@ -54,62 +50,92 @@ def compare(
 
     Raises:
         FolderTaken: the folder holds another comparison.  NoMatch: a width cannot be found.
-        and whatever a run raises; finished runs are kept, and the same call goes on from there. A run whose loss is
-        not finite lets the others finish first.
+        and whatever `run_all` raises.
     """
-    data = load_task(settings.data)
-    if "test" not in data.evaluation:
-        raise DataError("a comparison ends on a test split; set --test-fraction above 0, or give --test-file")
-    entrants = contenders(settings, data)
-    if fresh:
-        start_over(folder)
-    _claim(folder, settings, data)
-    runs = {
-        f"{entrant.name}/seed-{seed}": settings.run(entrant.cell, entrant.hidden_size, seed)
-        for seed in settings.contenders.seeds
-        for entrant in entrants
-    }
-    whole = not any((folder / name / "result.json").exists() for name in runs)
-    started = time.perf_counter()
-    linear = _once(folder / "linear.json", lambda: linear_baseline(data)) if data.texts else None
-    on_progress("", 0.0, 0, len(runs))
-    records = dict(_all_runs(runs, folder, jobs, on_progress))
-    peaks = _once(folder / "memory.json", lambda: _memory(entrants, settings)) if memory else None
-    seed = settings.contenders.seeds[0]
-    firsts = {entrant.name: settings.run(entrant.cell, entrant.hidden_size, seed) for entrant in entrants}
-    speeds = _once(folder / "speed.json", lambda: training_speed(firsts, data))
-    results = _assemble(settings, data, entrants, records, linear, folder)
-    results["measured"] = {
-        "runs": {name: record["measured"] for name, record in records.items()},
-        "linear": None if linear is None else linear["measured"],
-        "speed": speeds,
-        "memory_mib": peaks,
-        "runs_on": {entrant.name: _runs_on(settings, data, entrant) for entrant in entrants},
-        "jobs": jobs,
-        "wall_seconds": time.perf_counter() - started if whole else None,  # None: some runs were finished before
-        "command": command,
-        **environment(),
-    }
-    write_whole(folder / "results.json", json.dumps(results, indent=1, ensure_ascii=False))
-    return results
+    comparison = Comparison(settings, folder)
+    comparison.claim(fresh=fresh)
+    since = None if comparison.has_begun() else time.perf_counter()
+    records = run_all(comparison.runs, folder, jobs, on_progress)
+    return comparison.put_together(
+        records, speed_seconds=SPEED_SECONDS, memory=memory, since=since, jobs=jobs, command=command
+    )
 
 
-def _claim(folder: Path, settings: CompareSettings, data: TaskData) -> None:
-    """Make the folder this comparison's own, or see that it already is: the same settings, the same data."""
-    config, ours = folder / "comparison.yaml", _written(settings, data.sources)
-    if config.exists():
-        held = yaml.safe_load(config.read_text(encoding="utf-8"))
-        theirs = as_of_now(held, lambda: _written(CompareSettings.model_validate(_asked(held)), held["sources"]))
-        if theirs != ours:
-            raise FolderTaken(
-                f"{folder}: holds a comparison with another configuration ({differences(theirs, ours)}); "
-                "give another --output, or --fresh to start over"
-            )
-        return
-    if not is_free(folder):
-        raise FolderTaken(f"{folder}: is not empty and holds no comparison; give another --output")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(config, yaml.safe_dump(ours, sort_keys=False, allow_unicode=True))
+class Comparison:
+    """What one comparison is made of: data, contenders with their widths, and a run for each of them and each seed.
+
+    Raises:
+        DataError: there is no test split.  NoMatch: a width cannot be found.
+    """
+
+    def __init__(self, settings: CompareSettings, folder: Path) -> None:
+        self.settings, self.folder, self.data = settings, folder, load_task(settings.data)
+        if "test" not in self.data.evaluation:
+            raise DataError("a comparison ends on a test split; set --test-fraction above 0, or give --test-file")
+        self.entrants = contenders(settings, self.data)
+        self.runs = {
+            f"{entrant.name}/seed-{seed}": settings.run(entrant.cell, entrant.hidden_size, seed)
+            for seed in settings.contenders.seeds
+            for entrant in self.entrants
+        }
+
+    def claim(self, *, fresh: bool) -> None:
+        """Make the folder this comparison's own, or see that it already is: the same settings, the same data.
+
+        Raises:
+            FolderTaken: the folder holds another one, or something else.
+        """
+        if fresh:
+            start_over(self.folder)
+        config, ours = self.folder / "comparison.yaml", _written(self.settings, self.data.sources)
+        if config.exists():
+            held = yaml.safe_load(config.read_text(encoding="utf-8"))
+            theirs = as_of_now(held, lambda: _written(CompareSettings.model_validate(_asked(held)), held["sources"]))
+            if theirs != ours:
+                raise FolderTaken(
+                    f"{self.folder}: holds a comparison with another configuration ({differences(theirs, ours)}); "
+                    "give another --output, or --fresh to start over"
+                )
+            return
+        if not is_free(self.folder):
+            raise FolderTaken(f"{self.folder}: is not empty and holds no comparison; give another --output")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(config, yaml.safe_dump(ours, sort_keys=False, allow_unicode=True))
+
+    def has_begun(self) -> bool:
+        """Whether a run of it is finished already."""
+        return any((self.folder / name / "result.json").exists() for name in self.runs)
+
+    def put_together(
+        self, records: dict[str, dict[str, Any]], *, speed_seconds: float, memory: bool = False,
+        since: float | None = None, jobs: int = 1, command: str = "",
+    ) -> dict[str, Any]:  # fmt: skip
+        """Baselines and measurements, each made once, and results.json, which is returned.
+
+        Args:
+            records: every run's result.
+            speed_seconds: of measuring speeds, for each contender.
+            memory, jobs, command: as `compare` has them.
+            since: when the first run began, by `time.perf_counter`; None if that was not in this process.
+        """
+        settings, data, folder = self.settings, self.data, self.folder
+        linear = _once(folder / "linear.json", lambda: linear_baseline(data)) if data.texts else None
+        seed = settings.contenders.seeds[0]
+        firsts = {entrant.name: self.runs[f"{entrant.name}/seed-{seed}"] for entrant in self.entrants}
+        results = _assemble(settings, data, self.entrants, records, linear, folder)
+        results["measured"] = {
+            "runs": {name: record["measured"] for name, record in records.items()},
+            "linear": None if linear is None else linear["measured"],
+            "memory_mib": _once(folder / "memory.json", lambda: _memory(firsts)) if memory else None,
+            "speed": _once(folder / "speed.json", lambda: training_speed(firsts, data, speed_seconds)),
+            "runs_on": {entrant.name: _runs_on(settings, data, entrant) for entrant in self.entrants},
+            "jobs": jobs,
+            "wall_seconds": None if since is None else time.perf_counter() - since,
+            "command": command,
+            **environment(),
+        }
+        write_whole(folder / "results.json", json.dumps(results, indent=1, ensure_ascii=False))
+        return results
 
 
 def _written(settings: CompareSettings, sources: list[dict[str, Any]]) -> dict[str, Any]:
@@ -128,62 +154,6 @@ def start_over(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _all_runs(
-    runs: dict[str, RunSettings], folder: Path, jobs: int, on_progress: OnProgress
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every run's result, in the order of `runs`; several processes at once if `jobs` says so."""
-    diverged: list[NonFiniteLoss] = []
-    if jobs == 1:
-        for finished, (name, settings) in enumerate(runs.items()):
-
-            def tell(progress: Progress, name: str = name, finished: int = finished) -> None:
-                on_progress(name, progress.step / progress.steps, finished, len(runs))
-
-            try:
-                yield name, run(settings, folder / name, tell)
-            except NonFiniteLoss as error:
-                diverged.append(error)
-        if diverged:
-            raise diverged[0]
-        return
-    context = multiprocessing.get_context("spawn")  # a fork would copy the parent's threads half-way
-    stop = context.Event()
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(stop,))
-    try:
-        futures = {pool.submit(_run_in_worker, settings, folder / name): name for name, settings in runs.items()}
-        for finished, future in enumerate(as_completed(futures), start=1):
-            fault = future.exception()
-            if isinstance(fault, NonFiniteLoss):
-                diverged.append(fault)
-            elif fault is not None:
-                raise fault
-            on_progress(futures[future], 1.0, finished, len(runs))
-        if diverged:
-            raise diverged[0]
-        yield from ((name, future.result()) for future, name in futures.items())
-    except BaseException:
-        stop.set()  # each run that is under way ends its step and saves; what is finished stays
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_stop: StopFlag | None = None  # a worker process's own; set once, when it begins
-
-
-def _begin_worker(stop: StopFlag) -> None:
-    global _stop
-    _stop = stop
-    # A terminal sends Ctrl-C to every process; the parent alone answers it, through the flag.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _run_in_worker(settings: RunSettings, path: Path) -> dict[str, Any]:
-    if _stop is not None and _stop.is_set():
-        raise Interrupted(f"{path}: not started")
-    return run(settings, path, stop=_stop)
-
-
 def _once(path: Path, make: Callable[[], Any]) -> Any:
     """The content of `path`, made and written if it is not there yet."""
     if not path.exists():
@@ -191,9 +161,8 @@ def _once(path: Path, make: Callable[[], Any]) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _memory(entrants: list[Contender], settings: CompareSettings) -> dict[str, float | None]:
-    seed = settings.contenders.seeds[0]
-    return {e.name: training_memory(settings.run(e.cell, e.hidden_size, seed)) for e in entrants}
+def _memory(runs: dict[str, RunSettings]) -> dict[str, float | None]:
+    return {name: training_memory(run) for name, run in runs.items()}
 
 
 def _assemble(

@@ -16,8 +16,6 @@ from gatedrnn.train.settings import RunSettings
 
 STEPS = 4
 """Training steps of one timing: the first batches of the last epoch, where a curriculum has grown most."""
-SECONDS = 3.0
-"""Of measuring, for each contender."""
 
 
 class Speed(TypedDict):
@@ -29,12 +27,13 @@ class Speed(TypedDict):
     timings: int
 
 
-def training_speed(runs: Mapping[str, RunSettings], data: TaskData) -> dict[str, Speed]:
+def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: float) -> dict[str, Speed]:
     """The speed of each contender's training steps, data in memory, validation and saving left out.
 
     Args:
         runs: the settings of one run of each contender, by the contender's name; of one batch size and seed.
         data: what all of them train on.
+        seconds: of measuring, for each contender.
     """
     before = torch.get_num_threads()
     try:
@@ -42,7 +41,7 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData) -> dict[str,
             trainers = {name: Trainer(run, data, RunFolder(Path(folder) / name)) for name, run in runs.items()}
             steps = min(STEPS, *(trainer.steps_per_epoch for trainer in trainers.values()))
             found = interleave(
-                {name: partial(trainer.rehearse, steps) for name, trainer in trainers.items()}, SECONDS * len(trainers)
+                {name: partial(trainer.rehearse, steps) for name, trainer in trainers.items()}, seconds * len(trainers)
             )
     finally:
         torch.set_num_threads(before)

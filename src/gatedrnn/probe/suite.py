@@ -1,13 +1,14 @@
 """A suite of probes: one comparison a task, all cells with the same number of recurrent parameters."""
 
 import json
-from collections.abc import Callable
+import time
 from pathlib import Path
 from typing import Any, cast
 
-from gatedrnn.compare.experiment import compare
+from gatedrnn.compare.experiment import Comparison
 from gatedrnn.compare.match import core_parameters
 from gatedrnn.compare.report import write_report
+from gatedrnn.compare.runs import OnProgress, run_all
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.data import DataError, DataSettings, Examples, load_task
 from gatedrnn.data.probes import PROBES, labels_in
@@ -22,8 +23,8 @@ MEASURE = "lstm"
 LENGTHS = (256, 1024, 4096, 16_384, 65_536)
 SHORTER = LENGTHS[:3]
 """Where a row has a few labels whatever its length: enough of them would take too many long rows."""
-OnProgress = Callable[[str, str, float, int, int], None]
-"""Called with (task, run, part of it that is done, finished runs of the task, its runs in all)."""
+SPEED_SECONDS = 1.0
+"""Of measuring speeds, for each cell of a task."""
 
 
 def probe(
@@ -47,21 +48,29 @@ def probe(
         DataError: no length is above a task's training length.
         and what `compare` raises; finished runs are kept, and the same call goes on from there.
     """
+    comparisons = {task: Comparison(_comparison(settings, task), folder / task) for task in settings.tasks}
+    for comparison in comparisons.values():
+        comparison.claim(fresh=fresh)
+    whole, started = not any(comparison.has_begun() for comparison in comparisons.values()), time.perf_counter()
+    # All tasks' runs in one row, so that no process waits at the end of each task for the last of its runs.
+    runs = {f"{task}/{name}": run for task, comparison in comparisons.items() for name, run in comparison.runs.items()}
+    records = run_all(runs, folder, jobs, on_progress)
     found = {}
-    comparisons = {task: _comparison(settings, task) for task in settings.tasks}
-    for task, asked in comparisons.items():
-
-        def tell(run: str, part: float, finished: int, runs: int, task: str = task) -> None:
-            on_progress(task, run, part, finished, runs)
-
-        comparison = compare(asked, folder / task, jobs=jobs, fresh=fresh, command=command, on_progress=tell)
-        write_report(comparison, folder / task)
-        found[task] = _answers(task, asked, comparison)
+    for task, comparison in comparisons.items():
+        own = {name: records[f"{task}/{name}"] for name in comparison.runs}
+        results = comparison.put_together(own, speed_seconds=SPEED_SECONDS, jobs=jobs, command=command)
+        write_report(results, folder / task)
+        found[task] = _answers(task, comparison, results)
     results = {
         "schema": SCHEMA,
         "settings": settings.model_dump(mode="json"),
         "tasks": found,
-        "measured": {"jobs": jobs, "command": command, **environment()},
+        "measured": {
+            "wall_seconds": time.perf_counter() - started if whole else None,  # None: some runs were finished before
+            "jobs": jobs,
+            "command": command,
+            **environment(),
+        },
     }
     write_whole(folder / "probes.json", json.dumps(results, indent=1))
     return results
@@ -91,17 +100,17 @@ def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
     return longer
 
 
-def _answers(task: str, asked: CompareSettings, comparison: dict[str, Any]) -> dict[str, Any]:
+def _answers(task: str, comparison: Comparison, results: dict[str, Any]) -> dict[str, Any]:
     """What a page or a table of probes needs of a comparison."""
-    probe, data = PROBES[task], comparison["settings"]["data"]
-    evaluation = cast(dict[str, Examples], load_task(asked.data).evaluation)
+    probe, data = PROBES[task], results["settings"]["data"]
+    evaluation = cast(dict[str, Examples], comparison.data.evaluation)
     splits = {data["length"]: "test"} | {length: f"test_{length}" for length in data["test_lengths"]}
     return {
         "asks": probe.asks,
         "source": probe.source,
         "chance": probe.chance,
         "trained_at": data["length"],
-        "core": comparison["settings"]["contenders"]["core"],
+        "core": results["settings"]["contenders"]["core"],
         "rows": {str(length): len(evaluation[split]) for length, split in splits.items()},
         "labels": {str(length): labels_in(evaluation[split]) for length, split in splits.items()},
         "cells": {
@@ -112,8 +121,8 @@ def _answers(task: str, asked: CompareSettings, comparison: dict[str, Any]) -> d
                     str(run["seed"]): {str(length): run[f"{split}_accuracy"] for length, split in splits.items()}
                     for run in row["runs"]
                 },
-                "tokens_per_second": comparison["measured"]["speed"][row["name"]]["median"],
+                "tokens_per_second": results["measured"]["speed"][row["name"]]["median"],
             }
-            for row in comparison["contenders"]
+            for row in results["contenders"]
         },
     }
