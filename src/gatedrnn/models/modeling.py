@@ -107,8 +107,13 @@ class GatedRNNBlock(nn.Module):
         self.feed_forward = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None) -> tuple[Series, Any]:
+    def forward(
+        self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None, last_only: bool = False
+    ) -> tuple[Series, Any]:  # fmt: skip
+        """The series, or its last step alone, and the state after it."""
         output, state = advance(self.layer, self.cell_norm(x), hx, mask, resets)
+        if last_only:  # what follows looks at one step at a time
+            x, output = x[:, -1:], output[:, -1:]
         x = x + self.dropout(self.projection(output))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x))), state
 
@@ -120,8 +125,12 @@ class GatedRNNPart(nn.Module):
         super().__init__()
         self.layer = build_layer(config, cell, input_size, num_layers)
 
-    def forward(self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None) -> tuple[Series, Any]:
-        return advance(self.layer, x, hx, mask, resets)
+    def forward(
+        self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None, last_only: bool = False
+    ) -> tuple[Series, Any]:  # fmt: skip
+        """The series, or its last step alone, and the state after it."""
+        output, state = advance(self.layer, x, hx, mask, resets)
+        return output[:, -1:] if last_only else output, state
 
 
 class GatedRNNModel(GatedRNNPreTrainedModel):
@@ -174,9 +183,12 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
     def read(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, past_key_values: GatedRNNCache | None = None,
-        use_cache: bool | None = None, resets: Flags | None = None,
+        use_cache: bool | None = None, resets: Flags | None = None, last_only: bool = False,
     ) -> tuple[Series, GatedRNNCache | None]:  # fmt: skip
-        """`forward` without transformers' wrapping, which costs a stream as much as a layer."""
+        """`forward` without transformers' wrapping, which costs a stream as much as a layer.
+
+        With `last_only` of the last step alone, for which the top part does less.
+        """
         if (input_ids is None) == (input_values is None):
             raise ValueError("pass input_ids (tokens) or input_values (numbers), and not both")
         wanted = "input_ids" if self.config.vocab_size is not None else "input_values"
@@ -197,11 +209,12 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 x = self.between(x)
             count = cast(GatedRNNPart | GatedRNNBlock, part).layer.num_layers
             before = None if cache is None else cache.read(first, count)
+            last = last_only and part is self.parts[-1]
             if self.gradient_checkpointing and self.training:
                 # The state goes through as an argument: nothing that a second run of the part would carry twice.
-                x, state = self._gradient_checkpointing_func(part, x, before, mask, resets)
+                x, state = self._gradient_checkpointing_func(part, x, before, mask, resets, last)
             else:
-                x, state = part(x, before, mask, resets)
+                x, state = part(x, before, mask, resets, last)
             if cache is not None:
                 cache.write(first, state)
             first += count
@@ -231,9 +244,11 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         input_values: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any,
     ) -> SequenceClassifierOutput:  # fmt: skip
         """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`."""
-        states = self.model(input_ids, attention_mask, input_values).last_hidden_state
+        how, both_ways = self.config.pooling, self.config.bidirectional
+        last_only = how == "last" and attention_mask is None and not both_ways
+        states, _ = self.model.read(input_ids, attention_mask, input_values, last_only=last_only)
         mask = None if attention_mask is None else attention_mask.bool()
-        pooled = pool(states, mask, self.config.pooling, both_ways=self.config.bidirectional)
+        pooled = pool(states, mask, how, both_ways)
         logits = self.classifier(self.head_dropout(pooled))
         loss = None
         if labels is not None:
