@@ -11,7 +11,7 @@ import pytest
 from train_helpers import digits_run
 
 from gatedrnn.compare import runs
-from gatedrnn.compare.experiment import compare, start_over
+from gatedrnn.compare.experiment import Comparison, compare
 from gatedrnn.compare.report import write_report
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.compare.summary import headline, score_rows, structure_rows
@@ -109,19 +109,30 @@ def test_a_comparison_begun_before_a_setting_existed_is_taken_up(finished: tuple
         config.write_text(whole)
 
 
-def test_starting_over_removes_a_comparison_and_nothing_else(tmp_path: Path) -> None:
+def test_starting_over_removes_a_comparison_and_nothing_else(
+    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
     precious = tmp_path / "thesis"
     precious.mkdir()
     (precious / "chapter.txt").write_text("years of work")
-    for attempt in (lambda: start_over(precious), lambda: compare(small(), precious)):
-        with pytest.raises(FolderTaken):
-            attempt()
+    for fresh in (False, True):
+        with pytest.raises(FolderTaken, match="holds no comparison"):
+            compare(small(), precious, fresh=fresh)
     assert (precious / "chapter.txt").read_text() == "years of work"
-    comparison = tmp_path / "comparison"
-    comparison.mkdir()
-    (comparison / "comparison.yaml").write_text("{}")
-    start_over(comparison)
-    assert not comparison.exists()
+    old = tmp_path / "comparison"
+    (old / "lstm" / "seed-7").mkdir(parents=True)
+    (old / "comparison.yaml").write_text("{}")
+    with pytest.raises(FolderTaken, match="--fresh"):
+        compare(small(), old)
+    assert unmeasured(compare(small(), old, fresh=True)) == unmeasured(finished[1])
+    assert not (old / "lstm" / "seed-7").exists()
+
+
+def test_a_folder_that_was_claimed_and_no_more_is_taken_by_another_comparison(tmp_path: Path) -> None:
+    Comparison(small(), tmp_path).claim(fresh=False)
+    changed = small(contenders=ContenderSettings(cells=["lstm"], hidden_size=4, seeds=[0]))
+    Comparison(changed, tmp_path).claim(fresh=False)
+    assert "hidden_size: 4" in (tmp_path / "comparison.yaml").read_text()
 
 
 def test_a_run_that_diverges_loses_nothing_that_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

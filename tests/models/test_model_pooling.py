@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_models import EVERY_POOLING, HIDDEN, every_build, every_cell, inputs_of, model_of, poolings_of
+from small_models import EVERY_POOLING, HIDDEN, LABELS, every_build, every_cell, inputs_of, model_of, poolings_of
 from tolerances import assert_equal_within
 
 from gatedrnn.models import GatedRNNForSequenceClassification
@@ -75,3 +75,20 @@ def test_a_classifier_is_its_head_on_the_pooled_states(cell, build):
             pooled[:, HIDDEN:] = states[[0, 1, 2], [0, 2, 0], HIDDEN:]
         expected = pooled @ model.classifier.weight.T + model.classifier.bias
         assert_equal_within(model(**batch, attention_mask=mask).logits, expected, torch.float64, how)
+
+
+@every_cell
+@pytest.mark.parametrize("build", ["plain", "block"])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_the_last_step_alone_is_the_last_of_all_steps_and_so_are_its_gradients(cell, build, checkpointing):
+    model = model_of(GatedRNNForSequenceClassification, "numbers", build=build, cell=cell, pooling="last").train()
+    if checkpointing:
+        model.activation_checkpointing_enable()
+    inputs, up = inputs_of("numbers", 3, 7), torch.randn(3, LABELS).double()
+    found = {}
+    for mask in (None, torch.ones(3, 7)):  # with a mask, every step is computed
+        logits = model(**inputs, attention_mask=mask).logits
+        found[mask is None] = [logits, *torch.autograd.grad((logits * up).sum(), list(model.parameters()))]
+    assert model.model(**inputs, last_only=True).last_hidden_state.shape == (3, 1, model.model.output_size)
+    for alone, whole in zip(found[True], found[False], strict=True):
+        assert_equal_within(alone, whole, torch.float64, "logits and gradients", gradient=True)

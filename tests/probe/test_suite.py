@@ -7,8 +7,12 @@ import pytest
 from browser import needs_a_browser, visit
 
 from gatedrnn.cli import main
+from gatedrnn.compare import runs
 from gatedrnn.data.probes import PROBES
 from gatedrnn.probe import findings, suite
+from gatedrnn.probe.settings import ProbeSettings
+from gatedrnn.train.folder import FolderTaken
+from gatedrnn.train.loop import NonFiniteLoss
 from gatedrnn.train.recipes import RECIPES
 
 
@@ -85,8 +89,8 @@ def outcome(*arguments):
 @needs_a_browser
 def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, capsys) -> None:
     command = ("signed-mingru", "gru", "--tasks", "s3", "mqar", "--seeds", 3, "--lengths", 48, 24, 8,
-               "--jobs", 1, "--output", tmp_path)  # fmt: skip
-    assert outcome(*command) == 0
+               "--output", tmp_path)  # fmt: skip
+    assert outcome(*command, "--jobs", 2) == 0
     kept = json.loads((tmp_path / "probes.json").read_text())
     for task in ("s3", "mqar"):
         cells = kept["tasks"][task]["cells"]
@@ -97,7 +101,7 @@ def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, 
     finished = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*/result.json")}
     assert len(finished) == 4
     assert kept["measured"]["wall_seconds"] > 0
-    assert outcome(*command) == 0
+    assert outcome(*command, "--jobs", 1) == 0
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "nothing is run twice"
     again = json.loads((tmp_path / "probes.json").read_text())
     assert again["tasks"] == kept["tasks"]
@@ -108,6 +112,32 @@ def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, 
     assert not seen.said and len(seen.asked) == 1 and not seen.cut_off and not seen.wide
     assert seen.titles[0] == "How far each cell is right" and all(seen.figures) and len(seen.figures) == 2
     assert "arXiv:2411.12537" in seen.text and str(tmp_path) not in seen.text
+
+
+def test_a_run_that_diverges_leaves_the_other_tasks_their_reports(tmp_path, monkeypatch):
+    original = runs.run
+
+    def diverging(settings, path, on_step=None):
+        if path.as_posix().endswith("s3/mingru/seed-0"):
+            raise NonFiniteLoss(f"{path}: the loss is nan at step 1")
+        return original(settings, path, on_step)
+
+    monkeypatch.setattr(runs, "run", diverging)
+    settings = ProbeSettings(cells=("mingru",), tasks=("s3", "parity"), seeds=(0,), lengths=(48,))
+    with pytest.raises(NonFiniteLoss, match="s3/mingru/seed-0"):
+        suite.probe(settings, tmp_path)
+    assert (tmp_path / "parity" / "report.html").exists() and not (tmp_path / "s3" / "report.html").exists()
+
+
+def test_a_folder_that_is_refused_costs_no_other_task_its_results(tmp_path):
+    kept, foreign = tmp_path / "parity" / "comparison.yaml", tmp_path / "s3" / "chapter.txt"
+    for file in (kept, foreign):
+        file.parent.mkdir()
+        file.write_text("years of work")
+    settings = ProbeSettings(cells=("mingru",), tasks=("parity", "s3"), seeds=(0,), lengths=(48,))
+    with pytest.raises(FolderTaken, match="s3: is not empty"):
+        suite.probe(settings, tmp_path, fresh=True)
+    assert kept.read_text() == foreign.read_text() == "years of work"
 
 
 @pytest.mark.parametrize(

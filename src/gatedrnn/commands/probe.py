@@ -45,7 +45,7 @@ def probe(
     console = Console()
     settings = ProbeSettings(cells=cells or CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
     with runs_bar(console) as bars:
-        total = bars.add_task("", total=None, detail="")
+        total = bars.add_task("runs", total=None, detail="")
 
         def show(run: str, part: float, finished: int, runs: int) -> None:
             bars.update(total, completed=finished, total=runs, detail=f"{run} {part:.0%}")

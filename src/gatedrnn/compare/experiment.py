@@ -12,7 +12,7 @@ import yaml
 from gatedrnn.compare.linear import linear_baseline
 from gatedrnn.compare.match import Contender, contenders
 from gatedrnn.compare.memory import training_memory
-from gatedrnn.compare.runs import OnProgress, run_all
+from gatedrnn.compare.runs import OnProgress, Records, run_all
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.compare.speed import training_speed
 from gatedrnn.compare.statistics import estimate, over_documents, paired_difference
@@ -50,12 +50,16 @@ def compare(
 
     Raises:
         FolderTaken: the folder holds another comparison.  NoMatch: a width cannot be found.
-        and whatever `run_all` raises.
+        NonFiniteLoss: of a run, after all others are finished; and whatever else a run raises. Finished runs are
+        kept, and the same call goes on from there.
     """
     comparison = Comparison(settings, folder)
     comparison.claim(fresh=fresh)
     since = None if comparison.has_begun() else time.perf_counter()
-    records = run_all(comparison.runs, folder, jobs, on_progress)
+    comparison.linear()
+    records, diverged = run_all(comparison.runs, folder, jobs, on_progress)
+    if diverged:
+        raise diverged[0]
     return comparison.put_together(
         records, speed_seconds=SPEED_SECONDS, memory=memory, since=since, jobs=jobs, command=command
     )
@@ -69,7 +73,8 @@ class Comparison:
     """
 
     def __init__(self, settings: CompareSettings, folder: Path) -> None:
-        self.settings, self.folder, self.data = settings, folder, load_task(settings.data)
+        self.settings, self.data = settings, load_task(settings.data)
+        self.folder, self.config = folder, folder / "comparison.yaml"
         if "test" not in self.data.evaluation:
             raise DataError("a comparison ends on a test split; set --test-fraction above 0, or give --test-file")
         self.entrants = contenders(settings, self.data)
@@ -79,35 +84,50 @@ class Comparison:
             for entrant in self.entrants
         }
 
-    def claim(self, *, fresh: bool) -> None:
-        """Make the folder this comparison's own, or see that it already is: the same settings, the same data.
+    def check(self, *, fresh: bool) -> None:
+        """See that the folder is free, or is this comparison's own already: the same settings, the same data.
 
         Raises:
-            FolderTaken: the folder holds another one, or something else.
+            FolderTaken: it holds another one, which is not to be removed first, or something else.
         """
-        if fresh:
-            start_over(self.folder)
-        config, ours = self.folder / "comparison.yaml", _written(self.settings, self.data.sources)
-        if config.exists():
-            held = yaml.safe_load(config.read_text(encoding="utf-8"))
-            theirs = as_of_now(held, lambda: _written(CompareSettings.model_validate(_asked(held)), held["sources"]))
-            if theirs != ours:
-                raise FolderTaken(
-                    f"{self.folder}: holds a comparison with another configuration ({differences(theirs, ours)}); "
-                    "give another --output, or --fresh to start over"
-                )
-            return
-        if not is_free(self.folder):
+        if not self.config.exists() and not is_free(self.folder):
             raise FolderTaken(f"{self.folder}: is not empty and holds no comparison; give another --output")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(config, yaml.safe_dump(ours, sort_keys=False, allow_unicode=True))
+        if fresh or not self._holds_work():
+            return
+        held, ours = yaml.safe_load(self.config.read_text(encoding="utf-8")), self._written()
+        theirs = as_of_now(held, lambda: _written(CompareSettings.model_validate(_asked(held)), held["sources"]))
+        if theirs != ours:
+            raise FolderTaken(
+                f"{self.folder}: holds a comparison with another configuration ({differences(theirs, ours)}); "
+                "give another --output, or --fresh to start over"
+            )
+
+    def claim(self, *, fresh: bool) -> None:
+        """`check`, then make the folder this comparison's own; if `fresh`, without what is in it."""
+        self.check(fresh=fresh)
+        if fresh:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if not self._holds_work():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(self.config, yaml.safe_dump(self._written(), sort_keys=False, allow_unicode=True))
+
+    def _holds_work(self) -> bool:
+        """Whether the folder is a comparison's, and something was done in it."""
+        return self.config.exists() and list(self.folder.iterdir()) != [self.config]
+
+    def _written(self) -> dict[str, Any]:
+        return _written(self.settings, self.data.sources)
 
     def has_begun(self) -> bool:
-        """Whether a run of it is finished already."""
-        return any((self.folder / name / "result.json").exists() for name in self.runs)
+        """Whether a run of it was begun already."""
+        return any((self.folder / name).exists() for name in self.runs)
+
+    def linear(self) -> dict[str, Any] | None:
+        """The linear baseline on a task of texts, fitted once."""
+        return _once(self.folder / "linear.json", lambda: linear_baseline(self.data)) if self.data.texts else None
 
     def put_together(
-        self, records: dict[str, dict[str, Any]], *, speed_seconds: float, memory: bool = False,
+        self, records: Records, *, speed_seconds: float, memory: bool = False,
         since: float | None = None, jobs: int = 1, command: str = "",
     ) -> dict[str, Any]:  # fmt: skip
         """Baselines and measurements, each made once, and results.json, which is returned.
@@ -116,10 +136,10 @@ class Comparison:
             records: every run's result.
             speed_seconds: of measuring speeds, for each contender.
             memory, jobs, command: as `compare` has them.
-            since: when the first run began, by `time.perf_counter`; None if that was not in this process.
+            since: when the first run began, by `time.perf_counter`; None if that was in an earlier call, or if other
+                runs were trained in between.
         """
-        settings, data, folder = self.settings, self.data, self.folder
-        linear = _once(folder / "linear.json", lambda: linear_baseline(data)) if data.texts else None
+        settings, data, folder, linear = self.settings, self.data, self.folder, self.linear()
         seed = settings.contenders.seeds[0]
         firsts = {entrant.name: self.runs[f"{entrant.name}/seed-{seed}"] for entrant in self.entrants}
         results = _assemble(settings, data, self.entrants, records, linear, folder)
@@ -146,14 +166,6 @@ def _asked(held: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in held.items() if name != "sources"}
 
 
-def start_over(folder: Path) -> None:
-    """Remove a comparison's folder, and nothing that is not one."""
-    if not is_free(folder):
-        if not (folder / "comparison.yaml").exists():
-            raise FolderTaken(f"{folder}: holds no comparison, so it was not removed; give another --output")
-        shutil.rmtree(folder)
-
-
 def _once(path: Path, make: Callable[[], Any]) -> Any:
     """The content of `path`, made and written if it is not there yet."""
     if not path.exists():
@@ -166,7 +178,7 @@ def _memory(runs: dict[str, RunSettings]) -> dict[str, float | None]:
 
 
 def _assemble(
-    settings: CompareSettings, data: TaskData, entrants: list[Contender], records: dict[str, dict[str, Any]],
+    settings: CompareSettings, data: TaskData, entrants: list[Contender], records: Records,
     linear: dict[str, Any] | None, folder: Path,
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that is the same when the same comparison is run again."""

@@ -13,29 +13,29 @@ from gatedrnn.train.settings import RunSettings
 
 OnProgress = Callable[[str, float, int, int], None]
 """Called with (run, part of it that is done, finished runs, runs in all)."""
+Records = dict[str, dict[str, Any]]
+"""Results of runs by the runs' names."""
 
 
 def run_all(
     runs: Mapping[str, RunSettings], folder: Path, jobs: int, on_progress: OnProgress
-) -> dict[str, dict[str, Any]]:
-    """Every run's result, in the order of `runs`, whose names are folders in `folder`.
+) -> tuple[Records, list[NonFiniteLoss]]:
+    """Every run's result by name, in the order of `runs`, and what was said of the runs that have none.
 
-    Raises:
-        whatever a run raises; finished runs are kept, and the same call goes on from there. A run whose loss is not
-        finite lets the others finish first.
+    Each goes into a folder of its name in `folder`. A run whose loss is not finite lets the others finish; whatever
+    else a run raises ends them all, and the same call goes on from there.
     """
     on_progress("", 0.0, 0, len(runs))
-    diverged: list[NonFiniteLoss] = []
-    finished = (_one_by_one if jobs == 1 else _side_by_side)(runs, folder, jobs, on_progress, diverged)
-    if diverged:
-        raise diverged[0]
-    return {name: finished[name] for name in runs}
+    records, diverged = (
+        _one_by_one(runs, folder, on_progress) if jobs == 1 else _side_by_side(runs, folder, jobs, on_progress)
+    )
+    return {name: records[name] for name in runs if name in records}, diverged
 
 
 def _one_by_one(
-    runs: Mapping[str, RunSettings], folder: Path, jobs: int, on_progress: OnProgress, diverged: list[NonFiniteLoss]
-) -> dict[str, dict[str, Any]]:
-    records = {}
+    runs: Mapping[str, RunSettings], folder: Path, on_progress: OnProgress
+) -> tuple[Records, list[NonFiniteLoss]]:
+    records, diverged = Records(), list[NonFiniteLoss]()
     for finished, (name, settings) in enumerate(runs.items()):
 
         def tell(progress: Progress, name: str = name, finished: int = finished) -> None:
@@ -45,13 +45,14 @@ def _one_by_one(
             records[name] = run(settings, folder / name, tell)
         except NonFiniteLoss as error:
             diverged.append(error)
-    return records
+        on_progress(name, 1.0, finished + 1, len(runs))
+    return records, diverged
 
 
 def _side_by_side(
-    runs: Mapping[str, RunSettings], folder: Path, jobs: int, on_progress: OnProgress, diverged: list[NonFiniteLoss]
-) -> dict[str, dict[str, Any]]:
-    records = {}
+    runs: Mapping[str, RunSettings], folder: Path, jobs: int, on_progress: OnProgress
+) -> tuple[Records, list[NonFiniteLoss]]:
+    records, diverged = Records(), list[NonFiniteLoss]()
     context = multiprocessing.get_context("spawn")  # a fork would copy the parent's threads half-way
     stop = context.Event()
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(stop,))
@@ -71,7 +72,7 @@ def _side_by_side(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-    return records
+    return records, diverged
 
 
 _stop: StopFlag | None = None  # a worker process's own; set once, when it begins

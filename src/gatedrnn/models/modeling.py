@@ -164,7 +164,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, past_key_values: GatedRNNCache | None = None,
-        use_cache: bool | None = None, resets: Flags | None = None, **kwargs: Any,
+        use_cache: bool | None = None, resets: Flags | None = None, last_only: bool = False, **kwargs: Any,
     ) -> BaseModelOutputWithPast:  # fmt: skip
         """The top layer's output at every step.
 
@@ -176,8 +176,11 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             past_key_values: the state to go on from, which is brought up to date in its place; None for the first.
             use_cache: whether to hand back the state where none was given.
             resets: bool, (batch, time); where True, the state is the initial one before the step.
+            last_only: give the last step alone, (batch, 1, features); what follows the top cell skips all others.
         """
-        states, cache = self.read(input_ids, attention_mask, input_values, past_key_values, use_cache, resets)
+        states, cache = self.read(
+            input_ids, attention_mask, input_values, past_key_values, use_cache, resets, last_only
+        )
         return BaseModelOutputWithPast(last_hidden_state=states, past_key_values=cache)
 
     def read(
@@ -185,10 +188,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         input_values: Tensor | None = None, past_key_values: GatedRNNCache | None = None,
         use_cache: bool | None = None, resets: Flags | None = None, last_only: bool = False,
     ) -> tuple[Series, GatedRNNCache | None]:  # fmt: skip
-        """`forward` without transformers' wrapping, which costs a stream as much as a layer.
-
-        With `last_only` of the last step alone, for which the top part does less.
-        """
+        """`forward` without transformers' wrapping, which costs a stream as much as a layer."""
         if (input_ids is None) == (input_values is None):
             raise ValueError("pass input_ids (tokens) or input_values (numbers), and not both")
         wanted = "input_ids" if self.config.vocab_size is not None else "input_values"
@@ -246,7 +246,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`."""
         how, both_ways = self.config.pooling, self.config.bidirectional
         last_only = how == "last" and attention_mask is None and not both_ways
-        states, _ = self.model.read(input_ids, attention_mask, input_values, last_only=last_only)
+        states = self.model(input_ids, attention_mask, input_values, last_only=last_only).last_hidden_state
         mask = None if attention_mask is None else attention_mask.bool()
         pooled = pool(states, mask, how, both_ways)
         logits = self.classifier(self.head_dropout(pooled))

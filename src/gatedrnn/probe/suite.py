@@ -49,18 +49,25 @@ def probe(
         and what `compare` raises; finished runs are kept, and the same call goes on from there.
     """
     comparisons = {task: Comparison(_comparison(settings, task), folder / task) for task in settings.tasks}
+    for comparison in comparisons.values():  # all of them, before anything is removed or written
+        comparison.check(fresh=fresh)
     for comparison in comparisons.values():
         comparison.claim(fresh=fresh)
     whole, started = not any(comparison.has_begun() for comparison in comparisons.values()), time.perf_counter()
     # All tasks' runs in one row, so that no process waits at the end of each task for the last of its runs.
     runs = {f"{task}/{name}": run for task, comparison in comparisons.items() for name, run in comparison.runs.items()}
-    records = run_all(runs, folder, jobs, on_progress)
+    records, diverged = run_all(runs, folder, jobs, on_progress)
     found = {}
     for task, comparison in comparisons.items():
-        own = {name: records[f"{task}/{name}"] for name in comparison.runs}
+        own = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
+        if len(own) < len(comparison.runs):
+            continue
+        on_progress(f"{task}/report", len(found) / len(comparisons), len(records), len(runs))
         results = comparison.put_together(own, speed_seconds=SPEED_SECONDS, jobs=jobs, command=command)
         write_report(results, folder / task)
         found[task] = _answers(task, comparison, results)
+    if diverged:  # the other tasks have their reports by now
+        raise diverged[0]
     results = {
         "schema": SCHEMA,
         "settings": settings.model_dump(mode="json"),
