@@ -57,7 +57,7 @@ def probe(
     # All tasks' runs in one row, so that no process waits at the end of each task for the last of its runs.
     runs = {f"{task}/{name}": run for task, comparison in comparisons.items() for name, run in comparison.runs.items()}
     records, diverged = run_all(runs, folder, jobs, on_progress)
-    found = {}
+    found: dict[str, Any] = {}
     for task, comparison in comparisons.items():
         own = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
         if len(own) < len(comparison.runs):
