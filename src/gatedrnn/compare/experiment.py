@@ -75,6 +75,7 @@ class Comparison:
     def __init__(self, settings: CompareSettings, folder: Path) -> None:
         self.settings, self.data = settings, load_task(settings.data)
         self.folder, self.config = folder, folder / "comparison.yaml"
+        self.asked = _written(settings, self.data.sources)
         if "test" not in self.data.evaluation:
             raise DataError("a comparison ends on a test split; set --test-fraction above 0, or give --test-file")
         self.entrants = contenders(settings, self.data)
@@ -94,29 +95,26 @@ class Comparison:
             raise FolderTaken(f"{self.folder}: is not empty and holds no comparison; give another --output")
         if fresh or not self._holds_work():
             return
-        held, ours = yaml.safe_load(self.config.read_text(encoding="utf-8")), self._written()
+        held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
         theirs = as_of_now(held, lambda: _written(CompareSettings.model_validate(_asked(held)), held["sources"]))
-        if theirs != ours:
+        if theirs != self.asked:
             raise FolderTaken(
-                f"{self.folder}: holds a comparison with another configuration ({differences(theirs, ours)}); "
+                f"{self.folder}: holds a comparison with another configuration ({differences(theirs, self.asked)}); "
                 "give another --output, or --fresh to start over"
             )
 
     def claim(self, *, fresh: bool) -> None:
         """`check`, then make the folder this comparison's own; if `fresh`, without what is in it."""
         self.check(fresh=fresh)
-        if fresh:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if fresh and self.folder.exists():
+            shutil.rmtree(self.folder)
         if not self._holds_work():
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(self.config, yaml.safe_dump(self._written(), sort_keys=False, allow_unicode=True))
+            write_whole(self.config, yaml.safe_dump(self.asked, sort_keys=False, allow_unicode=True))
 
     def _holds_work(self) -> bool:
         """Whether the folder is a comparison's, and something was done in it."""
         return self.config.exists() and list(self.folder.iterdir()) != [self.config]
-
-    def _written(self) -> dict[str, Any]:
-        return _written(self.settings, self.data.sources)
 
     def has_begun(self) -> bool:
         """Whether a run of it was begun already."""

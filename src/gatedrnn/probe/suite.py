@@ -73,7 +73,7 @@ def probe(
         "settings": settings.model_dump(mode="json"),
         "tasks": found,
         "measured": {
-            "wall_seconds": time.perf_counter() - started if whole else None,  # None: some runs were finished before
+            "wall_seconds": time.perf_counter() - started if whole else None,  # None: some runs were begun before
             "jobs": jobs,
             "command": command,
             **environment(),
