@@ -1,7 +1,13 @@
 """What holds for every test: a fixed seed, memory that nobody wrote reads as NaN, and no text is tokenised for good."""
 
+import os
+
 import pytest
 import torch
+
+# Some virtual machines announce AMX and end the process that uses it, in any product of bfloat16 matrices. oneDNN reads
+# this at its first product, and so does every process that a test starts.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 
 @pytest.fixture(autouse=True)
