@@ -11,6 +11,10 @@ from cyclopts.config import Yaml
 from gatedrnn import __version__
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
+WITH_RECIPES = ("compare", "train")
+"""Commands whose settings begin with the recipe of the task that is named."""
+EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript")}
+"""Packages by the extra that brings them; all others come with [train]."""
 
 
 def build_app() -> App:
@@ -44,7 +48,7 @@ def build_app() -> App:
             config: YAML file whose keys are the flags' names without the dashes in front.
         """
         if config is not None:
-            _check_config(config)
+            _read_config(config)
             app.config = (Yaml(config, must_exist=True, use_commands_as_keys=False),)
         app(tokens, exit_on_error=False, print_error=False)
 
@@ -52,24 +56,43 @@ def build_app() -> App:
     return app
 
 
-def _check_config(path: Path) -> None:
+def _show_defaults_of_task(command: App, tokens: list[str]) -> None:
+    """On the help page of a command that takes a task: what that task's recipe gives where nothing is said."""
+    from gatedrnn.commands.defaults import asked, with_defaults_of
+
+    config, task = asked("config", tokens), asked("task", tokens)
+    if task is None and config is not None:
+        task = _read_config(Path(config)).get("task")
+    assert command.default_command is not None
+    command.default_command = with_defaults_of(task, command.default_command)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
     """A file of settings is a readable YAML mapping; what is not raises an error that names it."""
     import yaml
 
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise yaml.YAMLError(f"{path}: must hold settings as 'name: value' lines")
+    return content
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or 130 (interrupted)."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    app = build_app()
     try:
-        build_app().meta(sys.argv[1:] if arguments is None else arguments, exit_on_error=False, print_error=False)
+        if tokens and tokens[0] in WITH_RECIPES and {"--help", "-h"} & set(tokens):
+            _show_defaults_of_task(app[tokens[0]], tokens)
+        app.meta(tokens, exit_on_error=False, print_error=False)
     except KeyboardInterrupt:
         _stop(INTERRUPTED, "interrupted; what was finished is kept, the same command goes on from there")
-    except ModuleNotFoundError as error:
-        extra = "export" if error.name in ("onnx", "onnxruntime", "onnxscript") else "train"
-        _stop(USAGE, f"{error.name} is not installed; this command needs: pip install 'gatedrnn[{extra}]'")
+    except ImportError as error:
+        missing = _missing_package(error)
+        if missing is None:
+            raise
+        extra = next((extra for extra, packages in EXTRAS.items() if missing in packages), "train")
+        _stop(USAGE, f"{missing} is not installed; this command needs: pip install 'gatedrnn[{extra}]'")
     except Exception as error:
         code = _exit_code(error)
         if code is None:
@@ -88,6 +111,16 @@ def _exit_code(error: Exception) -> int | None:
     if names & {"NonFiniteLoss", "CheckpointDamaged", "ExportWrong", "BrokenProcessPool", "OSError"}:
         return FAILURE
     return INTERRUPTED if "Interrupted" in names else None
+
+
+def _missing_package(error: BaseException | None) -> str | None:
+    """The package that is not installed, however often its error was wrapped; None if it is another fault."""
+    found = None
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and error.name is not None:
+            found = error.name.split(".")[0]
+        error = error.__cause__ or error.__context__
+    return None if found == __package__ else found
 
 
 def _one_line(error: Exception) -> str:

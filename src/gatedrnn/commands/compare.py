@@ -31,7 +31,7 @@ def compare(
     Every cell is trained with the baseline's layers and width, and with the baseline's number of recurrent parameters,
     over several seeds. What is finished is not run again: the same command goes on where it stopped.
 
-    Where a setting is not given, the task's own recipe holds, else the default shown here.
+    Where a setting is not given, the task's own recipe holds; `--task NAME --help` shows its defaults.
 
     Args:
         jobs: Runs at the same time, each in a process of its own.

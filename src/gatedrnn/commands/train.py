@@ -63,7 +63,7 @@ def train(
 ) -> None:
     """Train one model on a task and keep it as a Hugging Face folder; a language model, if no task is named.
 
-    Where a setting is not given, the task's own recipe holds, else the default shown here.
+    Where a setting is not given, the task's own recipe holds; `--task NAME --help` shows its defaults.
 
     Args:
         output: Folder of the run; runs/TASK-CELL-SEED if not given.
