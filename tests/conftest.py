@@ -4,6 +4,7 @@ import os
 
 import pytest
 import torch
+from hypothesis.configuration import set_hypothesis_home_dir
 
 # Some virtual machines announce AMX and end the process that uses it, in any product of bfloat16 matrices. oneDNN reads
 # this at its first product, and so does every process that a test starts.
@@ -20,6 +21,14 @@ def tokenised_texts_go_away(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))  # what a test starts inherits it
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def properties_leave_nothing_in_the_working_folder(tmp_path_factory: pytest.TempPathFactory):
+    """Without a database hypothesis would still keep the constants that it found in the code."""
+    set_hypothesis_home_dir(tmp_path_factory.mktemp("hypothesis"))
+    yield
+    set_hypothesis_home_dir(None)
 
 
 @pytest.fixture(autouse=True, scope="session")

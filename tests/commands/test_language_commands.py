@@ -112,6 +112,13 @@ def test_generate_names_what_the_vocabulary_lacks(capsys, finished):
     assert "not in the vocabulary, read as <unk>: 'dragon'" in capsys.readouterr().err
 
 
+def test_generate_can_be_forbidden_to_write_unk(capsys, finished):
+    words = finished.parent / "words"
+    flags = ("--prompt", "the", "--length", "120", "--temperature", "50")
+    assert "<unk>" in said(capsys, "generate", words, *flags)
+    assert "<unk>" not in said(capsys, "generate", words, *flags, "--no-unk")
+
+
 def test_export_is_held_against_onnxruntime(capsys, finished):
     found = said(capsys, "export", finished, "--to", "onnx", "--output", finished.parent / "onnx")
     assert found.count("allowed 1e-05") == 2 and (finished.parent / "onnx" / "step.onnx").exists()

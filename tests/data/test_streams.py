@@ -1,17 +1,21 @@
 """Token streams hold every token of a text, and what its perplexity is divided by; lanes foretell each of them once."""
 
+import re
 from collections import Counter
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import few
 from text_files import SHARED, needs_shared_data, write
 
 from gatedrnn.data import DataError, DataSettings, load_task, stream
 from gatedrnn.data.corpus import Corpus, Piece, between, read_corpus
 from gatedrnn.data.lanes import Lanes
 from gatedrnn.data.stream import tokenise, tokenise_with
-from gatedrnn.data.tokenizers import decode_stream, encode_stream, unknown_in
+from gatedrnn.data.tokenizers import decode_stream, encode_stream, learn_tokenizer, unknown_in
 
 LINES = "The cat sat.\nA Dog ran!\n\nthe cat ran.\n"
 KINDS = ("words", "whitespace", "tokens", "bpe", "characters", "bytes")
@@ -39,6 +43,38 @@ def test_the_stream_begins_with_eos_and_reads_back(kind):
     else:
         assert text == "the cat sat .\na dog ran !\n\nthe cat ran .\n"
     assert found.text_bytes == len(LINES.encode()) and found.unknown == 0
+
+
+WORDS = ("the", "cat", "sat", "A", "Dog", "ran", "0.5", ".", "\n")
+some_words = st.lists(st.sampled_from(WORDS), max_size=12)
+
+
+@few()
+@given(first=some_words, second=some_words)
+@pytest.mark.parametrize("kind", ["words", "whitespace", "tokens"])
+def test_words_come_back_with_single_spaces_whole_or_in_parts(kind, first, second):
+    tokenizer = learn_tokenizer(kind, WORDS, 1, 300, stream=True)
+    parts = [next(encode_stream(tokenizer, [" \t".join(words)])) for words in (first, second)]
+    whole = parts[0] + parts[1]
+    read = [tokenizer.convert_ids_to_tokens(number) for number in whole]
+    expected = [word if kind == "tokens" else word.lower() for word in first + second]
+    assert "".join(read).replace("<eos>", "\n") == "".join(expected)
+    assert decode_stream(tokenizer, whole) == re.sub(" ?\n ?", "\n", " ".join(read).replace("<eos>", "\n"))
+    # As transformers decodes, for pipelines and streams: each word has its space before it.
+    assert "".join(map(tokenizer.decode, parts)) == tokenizer.decode(whole) == "".join(f" {word}" for word in read)
+
+
+@needs_shared_data
+@pytest.mark.parametrize("kind", ["tokens", "whitespace"])
+def test_wikitext_comes_back_with_single_spaces(kind):
+    corpus = read_corpus(SHARED / "wikitext-2-v1" / "validation.parquet", None, None)
+    text = "".join(piece.text for piece in corpus.pieces())
+    tokenizer = learn_tokenizer(kind, text.split("\n"), 1, 300, stream=True)
+    expected = "\n".join(" ".join(line.split()) for line in (text if kind == "tokens" else text.lower()).split("\n"))
+    assert decode_stream(tokenizer, next(encode_stream(tokenizer, [text]))) == expected
+    line = max(text.split("\n"), key=len)
+    again = tokenizer.decode(tokenizer(line, add_special_tokens=False)["input_ids"])
+    assert again.removeprefix(" ") == " ".join((line if kind == "tokens" else line.lower()).split())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,28 +5,19 @@ from functools import partial
 import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis import given
 from layer_laws import PAIRS, as_tuple, assert_same, begun_anew, every_cell, layer_of, packed_up, run
+from properties import few
 from torch.nn.functional import linear
 
 from gatedrnn.cells import Recurrent
 
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
-few = partial(settings, deadline=None, derandomize=True, database=None)
 TIME = 9
 # Rows of one kind throughout are where the corners are, and dice would hardly ever throw one.
 row = st.just([False] * TIME) | st.just([True] * TIME) | st.lists(st.booleans(), min_size=TIME, max_size=TIME)
 flags = st.none() | st.lists(row, min_size=4, max_size=4)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def nothing_left_in_the_working_folder(tmp_path_factory):
-    """Without a database it would still keep the constants that it found in the code."""
-    set_hypothesis_home_dir(tmp_path_factory.mktemp("hypothesis"))
-    yield
-    set_hypothesis_home_dir(None)
 
 
 def walk(layer, x, hx, mask=None, resets=None):

@@ -6,10 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from test_causal_lm import CELLS, model_of, tokens
-from transformers import PreTrainedTokenizerFast, Trainer, TrainingArguments, pipeline
+from tolerances import assert_equal_within
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, TextStreamer, Trainer, TrainingArguments, pipeline
 
-from gatedrnn.data.tokenizers import learn_tokenizer
+from gatedrnn.data.tokenizers import is_by_line, learn_tokenizer
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM
+from gatedrnn.train.sampling import sample
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.5}], ids=str)
@@ -80,6 +82,65 @@ def test_the_pipeline_continues_a_batch_as_it_continues_each_text_alone():
     alone = [write(prompt, max_new_tokens=9, do_sample=False) for prompt in prompts]
     assert [row[0]["generated_text"] for row in together] == [row[0]["generated_text"] for row in alone]
     assert all(row[0]["generated_text"].startswith(prompt) for row, prompt in zip(together, prompts, strict=True))
+
+
+KINDS = ("words", "whitespace", "tokens", "bpe", "characters", "bytes")
+TALE = "the cat sat on a mat\nand the dog sat on the cat\n"
+
+
+def language_model(kind):
+    """A model as `gatedrnn train` builds one, with its tokenizer."""
+    tokenizer = learn_tokenizer(kind, [TALE] * 3, 1, 300, stream=True)
+    model = model_for(tokenizer).eval()
+    if is_by_line(tokenizer):
+        model.generation_config.eos_token_id = None
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("way", ["generate", "pipeline", "sample"])
+@pytest.mark.parametrize("prompt", ["", "the cat", "a mat\nand the dog"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_logits_of_generate_are_those_of_forward(kind, prompt, way):
+    model, tokenizer = language_model(kind)
+    seen = []
+    model.register_forward_hook(lambda _, arguments, named, out: seen.append((named, out)), with_kwargs=True)
+    if way == "sample":
+        sample(model, tokenizer, prompt, 1)
+    elif way == "pipeline":
+        pipeline("text-generation", model=model, tokenizer=tokenizer)(prompt, max_new_tokens=1)
+    elif prompt:
+        model.generate(torch.tensor([tokenizer(prompt)["input_ids"]]), max_new_tokens=1)
+    else:
+        model.generate(max_new_tokens=1)
+    named, out = seen[0]
+    with torch.no_grad():
+        expected = model(input_ids=named["input_ids"]).logits[:, -1]
+    assert named["input_ids"][0, 0] == tokenizer.bos_token_id
+    assert_equal_within(out.logits[:, -1], expected, torch.float32, "logits")
+
+
+def test_a_padding_token_of_its_own_is_hidden_without_a_mask():
+    model, text = model_of(), tokens(1)
+    padded = torch.cat([torch.zeros(1, 4, dtype=torch.long), text], 1)
+    both = model.generate(padded, max_new_tokens=6, do_sample=False)
+    assert torch.equal(both[:, 4:], model.generate(text, max_new_tokens=6, do_sample=False))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_continuation_joins_its_prompt_as_the_whole_text_reads(kind, tmp_path, capsys):
+    model, tokenizer = language_model(kind)
+    tokenizer.save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    write = pipeline("text-generation", model=model, tokenizer=tokenizer)
+    named = {"do_sample": False, "suppress_tokens": [tokenizer.unk_token_id, tokenizer.eos_token_id]}
+    (found,) = write("the cat", max_new_tokens=6, **named)
+    ids = torch.tensor([tokenizer("the cat")["input_ids"]])
+    whole = tokenizer.decode(model.generate(ids, max_new_tokens=6, **named)[0], skip_special_tokens=True)
+    assert found["generated_text"] == whole.removeprefix(" ") and len(whole) > len(" the cat")
+    streamer = TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+    capsys.readouterr()
+    model.generate(ids, max_new_tokens=6, streamer=streamer, **named)
+    assert "the cat" + capsys.readouterr().out.removesuffix("\n") == found["generated_text"]
 
 
 def test_the_token_between_texts_has_an_embedding_that_learns_though_it_pads():

@@ -7,7 +7,7 @@ import torch
 from train_helpers import small_text, text_run
 
 from gatedrnn.data import DataError
-from gatedrnn.data.tokenizers import encode_stream
+from gatedrnn.data.tokenizers import UNK, encode_stream
 from gatedrnn.train.loop import run
 from gatedrnn.train.sampling import load_language_model, sample, write_samples
 
@@ -59,6 +59,16 @@ def test_from_few_likely_tokens_fewer_different_ones_are_drawn(finished):
     greedy = sample(model, tokenizer, "the ", 60, temperature=0)
     assert sample(model, tokenizer, "the ", 60, temperature=5.0, top_k=1) == greedy != hot
     assert sample(model, tokenizer, "the ", 60, temperature=5.0, top_p=1e-6) == greedy
+
+
+def test_the_unknown_token_can_be_forbidden(finished):
+    model, tokenizer = load_language_model(finished)
+    model.lm_head = torch.nn.Linear(model.lm_head.in_features, model.lm_head.out_features, bias=True)
+    torch.nn.init.zeros_(model.lm_head.bias)
+    with torch.no_grad():
+        model.lm_head.bias[tokenizer.unk_token_id] = 100.0  # it would be written always
+    assert UNK in sample(model, tokenizer, "the ", 5)
+    assert UNK not in sample(model, tokenizer, "the ", 40, temperature=2.0, no_unk=True)
 
 
 def test_samples_are_written_for_the_report(finished):

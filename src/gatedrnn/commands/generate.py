@@ -21,6 +21,7 @@ def generate(
     temperature: list[float] | None = None,
     top_k: int = 0,
     top_p: float = 1.0,
+    no_unk: bool = False,
     seed: int = 0,
 ) -> None:
     """Go on with a text, once for each temperature, side by side, as it comes.
@@ -32,6 +33,7 @@ def generate(
         temperature: 0 takes the likeliest token each time; the larger, the more surprising. 0.8 if not given.
         top_k: Draw from so many of the likeliest tokens; 0 for all.
         top_p: Draw from the likeliest tokens that have this probability together.
+        no_unk: Never write <unk>, the token of what the vocabulary lacks.
         seed: Of the draws; the same for each temperature.
     """
     temperatures = [0.8] if temperature is None else temperature
@@ -67,6 +69,7 @@ def generate(
                     temperature=heat,
                     top_k=top_k,
                     top_p=top_p,
+                    no_unk=no_unk,
                     seed=seed,
                     on_text=show,
                 )

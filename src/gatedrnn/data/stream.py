@@ -15,7 +15,7 @@ from gatedrnn.data.corpus import Corpus
 from gatedrnn.data.errors import DataError
 from gatedrnn.data.tokenizers import BY_LINE, encode_stream, is_by_line, learn_tokenizer
 
-FORMAT = 4
+FORMAT = 5
 """Of what is kept; another number makes everything anew."""
 
 

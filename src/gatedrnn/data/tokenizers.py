@@ -48,6 +48,10 @@ def learn_tokenizer(
         }[kind]  # fmt: skip
         if kind == "characters":
             tokenizer.decoder = decoders.Fuse()
+        elif stream:
+            # Every word brings the space before it: what is decoded in parts (a continuation without its prompt, as
+            # `pipeline` does it, or a stream) then joins up. So the first word of a text has one too.
+            tokenizer.decoder = decoders.Replace(Regex(r"\A"), " ")
     if kind == "words" or (kind == "bpe" and not stream):
         # Composed form only: compatibility forms would turn the Korean letters of laughter (ㅋㅋㅋ) into others.
         tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])

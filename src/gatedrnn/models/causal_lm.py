@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
@@ -83,6 +84,15 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         assert cache is not None
         hidden = self.head_dropout(self.projection(states))
         return token_losses(hidden, self.lm_head.weight, shift_labels), cache
+
+    def _prepare_attention_mask_for_generation(
+        self, inputs_tensor: Tensor, generation_config: GenerationConfig, model_kwargs: dict[str, Any]
+    ) -> Tensor:
+        """The mask of tokens that came without one. Where texts are padded with the token that begins them, that token
+        says nothing about padding: transformers would hide it, and with it each line's end, from the state."""
+        if self.config.is_boundary(generation_config.pad_token_id):
+            return torch.ones_like(inputs_tensor)
+        return super()._prepare_attention_mask_for_generation(inputs_tensor, generation_config, model_kwargs)
 
     def _prepare_cache_for_generation(
         self, generation_config: GenerationConfig, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any

@@ -83,6 +83,10 @@ class GatedRNNConfig(PreTrainedConfig):
         names = [name.strip() for name in self.cell.split(",")]
         return names * self.num_hidden_layers if len(names) == 1 else names
 
+    def is_boundary(self, token: int | None) -> bool:
+        """Whether a token begins or ends texts; as padding it has a meaning of its own."""
+        return token in (self.bos_token_id, self.eos_token_id)
+
     def validate_structure(self) -> None:
         """The rules beyond types; called when a configuration, and when a model is made.
 

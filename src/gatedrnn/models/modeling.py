@@ -79,8 +79,7 @@ class GatedRNNEmbeddings(nn.Module):
             raise ValueError("token_dropout replaces tokens by unk_token_id, which is None")
         if config.vocab_size is not None:
             # A language model may pad with the token between texts, which has a meaning to learn.
-            means = config.pad_token_id in (config.bos_token_id, config.eos_token_id)
-            padding = None if means else config.pad_token_id
+            padding = None if config.is_boundary(config.pad_token_id) else config.pad_token_id
             self.map: nn.Module = nn.Embedding(config.vocab_size, config.embedding_size, padding)
         elif config.input_size is not None:
             self.map = nn.Linear(config.input_size, config.embedding_size)

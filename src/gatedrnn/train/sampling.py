@@ -60,7 +60,7 @@ class _Listener(BaseStreamer):
 def sample(
     model: GatedRNNForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: str, length: int, *,
     temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0, endless: bool = False,
-    on_text: OnText = lambda _: None,
+    no_unk: bool = False, on_text: OnText = lambda _: None,
 ) -> str:  # fmt: skip
     """The prompt and up to `length` tokens that the model goes on with; an empty prompt begins a new text.
 
@@ -72,6 +72,7 @@ def sample(
         top_k, top_p: draw from the k likeliest tokens, or the likeliest that together have probability p; 0 and 1: all.
         seed: of the draws.
         endless: go on with another text where one ends.
+        no_unk: never write <unk>.
         on_text: called whenever there is a token more.
     """
     ids = [tokenizer.bos_token_id, *next(encode_stream(tokenizer, [prompt]))]
@@ -80,6 +81,8 @@ def sample(
         drawn = {"do_sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     if endless:
         drawn["eos_token_id"] = None
+    if no_unk:
+        drawn["suppress_tokens"] = [tokenizer.unk_token_id]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         found = model.generate(
