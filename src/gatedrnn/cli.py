@@ -9,6 +9,7 @@ from cyclopts import App, CycloptsError, Parameter
 from cyclopts.config import Yaml
 
 from gatedrnn import __version__
+from gatedrnn.commands.progress import notices_shown
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
 WITH_RECIPES = ("compare", "train")
@@ -84,7 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if tokens and tokens[0] in WITH_RECIPES and {"--help", "-h"} & set(tokens):
             _show_defaults_of_task(app[tokens[0]], tokens)
-        app.meta(tokens, exit_on_error=False, print_error=False)
+        with notices_shown():
+            app.meta(tokens, exit_on_error=False, print_error=False)
     except KeyboardInterrupt:
         _stop(INTERRUPTED, "interrupted; what was finished is kept, the same command goes on from there")
     except ImportError as error:

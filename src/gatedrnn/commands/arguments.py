@@ -1,4 +1,4 @@
-"""What commands share on the command line: cells by name, arguments that do not go together, a bar over runs."""
+"""What commands share on the command line: cells by name, arguments that do not go together."""
 
 import shlex
 import sys
@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gatedrnn.layers import LAYERS
 
@@ -41,9 +39,3 @@ def command_line() -> str:
         return flag + equals + (Path(value).name if "/" in value else value)
 
     return shlex.join(["gatedrnn", *(by_name(part) for part in sys.argv[1:])])
-
-
-def runs_bar(console: Console) -> Progress:
-    """A bar over runs, gone when they are done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, TextColumn("{task.fields[detail]}"), console=console, transient=True)

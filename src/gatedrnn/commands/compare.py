@@ -6,7 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from gatedrnn.commands.arguments import at_least_one, command_line, runs_bar
+from gatedrnn.commands.arguments import at_least_one, command_line
+from gatedrnn.commands.progress import RunsDisplay
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.data import DataSettings
 from gatedrnn.train.allocation import use_large_pages
@@ -54,14 +55,9 @@ def compare(
     )
     ladder = settings.contenders.ladder
     folder = output or Path("runs") / (f"ladder-{ladder}-{data.task}" if ladder else f"compare-{data.task}")
-    with runs_bar(console) as bars:
-        total = bars.add_task("runs", total=None, detail="")
-
-        def show(run: str, part: float, finished: int, runs: int) -> None:
-            bars.update(total, completed=finished, total=runs, detail=f"{run} {part:.0%}")
-
+    with RunsDisplay(console, "compare") as display:
         results = run_comparison(
-            settings, folder, jobs=jobs, memory=memory, fresh=fresh, command=command_line(), on_progress=show
+            settings, folder, jobs=jobs, memory=memory, fresh=fresh, command=command_line(), on_progress=display.show
         )
     page = write_report(results, folder)
     print_summary(results, console)

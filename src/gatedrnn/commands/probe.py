@@ -6,7 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from gatedrnn.commands.arguments import at_least_one, command_line, runs_bar
+from gatedrnn.commands.arguments import at_least_one, command_line
+from gatedrnn.commands.progress import RunsDisplay
 from gatedrnn.probe.settings import CELLS, ProbeSettings
 from gatedrnn.train.allocation import use_large_pages
 from gatedrnn.train.settings import threads_for
@@ -44,14 +45,9 @@ def probe(
 
     console = Console()
     settings = ProbeSettings(cells=cells or CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
-    with runs_bar(console) as bars:
-        total = bars.add_task("runs", total=None, detail="")
-
-        def show(run: str, part: float, finished: int, runs: int) -> None:
-            bars.update(total, completed=finished, total=runs, detail=f"{run} {part:.0%}")
-
+    with RunsDisplay(console, "probe") as display:
         results = run_suite(
-            settings, output, jobs=jobs or threads_for(), fresh=fresh, command=command_line(), on_progress=show
+            settings, output, jobs=jobs or threads_for(), fresh=fresh, command=command_line(), on_progress=display.show
         )
     page = write_report(results, output)
     print_summary(results, console)

@@ -1,5 +1,6 @@
 """gatedrnn train."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +10,9 @@ from cyclopts import Parameter
 from pydantic import Field
 from rich.console import Console
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 from rich.text import Text
 
+from gatedrnn.commands.progress import NOTICES, RunsDisplay
 from gatedrnn.data import LANGUAGE, DataError, DataSettings, Settings
 from gatedrnn.data.settings import Seed
 from gatedrnn.train.allocation import use_large_pages
@@ -71,7 +71,7 @@ def train(
             Resume only runs of your own: a checkpoint holds pickled random states.
     """
     use_large_pages()
-    from gatedrnn.train.loop import Progress, run
+    from gatedrnn.train.loop import run
     from gatedrnn.train.report import write_report
 
     console = Console()
@@ -91,20 +91,12 @@ def train(
         folder = output or Path("runs") / f"{data.task}-{one.cell}-{one.seed}"
         if (folder / "config.yaml").exists() and is_first_process():
             raise DataError(f"{folder}: there is a run already; go on with it by --resume, or give another --output")
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        TextColumn("{task.fields[detail]}"),
-    )  # fmt: skip
-    with Bars(*columns, console=console, transient=True) as bars:
-        bar = bars.add_task(f"{settings.data.task} {settings.cell}", total=None, detail="")
-
-        def show(progress: Progress) -> None:
-            detail = f"loss {progress.loss:.4f}, {progress.tokens_per_second:,.0f} tokens/s"
-            bars.update(bar, completed=progress.step, total=progress.steps, detail=detail)
-
-        result = run(settings, folder, show)
     if not is_first_process():
+        NOTICES.setLevel(logging.WARNING)
+        run(settings, folder)
         return
+    with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
+        result = run(settings, folder, display.show_one)
     for name, value in result.items():
         if name.endswith(("_accuracy", "_perplexity", "_bits_per_byte")):
             console.print(f"{name.replace('_', ' ')}: {value:.4f}", highlight=False)

@@ -1,6 +1,7 @@
 """A comparison from its settings to results.json: contenders, runs, baselines, numbers."""
 
 import json
+import logging
 import shutil
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import metric_of
 from gatedrnn.train.settings import RunSettings
 
+LOG = logging.getLogger("gatedrnn")
 SCHEMA = 2
 SPEED_SECONDS = 3.0
 """Of measuring speeds, for each contender."""
@@ -172,6 +174,7 @@ def _once(path: Path, make: Callable[[], Any]) -> Any:
 
 
 def _memory(runs: dict[str, RunSettings]) -> dict[str, float | None]:
+    LOG.info("measuring the memory of training %d contenders, each in a process of its own", len(runs))
     return {name: training_memory(run) for name, run in runs.items()}
 
 

@@ -1,10 +1,12 @@
 """What a user would pick instead of a network for text: a linear classifier over weighted words and word pairs."""
 
+import logging
 import time
 from typing import Any
 
 from gatedrnn.data import TaskData
 
+LOG = logging.getLogger("gatedrnn")
 NAME = "TF-IDF bigrams + LinearSVC"
 
 
@@ -19,6 +21,7 @@ def linear_baseline(data: TaskData) -> dict[str, Any] | None:
     from sklearn.pipeline import make_pipeline
     from sklearn.svm import LinearSVC
 
+    LOG.info("fitting %s to %s texts", NAME, f"{len(data.texts['train'].texts):,}")
     started = time.perf_counter()
     pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC(random_state=0))
     try:

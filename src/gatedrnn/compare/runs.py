@@ -2,8 +2,9 @@
 
 import multiprocessing
 import signal
+import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from gatedrnn.train.interrupt import StopFlag
 from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Progress, run
 from gatedrnn.train.settings import RunSettings
 
-OnProgress = Callable[[str, float, int, int], None]
-"""Called with (run, part of it that is done, finished runs, runs in all)."""
+OnProgress = Callable[[str, Progress | None, int, int], None]
+"""Called with (run, how far it is or None where it has ended, finished runs, runs in all)."""
+SECONDS_BETWEEN_REPORTS = 1.0
+"""Of a worker process."""
 Records = dict[str, dict[str, Any]]
 """Results of runs by the runs' names."""
 
@@ -25,7 +28,7 @@ def run_all(
     Each goes into a folder of its name in `folder`. A run whose loss is not finite lets the others finish; whatever
     else a run raises ends them all, and the same call goes on from there.
     """
-    on_progress("", 0.0, 0, len(runs))
+    on_progress("", None, 0, len(runs))
     records, diverged = (
         _one_by_one(runs, folder, on_progress) if jobs == 1 else _side_by_side(runs, folder, jobs, on_progress)
     )
@@ -39,13 +42,13 @@ def _one_by_one(
     for finished, (name, settings) in enumerate(runs.items()):
 
         def tell(progress: Progress, name: str = name, finished: int = finished) -> None:
-            on_progress(name, progress.step / progress.steps, finished, len(runs))
+            on_progress(name, progress, finished, len(runs))
 
         try:
             records[name] = run(settings, folder / name, tell)
         except NonFiniteLoss as error:
             diverged.append(error)
-        on_progress(name, 1.0, finished + 1, len(runs))
+        on_progress(name, None, finished + 1, len(runs))
     return records, diverged
 
 
@@ -54,19 +57,26 @@ def _side_by_side(
 ) -> tuple[Records, list[NonFiniteLoss]]:
     records, diverged = Records(), list[NonFiniteLoss]()
     context = multiprocessing.get_context("spawn")  # a fork would copy the parent's threads half-way
-    stop = context.Event()
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(stop,))
+    stop, reports = context.Event(), context.SimpleQueue()
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(stop, reports))
     try:
-        futures = {pool.submit(_run_in_worker, settings, folder / name): name for name, settings in runs.items()}
-        for finished, future in enumerate(as_completed(futures), start=1):
-            fault = future.exception()
-            if isinstance(fault, NonFiniteLoss):
-                diverged.append(fault)
-            elif fault is not None:
-                raise fault
-            else:
-                records[futures[future]] = future.result()
-            on_progress(futures[future], 1.0, finished, len(runs))
+        futures = {pool.submit(_run_in_worker, settings, folder, name): name for name, settings in runs.items()}
+        waiting, finished = set(futures), 0
+        while waiting:
+            ended, waiting = wait(waiting, SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED)
+            while not reports.empty():
+                name, progress = reports.get()
+                on_progress(name, progress, finished, len(runs))
+            for future in ended:
+                finished += 1
+                fault = future.exception()
+                if isinstance(fault, NonFiniteLoss):
+                    diverged.append(fault)
+                elif fault is not None:
+                    raise fault
+                else:
+                    records[futures[future]] = future.result()
+                on_progress(futures[future], None, finished, len(runs))
     except BaseException:
         stop.set()  # each run that is under way ends its step and saves; what is finished stays
         raise
@@ -75,17 +85,26 @@ def _side_by_side(
     return records, diverged
 
 
-_stop: StopFlag | None = None  # a worker process's own; set once, when it begins
+_stop: StopFlag | None = None  # a worker process's own, as the next; set once, when it begins
+_reports: Any = None
 
 
-def _begin_worker(stop: StopFlag) -> None:
-    global _stop
-    _stop = stop
+def _begin_worker(stop: StopFlag, reports: Any) -> None:
+    global _stop, _reports
+    _stop, _reports = stop, reports
     # A terminal sends Ctrl-C to every process; the parent alone answers it, through the flag.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run_in_worker(settings: RunSettings, path: Path) -> dict[str, Any]:
+def _run_in_worker(settings: RunSettings, folder: Path, name: str) -> dict[str, Any]:
     if _stop is not None and _stop.is_set():
-        raise Interrupted(f"{path}: not started")
-    return run(settings, path, stop=_stop)
+        raise Interrupted(f"{folder / name}: not started")
+    next_report = time.monotonic()
+
+    def report(progress: Progress) -> None:
+        nonlocal next_report
+        if time.monotonic() >= next_report or progress.doing:
+            next_report = time.monotonic() + SECONDS_BETWEEN_REPORTS
+            _reports.put((name, progress))
+
+    return run(settings, folder / name, report, _stop)

@@ -1,5 +1,6 @@
 """How fast contenders train, side by side: their steps in turn, in one process, on the same batches."""
 
+import logging
 import tempfile
 from collections.abc import Mapping
 from functools import partial
@@ -14,6 +15,7 @@ from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.loop import Trainer
 from gatedrnn.train.settings import RunSettings
 
+LOG = logging.getLogger("gatedrnn")
 STEPS = 4
 """Training steps of one timing: the first batches of the last epoch, where a curriculum has grown most."""
 
@@ -35,6 +37,9 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: flo
         data: what all of them train on.
         seconds: of measuring, for each contender.
     """
+    LOG.info(
+        "measuring the training speed of %d contenders on %s, about %.0f s", len(runs), data.name, seconds * len(runs)
+    )
     before = torch.get_num_threads()
     try:
         with tempfile.TemporaryDirectory() as folder:

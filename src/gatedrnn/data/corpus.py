@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import logging
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from datasets import load_dataset
 from gatedrnn.data.errors import DataError
 from gatedrnn.data.files import TEXT_COLUMNS, column_of, read_rows
 
+LOG = logging.getLogger("gatedrnn")
 BLOCK = 1 << 16  # characters of a text file in memory at a time
 TEXT_ENDINGS = (".txt", ".txt.gz")
 ROW_FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
@@ -80,6 +82,7 @@ def read_hub_corpus(
 ) -> Corpus:
     """One split of a data set on the Hugging Face hub; each row is a document, or a line with `document_start`."""
     start = _compiled(document_start)
+    LOG.info("loading %s %s from the Hugging Face hub, unless it was before", name, split)
     try:
         data = load_dataset(name, configuration, split=split)
     except Exception as error:  # no network, no such set, a proxy: all end in the same advice

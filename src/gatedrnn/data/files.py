@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import logging
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from datasets import ClassLabel, Dataset, load_dataset
 
 from gatedrnn.data.errors import DataError
 
+LOG = logging.getLogger("gatedrnn")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", "body")
@@ -49,6 +51,7 @@ def read_file(path: Path, text_column: str | None, label_column: str | None) -> 
 
 def read_hub(name: str, split: str, text_column: str | None, label_column: str | None) -> Table:
     """One split of a data set on the Hugging Face hub."""
+    LOG.info("loading %s %s from the Hugging Face hub, unless it was before", name, split)
     try:
         data = load_dataset(name, split=split)
     except Exception as error:  # no network, no such set, a proxy: all end in the same advice

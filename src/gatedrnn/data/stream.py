@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import os
 import tempfile
 from itertools import tee
@@ -15,6 +16,7 @@ from gatedrnn.data.corpus import Corpus
 from gatedrnn.data.errors import DataError
 from gatedrnn.data.tokenizers import BY_LINE, encode_stream, is_by_line, learn_tokenizer
 
+LOG = logging.getLogger("gatedrnn")
 FORMAT = 5
 """Of what is kept; another number makes everything anew."""
 
@@ -72,6 +74,7 @@ def tokenise(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_si
 
 def tokenise_with(tokenizer: PreTrainedTokenizerFast, corpus: Corpus) -> TokenStream:
     """Another text in the tokens of a vocabulary that is there; kept in memory."""
+    LOG.info("tokenising %s", corpus.name)
     with tempfile.TemporaryDirectory() as folder:
         _write(corpus, tokenizer, Path(folder), "text")
         stream = _open(Path(folder), "text")
@@ -84,6 +87,7 @@ def cache_folder() -> Path:
 
 
 def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size: int, folder: Path) -> None:
+    LOG.info("tokenising %s by %s", ", ".join(dict.fromkeys(corpus.name for corpus in splits.values())), kind)
     texts = (piece.text for piece in splits["train"].pieces())
     learned = (line for text in texts for line in text.split("\n")) if kind in BY_LINE else texts
     tokenizer = learn_tokenizer(kind, learned, min_count, vocabulary_size, stream=True)

@@ -1,5 +1,7 @@
 """Text classification: files or hub, splits, vocabulary from the training split, token numbers."""
 
+import logging
+
 import numpy as np
 
 from gatedrnn.data.batches import Examples
@@ -9,6 +11,7 @@ from gatedrnn.data.settings import DataSettings
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
 
+LOG = logging.getLogger("gatedrnn")
 AG_NEWS = "fancyzhx/ag_news"
 
 
@@ -32,6 +35,8 @@ def _load(name: str, settings: DataSettings, hub: str | None) -> TaskData:
     splits, sources = _splits(settings, hub, notes)
     names = _label_names(splits)
     number = {label: i for i, label in enumerate(names)}
+    rows = sum(len(table.texts) for table in splits.values())
+    LOG.info("tokenising %s texts of %s by %s", f"{rows:,}", name, settings.tokenizer)
     tokenizer = learn_tokenizer(settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size)
     evaluation, texts = {}, {}
     for split, table in splits.items():

@@ -62,7 +62,6 @@ def probe(
         own = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
         if len(own) < len(comparison.runs):
             continue
-        on_progress(f"{task}/report", len(found) / len(comparisons), len(records), len(runs))
         results = comparison.put_together(own, speed_seconds=SPEED_SECONDS, jobs=jobs, command=command)
         write_report(results, folder / task)
         found[task] = _answers(task, comparison, results)

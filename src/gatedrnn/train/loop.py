@@ -45,6 +45,8 @@ class Progress(NamedTuple):
     loss: float
     tokens_per_second: float
     """Of all processes together, so far."""
+    doing: str = ""
+    """What else than training the run is at."""
 
 
 OnStep = Callable[[Progress], None]
@@ -89,7 +91,7 @@ def run(
     Args:
         settings: the whole run.
         path: its folder; see `RunFolder`.
-        on_step: told of every step, in the first process alone.
+        on_step: told of every step and of the test after the last, in the first process alone.
         stop: when set, the run saves and ends after the step under way; Ctrl-C, if None.
 
     Returns:
@@ -114,7 +116,7 @@ def run(
     trainer.resume()
     with nullcontext(stop) if stop is not None else set_by_interrupt() as flag:
         trainer.fit(on_step, flag)
-    return trainer.finish()
+    return trainer.finish(on_step)
 
 
 def _accelerator(settings: RunSettings) -> Accelerator:
@@ -199,9 +201,13 @@ class Trainer:
             if end_of_epoch or state.step % train.checkpoint_every == 0 or stopping:
                 self._save()
             if main and on_step is not None:
-                on_step(Progress(state.step, self.total, loss, state.timed_tokens / (state.seconds or math.inf)))
+                on_step(self._progress(loss))
             if stopping:
                 raise Interrupted(f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept")
+
+    def _progress(self, loss: float, doing: str = "") -> Progress:
+        state = self.state
+        return Progress(state.step, self.total, loss, state.timed_tokens / (state.seconds or math.inf), doing)
 
     def rehearse(self, steps: int) -> None:
         """Steps of the last epoch alone, for a measurement: nothing is logged or saved."""
@@ -209,8 +215,10 @@ class Trainer:
         for index in range(steps):
             self._step(self.settings.train.epochs - 1, index, self.settings.train.learning_rate)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self, on_step: OnStep | None = None) -> dict[str, Any]:
         """Test the best weights once; write the model's folder and the result."""
+        if on_step is not None and self.accelerator.is_main_process:
+            on_step(self._progress(math.nan, "testing"))
         put_into(self.bare, self.best)
         scores = {name: evaluate(self.bare, split, self.accelerator) for name, split in self.data.evaluation.items()}
         result = self._result(scores)

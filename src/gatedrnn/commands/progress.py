@@ -1,0 +1,197 @@
+"""How far long work is: notices of what begins, and a bar in a terminal or a line every so often elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+if TYPE_CHECKING:  # the training loop is imported when a command runs
+    from gatedrnn.train.loop import Progress
+
+SECONDS_BETWEEN_LINES = 20.0
+"""Where the output is no terminal; a test makes it shorter."""
+
+
+class Notices(logging.Handler):
+    """Shows what the library logs: warnings on the error stream, and through `show` what is about to take long."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.show: Callable[[str], None] = self._on_error_stream
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say = self._on_error_stream if record.levelno >= logging.WARNING else self.show
+        say(self.format(record))
+
+    @staticmethod
+    def _on_error_stream(text: str) -> None:
+        Console(stderr=True).print(Text(text), soft_wrap=True)
+
+
+NOTICES = Notices()
+
+
+@contextmanager
+def notices_shown(level: int = logging.INFO) -> Iterator[None]:
+    """The library's notices of that level and above are shown within."""
+    logger = logging.getLogger("gatedrnn")
+    before = logger.level
+    logger.addHandler(NOTICES)
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.removeHandler(NOTICES)
+        logger.setLevel(before)
+
+
+@dataclass
+class _Run:
+    """A run under way."""
+
+    began_at: float
+    """The part of it that was done when it was first heard of: more than a step where it was resumed."""
+    progress: Progress
+
+    @property
+    def part(self) -> float:
+        return self.progress.step / self.progress.steps
+
+
+class RunsDisplay:
+    """Shows how far one or many runs are. Within its context notices are shown where it shows."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        """Args:
+        console: where to show it.
+        title: what one run without a name is called, and the bar.
+        """
+        self.console, self.title = console, title
+        self.finished, self.runs = 0, 1
+        self._under_way: dict[str, _Run] = {}
+        self._since = time.monotonic()
+        self._done = 0.0  # runs that ended since then, by the part of each that was done since then
+        self._doing, self._doing_since = "starting", self._since
+        self._changing, self._ended = threading.Lock(), threading.Event()
+        self._bars = Bars(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.fields[detail]}"), console=console, transient=True, disable=not console.is_terminal,
+        )  # fmt: skip
+        self._bar = self._bars.add_task(title, total=None, detail="")
+        self._lines = threading.Thread(target=self._print_lines, daemon=True)
+
+    def __enter__(self) -> Self:
+        NOTICES.show = self._announce
+        if self.console.is_terminal:
+            self._bars.start()
+        else:
+            self._lines.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        NOTICES.show = NOTICES._on_error_stream
+        self._ended.set()
+        self._bars.stop()
+        if self._lines.is_alive():
+            self._lines.join()
+
+    def show(self, run: str, progress: Progress | None, finished: int, runs: int) -> None:
+        """Take note of a run; None for its progress where it has ended.
+
+        Args:
+            run: its name; "" for none.
+            progress: how far it is.
+            finished, runs: how many have ended, and how many there are.
+        """
+        with self._changing:
+            self.finished, self.runs = finished, runs
+            first = not self._under_way and not self._done
+            if progress is None:
+                ended = self._under_way.pop(run, None)
+                self._done += 0.0 if ended is None else 1 - ended.began_at
+            elif run in self._under_way:
+                self._under_way[run].progress = progress
+            else:
+                self._under_way[run] = _Run(progress.step / progress.steps, progress)
+                if first:
+                    self._since = time.monotonic()
+            if self.console.is_terminal:
+                self._draw()
+
+    def show_one(self, progress: Progress) -> None:
+        """Take note of a run that is the only one."""
+        self.show("", progress, 0, 1)
+
+    def _announce(self, text: str) -> None:
+        with self._changing:
+            self._doing, self._doing_since = text, time.monotonic()
+        self.console.print(Text(text), soft_wrap=True)
+
+    def _draw(self) -> None:
+        states = list(self._under_way.items())
+        alone = next(iter(self._under_way.values())).progress if self.runs == 1 and states else None
+        left = self._left()
+        details = [left] if left else []
+        details += [_numbers(run.progress) if alone else f"{name} {run.part:.0%}" for name, run in states]
+        self._bars.update(
+            self._bar, detail=", ".join(details), total=self.runs if alone is None else alone.steps,
+            completed=self.finished + sum(run.part for _, run in states) if alone is None else alone.step,
+        )  # fmt: skip
+
+    def _print_lines(self) -> None:
+        """Until the end, so that whatever the work is at, something is said."""
+        while not self._ended.wait(SECONDS_BETWEEN_LINES):
+            with self._changing:
+                lines = self._state()
+            for line in lines:
+                self.console.print(Text(line), soft_wrap=True)
+
+    def _state(self) -> list[str]:
+        left = self._left()
+        after = [f"{self.finished} of {self.runs} runs finished"] if self.runs > 1 else []
+        after += [left] if left else []
+        if not self._under_way:
+            return [", ".join([f"{self._doing}, for {duration(time.monotonic() - self._doing_since)}", *after])]
+        return [
+            ", ".join([f"{name or self.title}: step {_steps(run.progress)}, {_numbers(run.progress)}", *after])
+            for name, run in self._under_way.items()
+        ]
+
+    def _left(self) -> str:
+        """The time left in words, by the pace of all runs since the first was heard of; nothing where none is known."""
+        parts = [(run.part, run.began_at) for run in self._under_way.values()]
+        done = self._done + sum(part - began_at for part, began_at in parts)
+        ahead = self.runs - self.finished - sum(part for part, _ in parts)
+        if done <= 0:
+            return ""
+        return f"{duration((time.monotonic() - self._since) / done * ahead)} left"
+
+
+def _steps(progress: Progress) -> str:
+    doing = f" ({progress.doing})" if progress.doing else ""
+    return f"{progress.step:,} of {progress.steps:,}{doing}"
+
+
+def _numbers(progress: Progress) -> str:
+    known = [] if math.isnan(progress.loss) else [f"loss {progress.loss:.4f}"]
+    return ", ".join([*known, f"{progress.tokens_per_second:,.0f} tokens/s"])
+
+
+def duration(seconds: float) -> str:
+    """A time as one reads it: 45 s, 12 min, 3 h 20 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
