@@ -130,6 +130,6 @@ def test_the_bar_of_a_terminal_has_a_time_left(tmp_path: Path) -> None:
 
 
 def test_a_duration_reads_as_one_says_it() -> None:
-    assert [duration(seconds) for seconds in (4.2, 89, 90, 5399, 5400, 12_000)] == [
-        "4 s", "89 s", "2 min", "90 min", "1 h 30 min", "3 h 20 min",
+    assert [duration(seconds) for seconds in (4.2, 89, 90, 5340, 5400, 12_000)] == [
+        "4 s", "89 s", "2 min", "89 min", "1 h 30 min", "3 h 20 min",
     ]  # fmt: skip
