@@ -1,6 +1,5 @@
 """Work is shared out so that every item is done once, on torch's own threads or on a pool."""
 
-import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,7 +8,6 @@ import torch
 
 from gatedrnn.kernels import cpu
 from gatedrnn.kernels.cpu import threads
-from gatedrnn.kernels.cpu.loops import WALK
 
 
 @pytest.fixture(params=["team", "pool"])
@@ -24,11 +22,8 @@ def where(request, monkeypatch):
 class Counting:
     """In a kernel's place: counts how often each item was done."""
 
-    __name__ = "counting"
-
     def __init__(self):
         self.done, self.parts = np.zeros(100, int), []
-        self.stats = WALK.alone.stats
 
     def __call__(self, first, last, step):
         self.parts.append((first, last))
@@ -60,16 +55,3 @@ def test_a_kernel_gives_the_same_bits_on_any_number_of_threads(where, count):
         assert all(torch.equal(h, alone) for h in found)
     finally:
         torch.set_num_threads(before)
-
-
-def test_a_kernel_that_takes_long_to_compile_says_so(monkeypatch, caplog):
-    kernel = Counting()
-    monkeypatch.setattr(threads, "WORTH_SAYING", -1.0)
-    said = []
-    for compiled in (False, True):
-        monkeypatch.setattr(threads, "_compiled_anew", lambda kernel, compiled=compiled: compiled)
-        caplog.clear()
-        with caplog.at_level(logging.WARNING, logger="gatedrnn"):
-            threads.share_out(threads.Kernel(kernel, kernel), 3, 1, 1)
-        said.append([record.getMessage() for record in caplog.records])
-    assert said == [[], ["compiled counting for this machine in 0 s; from now on it is on the disk"]]

@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.memory import flags, flat
-from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ZERO, borrowed, part
+from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ZERO, borrowed, copy, part
 from gatedrnn.kernels.cpu.team import on_team
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.shapes import Channels, Flags, Series, State
@@ -74,7 +75,7 @@ def _times(matrix: Any, state: Any, out: Any, size: int, n: int, width: int) -> 
                 row[m] += entry[m] * column[m]
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def walk_blocks(
     first: int, last: int, cuts: int, steps: int, size: int, blocks: int, backwards: bool, transition: Any, drive: Any,
     resets: Any, onset: Any, state: Any, out: Any,
@@ -92,26 +93,26 @@ def walk_blocks(
         n = high - low
         before, after = part(room, 0, size * n), part(room, channels, size * n)
         for i in range(size):
-            part(before, i * n, n)[:] = part(state, b * channels + i * blocks + low, n)
+            copy(part(state, b * channels + i * blocks + low, n), part(before, i * n, n))
         for k in range(steps):
             t = steps - 1 - k if backwards else k
             place = (b * steps + t) * channels + low
             if resets.size and resets[b * steps + t]:
                 for i in range(size):
-                    part(before, i * n, n)[:] = part(onset, i * blocks + low, n)
+                    copy(part(onset, i * blocks + low, n), part(before, i * n, n))
             for i in range(size):
-                part(after, i * n, n)[:] = part(drive, place + i * blocks, n)
+                copy(part(drive, place + i * blocks, n), part(after, i * n, n))
             entries = (b * steps + t) * size * channels + low
             _times(part(transition, entries, size * channels), before, after, size, n, blocks)
             for i in range(size):
-                part(out, place + i * blocks, n)[:] = part(after, i * n, n)
+                copy(part(after, i * n, n), part(out, place + i * blocks, n))
             before, after = after, before
         for i in range(size):
-            part(state, b * channels + i * blocks + low, n)[:] = part(before, i * n, n)
+            copy(part(before, i * n, n), part(state, b * channels + i * blocks + low, n))
     restore_denormals(exactness)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def walk_blocks_back(
     first: int, last: int, cuts: int, steps: int, size: int, blocks: int, backwards: bool, transition: Any, states: Any,
     grad: Any, resets: Any, onset: Any, start: Any, carry: Any, grad_transition: Any, grad_drive: Any, grad_reset: Any,
@@ -130,7 +131,7 @@ def walk_blocks_back(
         n = high - low
         delta, through = part(room, 0, size * n), part(room, channels, size * n)
         for i in range(size):
-            part(delta, i * n, n)[:] = part(carry, b * channels + i * blocks + low, n)
+            copy(part(carry, b * channels + i * blocks + low, n), part(delta, i * n, n))
         for k in range(steps - 1, -1, -1):
             t = steps - 1 - k if backwards else k
             before = t + 1 if backwards else t - 1
@@ -166,16 +167,16 @@ def walk_blocks_back(
             else:
                 delta, through = through, delta
         for i in range(size):
-            part(carry, b * channels + i * blocks + low, n)[:] = part(delta, i * n, n)
+            copy(part(delta, i * n, n), part(carry, b * channels + i * blocks + low, n))
     restore_denormals(exactness)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _walk_blocks_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
     on_team(walk_blocks, begin, items, parts, arguments)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _walk_blocks_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
     on_team(walk_blocks_back, begin, items, parts, arguments)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numba
 
+from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, exp, g, g_slope, sigmoid, tanh
 
 (
@@ -25,7 +26,7 @@ SQUASHED = (LSTM_INPUT_GATED, LSTM_NORMALIZED)
 """Kinds whose output is tanh of the state."""
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def coefficients(kind: int, first: Any, second: Any, third: Any, decay: Any, drive: Any) -> None:
     """a and b of h_t = a_t h_(t-1) + b_t, for one row."""
     if kind == MINGRU or kind == MINGRU_IDENTITY:
@@ -65,7 +66,7 @@ def coefficients(kind: int, first: Any, second: Any, third: Any, decay: Any, dri
             drive[i] = e * z * tanh(second[i])
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def gradients(
     kind: int, first: Any, second: Any, third: Any, previous: Any, delta: Any,
     grad_first: Any, grad_second: Any, grad_third: Any,

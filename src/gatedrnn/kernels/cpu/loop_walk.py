@@ -5,14 +5,14 @@ Sequences do not wait for each other, so threads never meet, and the recurrent w
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from gatedrnn.kernels.cpu import loop_gates as gates
+from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.loop_gates import GRU, GRU_BEFORE, LSTM, MGU, MGU_KEEP, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu.memory import Memory
-from gatedrnn.kernels.cpu.numbers import FAST, ZERO, widened
+from gatedrnn.kernels.cpu.numbers import FAST, ZERO, copy, widened
 from gatedrnn.kernels.cpu.products import add_product
 from gatedrnn.kernels.cpu.team import on_team
 from gatedrnn.kernels.cpu.threads import Kernel
@@ -48,17 +48,17 @@ class Parameters(NamedTuple):
     """(batch, width): multiplies h where gates read it."""
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _row(flat: Any, place: int, size: int) -> Any:
     return flat[place * size : (place + 1) * size]
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _time(plan: LoopPlan, k: int) -> int:
     return plan.steps - 1 - k if plan.backwards else k
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _read(h: Any, dropped: Any, low: int, rows: int, width: int, room: Any) -> Any:
     """h as gates read it."""
     if dropped.size == 0:
@@ -68,7 +68,7 @@ def _read(h: Any, dropped: Any, low: int, rows: int, width: int, room: Any) -> A
     return room
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def walk_cells(
     first: int, last: int, plan: LoopPlan, kind: int, x: Memory, parameters: Parameters, mask: Any, resets: Any,
     h: Any, c: Any, kept: Any, hs: Any, cs: Any,
@@ -99,7 +99,7 @@ def walk_cells(
                         _row(c, low + r, n)[:] = ZERO
                 _row(u, r, wide)[:] = ZERO
                 if parameters.bias.size:
-                    _row(u, r, wide)[:] = parameters.bias
+                    copy(parameters.bias, _row(u, r, wide))
             read = _read(own, parameters.dropped, low, rows, width, fed)
             add_product(rows, width, read, width, parameters.recurrent, wide, 0, until, u, wide)
             for r in range(rows):
@@ -138,16 +138,16 @@ def walk_cells(
                 add_product(rows, n, between, n, parameters.projection, width, 0, width, fed, width)
                 for r in range(rows):
                     if mask.size == 0 or mask[(low + r) * steps + t]:
-                        _row(own, r, width)[:] = _row(fed, r, width)
+                        copy(_row(fed, r, width), _row(own, r, width))
             for r in range(rows):
                 place = (low + r) * steps + t
-                _row(hs, place, width)[:] = _row(own, r, width)
+                copy(_row(own, r, width), _row(hs, place, width))
                 if c.size:
-                    _row(cs, place, n)[:] = _row(c, low + r, n)
+                    copy(_row(c, low + r, n), _row(cs, place, n))
     restore_denormals(exactness)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _before(series: Any, start: Any, plan: LoopPlan, b: int, k: int, size: int, cut: bool, zeros: Any) -> Any:
     """A state before step k of the walk."""
     if cut:
@@ -157,7 +157,7 @@ def _before(series: Any, start: Any, plan: LoopPlan, b: int, k: int, size: int, 
     return _row(series, b * plan.steps + _time(plan, k - 1), size)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def walk_cells_back(
     first: int, last: int, plan: LoopPlan, kind: int, grad: Memory, parameters: Parameters, mask: Any, resets: Any,
     h0: Any, c0: Any, kept: Any, hs: Any, cs: Any, delta_h: Any, delta_c: Any,
@@ -197,7 +197,7 @@ def walk_cells_back(
                 for i in range(width):
                     row[i] += given[i]
                 if grad_h.size:
-                    _row(grad_h, place, width)[:] = row
+                    copy(row, _row(grad_h, place, width))
             if parameters.projection.size:
                 between[:] = ZERO
                 add_product(rows, width, own, width, parameters.projection, n, 0, n, between, n)
@@ -226,7 +226,7 @@ def walk_cells_back(
                     if kind == GRU:
                         u_row = _row(grad_u_n, place, n)
                         gates.gru_back(k_row, before, d_row, p_row, u_row)
-                        _row(grad_x, place, wide)[:] = p_row
+                        copy(p_row, _row(grad_x, place, wide))
                         p_row[wide - n :] = u_row
                     elif halved:
                         gates.renew_the_state_back(kind, k_row, before, d_row, p_row)
@@ -258,7 +258,7 @@ def walk_cells_back(
             for r in range(rows):
                 place = (low + r) * steps + t
                 if kind != GRU or (mask.size and not mask[place]):
-                    _row(grad_x, place, wide)[:] = _row(pre, r, wide)
+                    copy(_row(pre, r, wide), _row(grad_x, place, wide))
                 if kind == GRU and mask.size and not mask[place]:
                     _row(grad_u_n, place, n)[:] = ZERO
                 if resets.size and resets[place]:
@@ -268,12 +268,12 @@ def walk_cells_back(
     restore_denormals(exactness)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _walk_cells_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
     on_team(walk_cells, begin, items, parts, arguments)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _walk_cells_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
     on_team(walk_cells_back, begin, items, parts, arguments)
 

@@ -8,10 +8,11 @@ from typing import Any
 import numba
 import numpy as np
 
+from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.gates import LINEAR, coefficients, gradients
 from gatedrnn.kernels.cpu.memory import Memory
-from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, borrowed, part, place_for, store, tanh, widened
+from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, borrowed, copy, part, place_for, store, tanh, widened
 from gatedrnn.kernels.cpu.rows import (
     Plan,
     Reading,
@@ -46,7 +47,7 @@ def _add(row: Any, to: Any) -> None:
         to[i] += row[i]
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def walk(
     first: int, last: int, plan: Plan, given: Reading, state: Any, squashed: bool, hold: bool, out: Memory
 ) -> None:
@@ -68,13 +69,13 @@ def walk(
             ask_for_gates(x, y, z, b, soon, low, n, upwards)
             ask_to_write(out, b, soon, low, n, upwards)
             if resets.size and resets[b * plan.steps + t]:
-                h[:] = part(reset_state, low, n)
+                copy(part(reset_state, low, n), h)
             row = row_of(out, b, t, low, n)
             to = place_for(row, part(room, 0 * plan.block, n))
             if mask.size and not mask[b * plan.steps + t]:
                 to[:] = ZERO
                 if hold:
-                    to[:] = h
+                    copy(h, to)
             else:
                 decay = gate_of(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
                 drive = gate_of(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
@@ -93,7 +94,7 @@ def walk(
     restore_denormals(exactness)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, product: Any) -> None:
     """What each stretch makes of a state h that enters it: product * h + state."""
     exactness = flush_denormals()
@@ -107,7 +108,7 @@ def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, produ
         for k in range(start, end):
             t = plan.steps - 1 - k if plan.backwards else k
             if resets.size and resets[b * plan.steps + t]:
-                h[:] = part(reset_state, low, n)
+                copy(part(reset_state, low, n), h)
                 through[:] = ZERO
             if mask.size == 0 or mask[b * plan.steps + t]:
                 decay = gate_of(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
@@ -124,7 +125,7 @@ def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, produ
     restore_denormals(exactness)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def compose_back(
     first: int, last: int, plan: Plan, given: Reading, grad: Memory, states: Memory, carry: Any, product: Any,
     squashed: bool,
@@ -168,7 +169,7 @@ def compose_back(
     restore_denormals(exactness)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _add_gradient(grad: Any, states: Memory, b: int, t: int, low: int, squashed: bool, delta: Any, room: Any) -> None:
     """Add the gradient of an output to that of its state."""
     n = delta.size
@@ -182,7 +183,7 @@ def _add_gradient(grad: Any, states: Memory, b: int, t: int, low: int, squashed:
             delta[i] += grad[i]
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def walk_back(
     first: int, last: int, plan: Plan, given: Reading, grad: Memory, states: Memory, h0: Any, carry: Any,
     squashed: bool, grad_x: Memory, grad_y: Memory, grad_z: Memory, grad_bias: Any, grad_reset: Any,
@@ -256,22 +257,22 @@ def walk_back(
     restore_denormals(exactness)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _walk_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
     on_team(walk, begin, items, parts, arguments)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _compose_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
     on_team(compose, begin, items, parts, arguments)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _compose_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
     on_team(compose_back, begin, items, parts, arguments)
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _walk_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
     on_team(walk_back, begin, items, parts, arguments)
 

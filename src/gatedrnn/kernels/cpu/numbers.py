@@ -18,8 +18,8 @@ from numba.np.arrayobj import populate_array
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
 NEAREST_CACHE, IS_DATA = 3, 1  # what llvm.prefetch calls them
 LIMIT = np.float32(87.0)  # e^87 and e^-87 are near the ends of float32
-FAST = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
-"""Options of every kernel: no lock held, kept on disk, no branch on a division, products and sums may be fused."""
+FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+"""Options of every kernel: no lock held, no branch on a division, products and sums may be fused."""
 
 INLINED = {"error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
 """Options of what stands in the inner loops: a call that is left in a loop keeps it from being vectorised."""
@@ -152,6 +152,13 @@ def _tanh_float32(x: Any) -> Any:
     small = p * square * x + x
     large = ONE - TWO / (exp(TWO * x) + ONE)
     return small if abs(x) < np.float32(0.625) else large
+
+
+@numba.njit(**INLINED)
+def copy(row: Any, to: Any) -> None:
+    """to[:] = row, without a comparison of their sizes: to compile its message takes two seconds."""
+    for i in range(to.size):
+        to[i] = row[i]
 
 
 @numba.njit(**INLINED)

@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
+from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.memory import flat
 from gatedrnn.kernels.cpu.numbers import FAST, ZERO, borrowed, exp, part, store, widened
 from gatedrnn.kernels.cpu.team import on_team
@@ -33,7 +33,7 @@ def cross_entropy(scores: Tensor, labels: Tensor, turn: float | None) -> Tensor:
     return losses
 
 
-@numba.njit(**SUMMED)
+@compiled(**SUMMED)
 def _cross_entropy(
     first: int, last: int, classes: int, scores: Any, labels: Any, losses: Any, turned: bool, factor: float
 ) -> None:  # fmt: skip
@@ -61,7 +61,7 @@ def _cross_entropy(
         losses[r] = math.log(losses[r]) + (largest - chosen)
 
 
-@numba.njit(**SUMMED)
+@compiled(**SUMMED)
 def _largest(row: Any) -> Any:
     whole = row.size - row.size % LANES
     lanes = np.full(LANES, row[0])
@@ -76,7 +76,7 @@ def _largest(row: Any) -> Any:
     return found
 
 
-@numba.njit(**SUMMED)
+@compiled(**SUMMED)
 def _sum_of_powers(row: Any, largest: Any) -> Any:
     total = largest - largest
     for j in range(row.size):
@@ -84,7 +84,7 @@ def _sum_of_powers(row: Any, largest: Any) -> Any:
     return total
 
 
-@numba.njit(**SUMMED)
+@compiled(**SUMMED)
 def _turn_into_powers(row: Any, largest: Any) -> Any:
     # One array alone: LLVM gives up a loop over two that may be the same.
     total = largest - largest
@@ -95,7 +95,7 @@ def _turn_into_powers(row: Any, largest: Any) -> Any:
     return total
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _cross_entropy_on_team(begin: int, items: int, parts: int, *arguments: Any) -> None:
     on_team(_cross_entropy, begin, items, parts, arguments)
 

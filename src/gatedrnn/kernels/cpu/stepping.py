@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from torch import Tensor
 
+from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.gates import GATES, KINDS, SQUASHED
 from gatedrnn.kernels.cpu.loops import walk
 from gatedrnn.kernels.cpu.memory import Memory, numbers
-from gatedrnn.kernels.cpu.numbers import FAST, ZERO, borrowed
+from gatedrnn.kernels.cpu.numbers import FAST, ZERO, borrowed, copy
 from gatedrnn.kernels.cpu.rows import Plan, Reading
 from gatedrnn.shapes import Channels, State, Step
 
@@ -81,7 +81,7 @@ def _at(typing: Any, like: Any, address: Any, size: Any) -> Any:
     return found(like, types.int64, types.int64), build
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _stack(
     kind: int, gates: int, layers: int, batch: int, channels: int, inputs: int, x: Any, places: Any, squashed: bool,
     before: Any, after: Any, output: Any,
@@ -98,7 +98,7 @@ def _stack(
         below = output.reshape(-1)
 
 
-@numba.njit(**SUMMED)
+@compiled(**SUMMED)
 def _products(rows: int, inner: int, x: Any, width: int, matrix: Any, out: Any) -> None:
     """out = x @ matrix.T; x (rows, inner), matrix (width, inner), row by row. Reads the matrix once."""
     for j in range(width):
@@ -110,7 +110,7 @@ def _products(rows: int, inner: int, x: Any, width: int, matrix: Any, out: Any) 
             out[r * width + j] = total
 
 
-@numba.njit(**FAST)
+@compiled(**FAST)
 def _step(
     kind: int, gates: int, batch: int, channels: int, layer: int, projected: Any, bias: Any, squashed: bool,
     before: Any, after: Any, output: Any,
@@ -124,6 +124,6 @@ def _step(
         nothing,
     )  # fmt: skip
     state = after[layer * batch * channels : (layer + 1) * batch * channels]
-    state[:] = before[layer * batch * channels : (layer + 1) * batch * channels]
+    copy(before[layer * batch * channels : (layer + 1) * batch * channels], state)
     plan = Plan(1, channels, channels, 1, False, 0, batch, 0, 1)
     walk(0, batch, plan, given, state, squashed, False, Memory(output, channels, channels, 0))

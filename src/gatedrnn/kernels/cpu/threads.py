@@ -6,9 +6,7 @@ several Python threads; no threading library of the kernels' own is involved.
 """
 
 import ctypes
-import logging
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -18,8 +16,6 @@ from typing import Any, NamedTuple
 import torch
 
 WORTH_A_THREAD = 1 << 15  # numbers below which handing work to a thread costs more than it saves
-WORTH_SAYING = 1.0  # seconds of compiling
-LOG = logging.getLogger("gatedrnn")
 
 
 class Kernel(NamedTuple):
@@ -38,7 +34,6 @@ def threads_for(numbers: int) -> int:
 
 def share_out(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None:
     """Run a kernel over all items, in up to `threads` parts at once."""
-    began = time.perf_counter()
     threads = min(threads, items)
     if threads <= 1:
         kernel.alone(0, items, *arguments)
@@ -46,21 +41,6 @@ def share_out(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None
         kernel.shared(begin, items, threads, *arguments)
     else:
         _in_pool(kernel.alone, items, threads, arguments)
-    took = time.perf_counter() - began
-    if took > WORTH_SAYING and _compiled_anew(kernel):
-        LOG.warning(
-            "compiled %s for this machine in %.0f s; from now on it is on the disk", kernel.alone.__name__, took
-        )
-
-
-def _compiled_anew(kernel: Kernel) -> bool:
-    """Whether it was compiled since this was last asked."""
-    before = _COMPILATIONS.get(kernel, 0)
-    _COMPILATIONS[kernel] = sum(sum(form.stats.cache_misses.values()) for form in kernel)
-    return _COMPILATIONS[kernel] > before
-
-
-_COMPILATIONS: dict[Kernel, int] = {}
 
 
 @cache

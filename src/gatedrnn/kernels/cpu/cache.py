@@ -1,0 +1,152 @@
+"""Compiled functions on disk: one file each, taken only if it is whole and was compiled from these very sources.
+
+Numba's own cache compares the source of one function alone, not of those that were compiled into it; two processes that
+save signatures of one function at the same time lose one of them; and where nothing can be written, the import fails.
+"""
+
+import hashlib
+import logging
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from filelock import FileLock, Timeout
+from numba.core import config
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+from numba.core.sigutils import normalize_signature
+
+SOURCES = Path(__file__).parent
+WAIT = 120.0  # seconds for another process that compiles the same: that one may be suspended
+DIGEST = hashlib.sha256().digest_size
+LOG = logging.getLogger("gatedrnn")
+
+
+@cache
+def stamp() -> bytes:
+    """A sum over the sources of all kernels and what compiles them."""
+    found = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
+    for source in sorted(files(__package__).iterdir(), key=lambda file: file.name):
+        if source.name.endswith(".py"):
+            found.update(source.name.encode() + source.read_bytes())
+    return found.digest()
+
+
+def folders() -> list[Path]:
+    """Where compiled functions are looked for; they are saved in the first that can be written.
+
+    In NUMBA_CACHE_DIR alone where it is set; else beside the sources, or in the user's cache.
+    """
+    name = "gatedrnn-" + hashlib.sha256(str(SOURCES).encode()).hexdigest()[:16]
+    if config.CACHE_DIR:
+        return [Path(config.CACHE_DIR) / name]
+    user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    # Without a home "~" remains, which would be a folder of the current one.
+    return [SOURCES / "__pycache__", *([user / "gatedrnn" / name] if user.is_absolute() else [])]
+
+
+class DiskCache(_Cache):
+    """The compiled forms of one function, one for each tuple of argument types; Numba's interface."""
+
+    def __init__(self, function: Any) -> None:
+        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+
+    @property
+    def cache_path(self) -> str:
+        return str(folders()[0])
+
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Whether there is a compiled form for these argument types."""
+        return self._read(self._file(sig, target_context.codegen())) is not None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        data = self._read(self._file(sig, target_context.codegen()))
+        return None if data is None else CompileResult._rebuild(target_context, *pickle.loads(data))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """In the first folder that can be written; without one, the compiled form serves this process alone."""
+        assert not data.library.has_dynamic_globals, f"{self._name} holds addresses of this process"
+        name, content = self._file(sig, data.library.codegen), stamp() + dumps(data._reduce())
+        reasons = []
+        for folder in folders():
+            try:
+                return _write(folder / name, hashlib.sha256(content).digest() + content)
+            except OSError as error:
+                reasons.append(f"{folder}: {error.strerror}")
+        if not _WARNED:
+            _WARNED.append("; ".join(reasons))
+            LOG.warning(
+                "compiled kernels cannot be saved (%s): every process compiles them again; set NUMBA_CACHE_DIR to a "
+                "folder that can be written", _WARNED[0],
+            )  # fmt: skip
+
+    @contextmanager
+    def locked(self, sig: Any, target_context: Any) -> Iterator[None]:
+        """No other process compiles the same meanwhile, if there is a folder that can be written."""
+        lock = _lock(self._file(sig, target_context.codegen()))
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def enable(self) -> None: ...
+
+    def disable(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def _file(self, sig: Any, codegen: Any) -> str:
+        types, _ = normalize_signature(sig)
+        key = hashlib.sha256(repr((types, codegen.magic_tuple())).encode()).hexdigest()[:16]
+        return f"{self._name}-{key}.{sys.implementation.cache_tag}.compiled"
+
+    def _read(self, name: str) -> bytes | None:
+        """A file's content, if it is whole and of these sources."""
+        for folder in folders():
+            try:
+                found = (folder / name).read_bytes()
+            except OSError:
+                continue
+            if found.startswith(hashlib.sha256(found[DIGEST:]).digest() + stamp()):
+                return found[2 * DIGEST :]
+        return None
+
+
+_WARNED: list[str] = []
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Under another name first: who reads it finds all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _lock(name: str) -> FileLock | None:
+    for folder in folders():
+        lock = FileLock(folder / f"{name}.lock", timeout=WAIT)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout:
+            return None
+        except OSError:
+            continue
+        return lock
+    return None
