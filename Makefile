@@ -2,10 +2,11 @@
 
 PYTHON ?= python3
 VENV := .venv
+CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
+INSTALL := $(BIN)/pip install --quiet --constraint $(CONSTRAINTS)
 
-.PHONY: compare test slow check clean
+.PHONY: compare test test-lowest suite slow check clean
 
 # Parity and digits, four cells, both ways of matching, two seeds. FRESH=1 starts over.
 compare: $(VENV)/.train
@@ -13,7 +14,13 @@ compare: $(VENV)/.train
 	$(BIN)/gatedrnn compare --task digits --seeds 0 1 --jobs 2 $(if $(FRESH),--fresh)
 	@echo "Reports: runs/compare-parity/report.html and runs/compare-digits/report.html"
 
-test: check
+test: check suite
+
+# The suite with the lowest versions that pyproject.toml allows, in an environment of its own.
+test-lowest: build/constraints-lowest.txt
+	$(MAKE) suite VENV=.venv-lowest CONSTRAINTS=$<
+
+suite: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 # The tests that take minutes.
@@ -26,8 +33,13 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The tested versions, with the lowest ones in the place of those that have one.
+build/constraints-lowest.txt: constraints-lowest.txt constraints.txt
+	mkdir -p build
+	awk -F== 'NR == FNR { lowest[$$1] } NR == FNR || !($$1 in lowest)' $^ > $@
+
 # torch first and alone, at the version of constraints.txt.
-$(VENV)/.torch: constraints.txt
+$(VENV)/.torch: $(CONSTRAINTS)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gatedrnn needs Python 3.11 or newer; set PYTHON=")'
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) torch
@@ -42,4 +54,4 @@ $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	@touch $@ $(VENV)/.train
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) .venv-lowest .pytest_cache .mypy_cache .ruff_cache build dist

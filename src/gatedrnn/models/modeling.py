@@ -28,6 +28,10 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = False  # Trainer then divides the loss over accumulated batches itself
     _no_split_modules = ["GatedRNNBlock"]
     supports_gradient_checkpointing = True
+    # The name since transformers 5.23, which warns of the old one; before, only the old one exists.
+    activation_checkpointing_enable = getattr(
+        PreTrainedModel, "activation_checkpointing_enable", PreTrainedModel.gradient_checkpointing_enable
+    )
 
     def __init__(self, config: GatedRNNConfig) -> None:
         config.validate_structure()  # once more: a field set after the configuration was made is not checked there
