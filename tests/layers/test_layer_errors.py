@@ -108,10 +108,16 @@ def test_a_state_with_the_wrong_number_of_tensors_is_refused(name):
 
 @every_cell
 @pytest.mark.parametrize("flag", ["mask", "resets"])
-@pytest.mark.parametrize("wrong", [torch.ones(BATCH, STEPS), torch.ones(STEPS, BATCH).bool(), torch.ones(BATCH).bool()])
-def test_flags_of_another_dtype_or_shape_are_refused_by_name(name, flag, wrong):
-    with pytest.raises(ValueError, match=f"{flag} must be bool with the input's first axes"):
-        layer_of(name)(series(), **{flag: wrong})
+def test_flags_of_another_dtype_or_shape_are_refused_by_name(name, flag):
+    layer = layer_of(name)
+    for wrong in (torch.ones(BATCH, STEPS), torch.ones(BATCH, STEPS).long()):
+        with pytest.raises(
+            ValueError, match=rf"{flag} must be a tensor of bool, got {wrong.dtype}; take {flag}.bool\(\)"
+        ):
+            layer(series(), **{flag: wrong})
+    for wrong in (torch.ones(STEPS, BATCH).bool(), torch.ones(BATCH).bool()):
+        with pytest.raises(ValueError, match=f"{flag} must have the input's first axes"):
+            layer(series(), **{flag: wrong})
 
 
 @every_cell
@@ -348,13 +354,16 @@ def test_what_is_no_tensor_is_named(name):
         layer(x, mask=[[True] * STEPS] * BATCH)
     with pytest.raises(TypeError, match="hx must be a tensor or a tuple of tensors, got NoneType in it"):
         layer(x, (None, None))
-    with pytest.raises(RuntimeError, match="hx should be 2-D for this input, got a 0-D tensor"):
-        layer(x[0], torch.tensor(1.0, dtype=torch.float64))
+    with pytest.raises(TypeError, match="input must be a tensor, got list"):
+        layer([0.0])
+    scalar = torch.tensor(1.0, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"For unbatched 2-D input, .* should also be 2-D but got"):
+        layer(x[0], packed_up((scalar,) * layer.cell.states))
 
 
 @pytest.mark.parametrize("make", [MinGRU, GRU, MGU], ids=lambda make: make.__name__)
 def test_a_dropout_that_does_nothing_is_warned_of_on_the_line_that_asks_for_it(make):
-    with pytest.warns(UserWarning, match="dropout stands between layers") as caught:
+    with pytest.warns(UserWarning, match="dropout option adds dropout after all but last recurrent layer") as caught:
         make(3, 4, dropout=np.float32(0.5))
     assert caught[0].filename == __file__
 

@@ -15,7 +15,7 @@ from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
 from gatedrnn.layers.one_step import at_step, one_step
 from gatedrnn.layers.ragged import zero_masked_steps
 from gatedrnn.layers.regularise import Keep
-from gatedrnn.scan import accumulation_dtype, choose_backend, implementation
+from gatedrnn.scan import accumulation_dtype, choose_backend, gradients_with_graph, implementation
 from gatedrnn.shapes import Flags, Series, State
 
 CELLS: dict[str, LoopCell] = {
@@ -116,8 +116,11 @@ def loop_cells_gradient(
     h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
     weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
     weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, kernel: str, reverse: bool,
-) -> list[Tensor]:  # fmt: skip
-    """Gradients of projected, h0, c0 and the weights that are there, in order."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of projected, h0, c0 and the weights, in order; of no size for what is not there.
+
+    A tuple, not a list: jacobians map the ops of a backward, and torch maps no op that returns a list.
+    """
     kernels = implementation("auto", h.device)
     peepholes = (weight_ci, weight_cf, weight_co)
     recurrence = _recurrence(kernels, weight_hh, bias_hh, peepholes, weight_hr, dropped)
@@ -132,21 +135,22 @@ def loop_cells_gradient(
     if kernel in ("gru-reset-before", "mgu", "mgu-keep"):
         first, last = of_u[..., :-size], of_u[..., -size:]
         gated = read * kept[..., :size]
-        grads = [torch.cat([_product(first, read), _product(last, gated)])]
+        of_weight = torch.cat([_product(first, read), _product(last, gated)])
     elif kernel == "gru":
-        grads = [torch.cat([_product(of_u[..., :-size], read), _product(found.candidate, read)])]
+        of_weight = torch.cat([_product(of_u[..., :-size], read), _product(found.candidate, read)])
     else:
-        grads = [_product(of_u, read)]
+        of_weight = _product(of_u, read)
+    of_bias, of_peepholes, of_projection = h.new_empty(0), h.new_empty(3, 0), h.new_empty(0)
     if bias_hh is not None:
         of_bias = of_u.sum((0, 1))
         if kernel == "gru":
             of_bias = torch.cat([of_bias[:-size], found.candidate.sum((0, 1))])
-        grads.append(of_bias)
     if weight_ci is not None:
-        grads += [part.clone() for part in found.peepholes.chunk(3)]
+        of_peepholes = found.peepholes.view(3, -1)
     if weight_hr is not None:
-        grads.append(_product(found.h, kept[..., -size:] * torch.tanh(c)))
-    return [found.projected, found.h0, *([] if c0 is None else [found.c0]), *grads]
+        of_projection = _product(found.h, kept[..., -size:] * torch.tanh(c))
+    of_ci, of_cf, of_co = (part.clone() for part in of_peepholes)
+    return found.projected, found.h0, found.c0, of_weight, of_bias, of_ci, of_cf, of_co, of_projection
 
 
 @loop_cells_gradient.register_fake
@@ -155,10 +159,10 @@ def _(
     h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
     weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
     weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, kernel: str, reverse: bool,
-) -> list[Tensor]:  # fmt: skip
-    weights = (weight_hh, bias_hh, weight_ci, weight_cf, weight_co, weight_hr)
+) -> tuple[Tensor, ...]:  # fmt: skip
+    others = (h0, c0, weight_hh, bias_hh, weight_ci, weight_cf, weight_co, weight_hr)
     projected = h.new_empty(h.shape[0], h.shape[1], weight_hh.shape[0])
-    return [projected, *(v.new_empty(v.shape) for v in (h0, c0, *weights) if v is not None)]
+    return projected, *(h.new_empty(0 if v is None else v.shape) for v in others)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -173,48 +177,43 @@ def _gradient(
     ctx: Any, grad_h: Tensor | None, grad_last_h: Tensor | None, grad_last_c: Tensor | None, *_: Any
 ) -> tuple[Tensor | None, ...]:
     projected, h0, c0, mask, resets, *weights, dropped, h, c, kept = ctx.saved_tensors
+    given = projected, h0, c0, *weights
     # Grad mode is on inside a backward exactly when the caller asked for create_graph.
     if torch.is_grad_enabled():
-        given = [projected, h0, c0, *weights]
-        found = iter(_second(ctx, given, (mask, resets, dropped), (grad_h, grad_last_h, grad_last_c)))
+
+        def in_torch(*given: Tensor | None) -> tuple[Tensor, ...]:
+            return _loop_in_torch(given, mask, resets, dropped, ctx.kernel, ctx.reverse)
+
+        # A state without c has the two gradients of h alone.
+        upstream = (grad_h, grad_last_h, grad_last_c)[: 2 if c0 is None else 3]
+        grads = gradients_with_graph(in_torch, given, upstream)
     else:
         grad_h = torch.zeros_like(h) if grad_h is None else grad_h
         grad_last_h = torch.zeros_like(h0) if grad_last_h is None else grad_last_h
         if c0 is not None and grad_last_c is None:
             grad_last_c = torch.zeros_like(c0)
-        found = iter(
-            loop_cells_gradient(
-                grad_h, grad_last_h, None if c0 is None else grad_last_c, h, c, kept, h0, c0, mask, resets, *weights,
-                dropped, ctx.kernel, ctx.reverse,
-            )
+        found = loop_cells_gradient(
+            grad_h, grad_last_h, None if c0 is None else grad_last_c, h, c, kept, h0, c0, mask, resets, *weights,
+            dropped, ctx.kernel, ctx.reverse,
         )  # fmt: skip
-    grads = [None if v is None else next(found) for v in (projected, h0, c0, *weights)]
+        grads = [None if v is None else grad for v, grad in zip(given, found, strict=True)]
     return (*grads[:3], None, None, *grads[3:], None, None, None)
 
 
-def _second(
-    ctx: Any, given: list[Tensor | None], flags: tuple[Tensor | None, ...], grads: tuple[Tensor | None, ...]
-) -> list[Tensor]:
-    """The gradients of what is there, through the steps in torch, to be differentiated again."""
-    mask, resets, dropped = flags
-    inputs = [None if v is None else v.view_as(v) for v in given]
-    projected, h0, c0, *weights = inputs
+def _loop_in_torch(
+    given: tuple[Tensor | None, ...], mask: Tensor | None, resets: Tensor | None, dropped: Tensor | None, kernel: str,
+    reverse: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Every h and the last states, as `loop_cells` returns them, step by step in torch."""
+    projected, h0, c0, *weights = given
     named = {name: w for name, w in zip(PARAMETERS, weights, strict=True) if w is not None}
-    cell = LSTMEquations() if ctx.kernel == "lstm" and "weight_ci" not in named else CELLS[ctx.kernel]
+    cell = LSTMEquations() if kernel == "lstm" and "weight_ci" not in named else CELLS[kernel]
     assert projected is not None and h0 is not None
-    if ctx.kernel == "lstm-no-output-gate":
-        state: tuple[Tensor, ...] = (c0,) if c0 is not None else ()
-    else:
-        state = (h0,) if c0 is None else (h0, c0)
-    recurrent = Recurrent(cell.projections, named, dropped)
-    h, last = walk_in_torch(cell, projected, state, recurrent, mask, resets, ctx.reverse)
-    ends = [None, last[0]] if ctx.kernel == "lstm-no-output-gate" else [*last]
-    pairs = [(o, g) for o, g in zip([h, *ends], grads) if o is not None and g is not None]  # noqa: B905
-    wanted = [v for v in inputs if v is not None]
-    found = torch.autograd.grad(
-        [o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True
-    )
-    return [torch.zeros_like(v) if g is None else g for v, g in zip(wanted, found, strict=True)]
+    h_is_output = kernel == "lstm-no-output-gate"  # its h follows from c, and is no state of its own
+    states = (c0,) if h_is_output else (h0, c0)
+    state = tuple(s for s in states if s is not None)
+    h, last = walk_in_torch(cell, projected, state, Recurrent(cell.projections, named, dropped), mask, resets, reverse)
+    return (h, cell.output(*last), *last) if h_is_output else (h, *last)
 
 
 loop_cells.register_autograd(_gradient, setup_context=_save)

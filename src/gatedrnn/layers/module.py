@@ -8,7 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from gatedrnn.cells import Cell
-from gatedrnn.layers.arguments import check_blocks, check_cell, check_dropout, check_rate, check_size
+from gatedrnn.layers.arguments import (
+    check_blocks,
+    check_cell,
+    check_dropout,
+    check_flag,
+    check_hidden_sizes,
+    check_options,
+    check_projection,
+    check_rate,
+    check_real,
+    check_size,
+)
 from gatedrnn.layers.parameters import Weights, check_initial_values, initialise, shapes, state_sizes
 from gatedrnn.layers.regularise import REGULARISERS, DirectionNoise, Noise, draw_keep, draw_locked
 
@@ -17,8 +28,12 @@ TORCH_ARGUMENTS = {
 }  # fmt: skip
 
 
-class RecurrentModule(nn.Module, ABC):
+class RecurrentModule(nn.RNNBase, ABC):
     """A cell over time with the signature, attributes and parameter names of `torch.nn.LSTM`.
+
+    An `nn.RNNBase`, because initialisers, weight decay groups and dropout handling ask for one. It shares that class's
+    attributes and methods, not its constructor, which knows torch's cells alone, nor its cache of weights: parameters
+    are read where they are used, so that whatever replaces one (a parametrisation, `functional_call`) is seen.
 
     Args:
         input_size: features of the input.
@@ -62,7 +77,9 @@ class RecurrentModule(nn.Module, ABC):
     weight_hr_l0: nn.Parameter
     weight_init: str = "fan-in"
     bias_init: str = "zeros"
-    __constants__ = ("input_size", "hidden_size", *TORCH_ARGUMENTS)
+    torch_mode: ClassVar[str | None] = None
+    """What `torch.nn` calls this layer's kind; None for kinds that it does not have."""
+    __constants__ = ["input_size", "hidden_size", *TORCH_ARGUMENTS]
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
@@ -72,20 +89,18 @@ class RecurrentModule(nn.Module, ABC):
         layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
         longest_time_scale: float | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        super().__init__()
-        sizes = {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}
-        for name, size in sizes.items():
-            check_size(name, size, 1)
-        check_size("proj_size", proj_size, 0)
-        if proj_size and not self.takes_proj_size:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        nn.Module.__init__(self)
+        check_flag("bias", bias)
+        check_flag("batch_first", batch_first)
+        for name, size in {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}.items():
+            check_size(name, size)
+        check_projection(proj_size, self.takes_proj_size)
         check_dropout(dropout, num_layers)
         rates = dict(zip(REGULARISERS, (zoneout, input_dropout, state_dropout, weight_dropout), strict=True))
         for name, rate in rates.items():
             check_rate(name, rate)
-        unknown = sorted(set(options) - set(self.options))
-        if unknown:
-            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {unknown[0]!r}")
+        check_options(type(self), options, self.options)
+        check_real(type(self).__name__, dtype)
         self.cell = self.cell_class(**options)
         check_cell(self.cell)
         check_blocks(self.cell, hidden_size)
@@ -99,30 +114,84 @@ class RecurrentModule(nn.Module, ABC):
         self.weight_init, self.bias_init = weight_init or self.weight_init, bias_init or self.bias_init
         check_initial_values(self.weight_init, self.bias_init, longest_time_scale)
         self.longest_time_scale = longest_time_scale
+        self._name_weights()
         for layer in range(num_layers):
+            shapes_of_layer = self._shapes(layer)
             for suffix in self._directions:
-                for name, shape in self._shapes(layer).items():
+                for name, shape in shapes_of_layer.items():
                     weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
                     self.register_parameter(f"{name}_l{layer}{suffix}", weight)
         self.reset_parameters()
 
+    # RNNBase keeps a list of the weights and repairs it wherever one may have been replaced; nothing is kept here.
+    __setattr__ = nn.Module.__setattr__  # type: ignore[assignment]
+    __getstate__ = object.__getstate__
+    _apply = nn.Module._apply
+    _replicate_for_data_parallel = nn.Module._replicate_for_data_parallel
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        nn.Module.__setstate__(self, state)
+        if "_all_weights" not in state:  # pickled before layers were an RNNBase
+            self._name_weights()
+
     def reset_parameters(self) -> None:
         """Draw new initial values, by the layer's schemes."""
-        for weights in self._all_weights():
+        for weights in self._each_weights():
             initialise(self.cell, weights, self.hidden_size, self.weight_init, self.bias_init, self.longest_time_scale)
+
+    @property
+    def mode(self) -> str:  # type: ignore[override]
+        """What `torch.nn` calls this kind of layer, "LSTM" or "GRU"; the cell's name for all others."""
+        return self.torch_mode or self.cell.name
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        """All weights in torch's order; None for one that was deleted, as `weight_norm` does before it sets another."""
+        return [getattr(self, name, None) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: list[Any]) -> None:
+        # Code written for torch assigns the list after it has replaced an attribute.
+        for name, weight in zip(self._flat_weights_names, weights, strict=True):
+            if weight is not None and getattr(self, name, None) is not weight:
+                setattr(self, name, weight)
 
     @property
     def output_size(self) -> int:
         """Features of the output: both directions joined."""
         return (self.proj_size or self.hidden_size) * len(self._directions)
 
-    @property
-    def all_weights(self) -> list[list[nn.Parameter]]:
-        """The parameters of each layer and direction, as `torch.nn.LSTM` has them."""
-        return [list(weights.values()) for weights in self._all_weights()]  # type: ignore[arg-type]
-
     def flatten_parameters(self) -> None:
         """For code written for `torch.nn`: there is nothing to flatten."""
+
+    _init_flat_weights = _update_flat_weights = flatten_parameters
+
+    def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
+        """Shape of the state, of its first tensor where it has several: (L, batch, channels).
+
+        Args:
+            input: a batch of sequences, or the data of a `PackedSequence`.
+            batch_sizes: of the `PackedSequence`; None for a tensor.
+        """
+        return self._expected_sizes(input, batch_sizes)[0]
+
+    def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
+        """The same of the state's last tensor: c of an LSTM, which is not projected."""
+        return self._expected_sizes(input, batch_sizes)[-1]
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raise what `forward` raises for a batch and a state that do not fit; arguments as in torch."""
+        self.check_input(input, batch_sizes)
+        states = hidden if isinstance(hidden, (tuple, list)) else (hidden,)
+        check_hidden_sizes(states, self._expected_sizes(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The state with its rows (second axis) in another order; as it is if `permutation` is None."""
+        if permutation is None:
+            return hx
+        if isinstance(hx, (tuple, list)):
+            return tuple(state.index_select(1, permutation) for state in hx)
+        return hx.index_select(1, permutation)
 
     def state_sizes(self) -> tuple[int, ...]:
         """Channels of each tensor that one layer and direction hands from step to step."""
@@ -163,12 +232,26 @@ class RecurrentModule(nn.Module, ABC):
         features = self.input_size if layer == 0 else self.output_size
         return shapes(self.cell, features, self.hidden_size, self.bias, self.proj_size, self.layer_norm)
 
+    def _name_weights(self) -> None:
+        """torch's two lists: the parameters' names by layer and direction, and all in a row."""
+        self._all_weights = [
+            [f"{kind}_l{layer}{suffix}" for kind in self._shapes(layer)]
+            for layer in range(self.num_layers)
+            for suffix in self._directions
+        ]
+        self._flat_weights_names = [name for names in self._all_weights for name in names]
+
+    def _expected_sizes(self, input: Tensor, batch_sizes: Tensor | None) -> list[tuple[int, int, int]]:
+        batch = int(batch_sizes[0]) if batch_sizes is not None else input.shape[0 if self.batch_first else 1]
+        return [(self.num_layers * len(self._directions), batch, size) for size in self.state_sizes()]
+
     def _weights(self, layer: int, suffix: str, dropped: Tensor | None = None) -> Weights:
         """The parameters of one layer and direction; `dropped` multiplies the recurrent weight."""
         weights = {name: getattr(self, f"{name}_l{layer}{suffix}") for name in self._shapes(layer)}
         return weights if dropped is None else weights | {"weight_hh": weights["weight_hh"] * dropped}
 
-    def _all_weights(self) -> Iterator[Weights]:
+    def _each_weights(self) -> Iterator[Weights]:
+        """`_weights` of every layer and direction, in the order in which states are stacked."""
         for layer in range(self.num_layers):
             for suffix in self._directions:
                 yield self._weights(layer, suffix)

@@ -32,12 +32,13 @@ class LSTM(FusedLayer):
     """
 
     cell_class = LSTMEquations
+    torch_mode = "LSTM"
     hold = {"input": -1.0, "forget": 1.0}  # c = 1 * c + 0 * g
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.proj_size >= self.hidden_size:
-            raise ValueError(f"proj_size has to be smaller than hidden_size, got {self.proj_size}")
+            raise ValueError("proj_size has to be smaller than hidden_size")
 
 
 class GRU(FusedLayer):
@@ -49,6 +50,7 @@ class GRU(FusedLayer):
     """
 
     cell_class = GRUEquations
+    torch_mode = "GRU"
     options = ("reset_after",)
     takes_proj_size = False
     faster_than_torch = True  # on a CPU, where torch's GRU is a loop of small calls

@@ -7,7 +7,17 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from gatedrnn.cells import Cell, Recurrent
-from gatedrnn.layers.arguments import check_blocks, check_features, check_size, check_states
+from gatedrnn.layers.arguments import (
+    as_states,
+    check_blocks,
+    check_dtype,
+    check_flag,
+    check_input_axes,
+    check_options,
+    check_real,
+    check_size,
+    check_state_dtypes,
+)
 from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import check_initial_values, initialise, shapes, state_sizes
 from gatedrnn.layers.public import (
@@ -30,7 +40,7 @@ from gatedrnn.scan import accumulation_dtype
 from gatedrnn.shapes import State, Step
 
 
-class SingleStep(nn.Module):
+class SingleStep(nn.RNNCellBase):
     """One step of one layer: `hx = cell(x, hx)`, with the signature of `torch.nn.LSTMCell` or `GRUCell`.
 
     Args:
@@ -43,7 +53,7 @@ class SingleStep(nn.Module):
     """
 
     layer_class: ClassVar[type[RecurrentLayer]]
-    __constants__ = ("input_size", "hidden_size", "bias")
+    __constants__ = ["input_size", "hidden_size", "bias"]
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
@@ -51,12 +61,12 @@ class SingleStep(nn.Module):
         weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
         **options: Any,
     ) -> None:  # fmt: skip
-        super().__init__()
-        check_size("input_size", input_size, 1)
-        check_size("hidden_size", hidden_size, 1)
-        unknown = sorted(set(options) - set(self.layer_class.options))
-        if unknown:
-            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {unknown[0]!r}")
+        nn.Module.__init__(self)
+        check_size("input_size", input_size)
+        check_size("hidden_size", hidden_size)
+        check_flag("bias", bias)
+        check_options(type(self), options, self.layer_class.options)
+        check_real(type(self).__name__, dtype)
         self.cell: Cell = self.layer_class.cell_class(**options)
         check_blocks(self.cell, hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
@@ -66,6 +76,9 @@ class SingleStep(nn.Module):
         self.longest_time_scale = longest_time_scale
         for name, shape in shapes(self.cell, input_size, hidden_size, bias).items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+        for name in ("bias_ih", "bias_hh"):
+            if name not in self._parameters:
+                self.register_parameter(name, None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -82,13 +95,10 @@ class SingleStep(nn.Module):
             hx: the state before; the initial state if None.
         """
         title, weights = type(self).__name__, self._weights()
-        if input.dim() not in (1, 2):
-            raise ValueError(f"{title}: Expected input to be 1D or 2D, got {input.dim()}D instead")
-        if input.dtype != weights["weight_ih"].dtype and not torch.is_autocast_enabled(input.device.type):
-            raise RuntimeError(
-                f"{title}: input dtype ({input.dtype}) does not match weight dtype ({weights['weight_ih'].dtype})"
-            )
-        check_features(input, weights["weight_ih"], self.input_size)
+        check_input_axes(title, input, batched=2)
+        check_dtype(title, input, weights["weight_ih"])
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
         projected = linear(x, weights["weight_ih"], weights.get("bias_ih"))
@@ -114,12 +124,19 @@ class SingleStep(nn.Module):
             if self.cell.learns_initial_state:
                 return (self._weights()["initial_state"].to(dtype).expand(x.shape[0], -1),)
             return tuple(x.new_zeros(x.shape[0], size, dtype=dtype) for size in sizes)
-        states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
-        for state in states:
+        title, states = type(self).__name__, as_states(type(self).__name__, hx, self.cell.states)
+        for number, state in enumerate(states):
             if state.dim() not in (1, 2):
-                raise ValueError(f"{type(self).__name__}: Expected hx to be 1D or 2D, got {state.dim()}D instead")
+                which = f"hx[{number}]" if len(states) > 1 else "hidden"
+                raise ValueError(f"{title}: Expected {which} to be 1D or 2D, got {state.dim()}D instead")
         states = states if batched else tuple(s.unsqueeze(0) for s in states)
-        check_states(type(self).__name__, states, (x.shape[0],), sizes, {dtype, x.dtype})
+        for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
+            if len(state) != len(x):
+                raise RuntimeError(f"Input batch size {len(x)} doesn't match hidden{number} batch size {len(state)}")
+            if tuple(state.shape[1:]) != (size,):
+                channels = state.shape[1] if state.dim() > 1 else "one axis alone"
+                raise RuntimeError(f"hidden{number} has inconsistent hidden_size: got {channels}, expected {size}")
+        check_state_dtypes(title, states, {dtype, x.dtype})
         return tuple(s.to(dtype) for s in states)
 
     def extra_repr(self) -> str:

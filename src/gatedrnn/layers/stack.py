@@ -10,7 +10,16 @@ from torch.nn.functional import layer_norm, linear
 from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.cells import Recurrent
-from gatedrnn.layers.arguments import as_states, autocast_dtype, check_features, check_flags, check_states
+from gatedrnn.layers.arguments import (
+    as_states,
+    autocast_dtype,
+    check_features,
+    check_flags,
+    check_hidden_sizes,
+    check_input_axes,
+    check_state_axes,
+    check_state_dtypes,
+)
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import Weights
@@ -85,8 +94,7 @@ class RecurrentLayer(RecurrentModule):
         """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, mask, resets, noise)
-        if input.dim() not in (2, 3):
-            raise ValueError(f"{self._title}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+        check_input_axes(self._title, input, batched=3)
         batched = input.dim() == 3
         x = (input if self.batch_first else input.transpose(0, 1)) if batched else input.unsqueeze(0)
         check_features(x, self.weight_ih_l0, self.input_size)
@@ -99,11 +107,7 @@ class RecurrentLayer(RecurrentModule):
         narrow = autocast_dtype(x.device)
         if narrow is not None and output.dtype == torch.float32:
             output = output.to(narrow)  # however it was run, as nn.LSTM gives it
-        if not batched:
-            output = output.squeeze(0)
-        elif not self.batch_first:
-            output = output.transpose(0, 1)
-        return output, self._give_state(state, batched)
+        return self._laid_out(output, batched), self._give_state(state, batched)
 
     def step(
         self, x: Step, hx: States | StateTuple | None = None, *,
@@ -123,8 +127,7 @@ class RecurrentLayer(RecurrentModule):
         """
         if self.bidirectional:
             raise ValueError("step needs one direction: a bidirectional layer must see the end before it can begin")
-        if x.dim() not in (1, 2):
-            raise ValueError(f"{self._title}: step expects (batch, features) or (features,), got {x.dim()}D")
+        check_input_axes(f"{self._title}.step", x, batched=2)
         if noise is None and self._draws:
             raise ValueError(
                 "step cannot draw what a whole sequence drops; pass noise=layer.draw_noise(batch, steps).at(t), "
@@ -241,7 +244,7 @@ class RecurrentLayer(RecurrentModule):
 
     def _check_noise(self, given: Noise, origin: str, *leading: int) -> None:
         """Every part that is there has this layer's shapes."""
-        for part, weights in zip_longest(given.directions, self._all_weights()):
+        for part, weights in zip_longest(given.directions, self._each_weights()):
             recurrent = None if weights is None else weights.get("weight_hh")
             if part is None or weights is None or not (
                 _shape(part.input) in (None, (leading[0], weights["weight_ih"].shape[1]))
@@ -273,19 +276,32 @@ class RecurrentLayer(RecurrentModule):
         leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
         if hx is None:
             return self._initial_state(x)
-        states = as_states(self._title, hx, 3 if batched else 2)
+        states = as_states(self._title, hx, self.cell.states)
+        check_state_axes(states, batched)
         states = states if batched else tuple(s.unsqueeze(1) for s in states)
+        check_hidden_sizes(states, [(*leading, size) for size in self.state_sizes()])
         accepted, narrow = {dtype, x.dtype}, autocast_dtype(x.device)
         if narrow is not None:
             accepted |= {torch.float32, narrow}
-        check_states(self._title, states, leading, self.state_sizes(), accepted)
+        check_state_dtypes(self._title, states, accepted)
         return tuple(s.to(dtype) for s in states)
+
+    def _laid_out(self, output: Series, batched: bool) -> Series:
+        """In the caller's order of axes and in torch's layout: code after the layer calls `view`, and a dropout mask is
+        drawn in the order of memory."""
+        if not batched:
+            return output.squeeze(0).contiguous()
+        if self.batch_first and self.torch_mode is None:
+            return output.contiguous()
+        # torch's own kernels write step after step, whatever the order of axes.
+        by_step = output.transpose(0, 1).contiguous()
+        return by_step.transpose(0, 1) if self.batch_first else by_step
 
     def _initial_state(self, x: Tensor) -> StateTuple:
         """What stands before the first of these rows."""
         leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
         if self.cell.learns_initial_state:
-            learned = torch.stack([weights["initial_state"] for weights in self._all_weights()])
+            learned = torch.stack([weights["initial_state"] for weights in self._each_weights()])
             return (learned.to(dtype).unsqueeze(1).expand(*leading, -1),)
         return tuple(x.new_zeros(*leading, size, dtype=dtype) for size in self.state_sizes())
 

@@ -13,7 +13,7 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import Segments, left_aligned, reorder, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, StateTuple
-from gatedrnn.scan import BackendUnavailable, transforming
+from gatedrnn.scan import BackendUnavailable, forward_mode, transforming
 from gatedrnn.shapes import Flags, Series, State, States
 
 SHUT, SHUT_IN_FLOAT16 = 1e30, 3e4
@@ -57,6 +57,8 @@ class FusedLayer(LoopLayer):
         """Whether torch's kernel runs this layer."""
         if self.backend != "auto":
             return self.backend == "torch"
+        if forward_mode():  # which oneDNN's LSTM does not know
+            return False
         own_is_faster = self.faster_than_torch and self._between_steps() is None and not transforming()
         return not self._beyond_torch(training) and not own_is_faster
 
@@ -82,7 +84,7 @@ class FusedLayer(LoopLayer):
         if by_layer or not self._is_torchs(self.training):
             return super()._run(x, state, mask, resets, noise)
         output, *last = call_kernel(
-            x, state, self._flat_weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+            x, state, self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
         )
         return output, tuple(last)
 
@@ -100,7 +102,7 @@ class FusedLayer(LoopLayer):
         if packed.sorted_indices is not None:
             state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
         options = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
-        output, *last = _packed_call(packed.data, packed.batch_sizes, state, self._flat_weights(), *options)
+        output, *last = _packed_call(packed.data, packed.batch_sizes, state, self._flat_weights, *options)
         if packed.unsorted_indices is not None:
             last = [s.index_select(1, packed.unsorted_indices) for s in last]
         return packed._replace(data=output), self._give_state(tuple(last), batched=True)
@@ -179,9 +181,6 @@ class FusedLayer(LoopLayer):
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
         # With time first, as torch draws it: the same seed then drops the same numbers.
         return super()._dropped(x.transpose(0, 1).contiguous(), layer).transpose(0, 1) if self._drops(layer) else x
-
-    def _flat_weights(self) -> list[Tensor]:
-        return [weight for weights in self._all_weights() for weight in weights.values()]
 
 
 def _packed_call(

@@ -5,6 +5,7 @@ from gatedrnn.scan.functional import (
     BackendUnavailable,
     accumulation_dtype,
     choose_backend,
+    forward_mode,
     implementation,
     linear_scan,
     transforming,
@@ -14,5 +15,6 @@ from gatedrnn.scan.log_space import LOG_ZERO, log_space_scan
 
 __all__ = [
     "LOG_ZERO", "BackendUnavailable", "accumulation_dtype", "applied", "block_scan", "choose_backend",
-    "choose_block_backend", "gradients_with_graph", "implementation", "linear_scan", "log_space_scan", "transforming",
+    "choose_block_backend", "forward_mode", "gradients_with_graph", "implementation", "linear_scan", "log_space_scan",
+    "transforming",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gatedrnn.scan import reference
 from gatedrnn.shapes import Channels, Flags, Series, State
@@ -86,9 +87,16 @@ def linear_scan(
 
 
 def transforming() -> bool:
-    """Whether a `torch.func` transform is at work, whose tensors no kernel can read."""
-    # torch has no public word for it.
-    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+    """Whether a `torch.func` transform or forward-mode differentiation is active, whose tensors no kernel can read."""
+    if torch.compiler.is_compiling():
+        return False
+    # torch has no public function for it.
+    return torch._C._functorch.peek_interpreter_stack() is not None or forward_mode()
+
+
+def forward_mode() -> bool:
+    """Whether forward-mode differentiation is active (`torch.func.jvp`, `torch.autograd.forward_ad`)."""
+    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:

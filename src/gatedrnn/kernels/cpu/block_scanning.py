@@ -24,7 +24,7 @@ def block_scan(
 ) -> tuple[Series, State]:  # fmt: skip
     """All states and the last one; see `gatedrnn.scan.block_scan`."""
     batch, steps, size, _, blocks = transition.shape
-    state = drive.new_zeros(batch, size * blocks) if h0 is None else h0.clone()
+    state = drive.new_zeros(batch, size * blocks) if h0 is None else h0.clone(memory_format=torch.contiguous_format)
     out, cuts, threads = torch.empty(drive.shape, dtype=drive.dtype), _cuts(transition), _threads(transition)
     onset = drive.new_zeros(size * blocks) if reset_state is None else reset_state
     share_out(
@@ -40,7 +40,8 @@ def block_scan_gradient(
 ) -> tuple[Tensor, Series, State, Channels]:  # fmt: skip
     """Gradients of transition, drive, h0 and reset_state."""
     batch, steps, size, _, blocks = transition.shape
-    carry, cuts, threads = grad_last.clone(), _cuts(transition), _threads(transition)
+    carry = grad_last.clone(memory_format=torch.contiguous_format)
+    cuts, threads = _cuts(transition), _threads(transition)
     start = torch.zeros_like(carry) if h0 is None else h0
     onset = h.new_zeros(size * blocks) if reset_state is None else reset_state
     grad_transition, grad_drive = (torch.empty(x.shape, dtype=x.dtype) for x in (transition, h))

@@ -8,7 +8,7 @@ from typing import Any
 import numba
 
 from gatedrnn.kernels.cpu.compiling import compiled
-from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, exp, g, g_slope, sigmoid, tanh
+from gatedrnn.kernels.cpu.numbers import FAST, INFINITE, INLINED, ONE, ZERO, complement, exp, g, g_slope, sigmoid, tanh
 
 (
     LINEAR, MINGRU, MINGRU_IDENTITY, MINLSTM, MINLSTM_IDENTITY, LSTM_INPUT_GATED, LSTM_NORMALIZED, GRU_INPUT_GATED,
@@ -34,7 +34,7 @@ def coefficients(kind: int, first: Any, second: Any, third: Any, decay: Any, dri
         for i in range(first.size):
             e = exp(-second[i])
             z = ONE / (ONE + e)
-            decay[i] = e * z
+            decay[i] = complement(e, z)
             drive[i] = z * (first[i] if identity else g(first[i]))
     elif kind == MINLSTM or kind == MINLSTM_IDENTITY:
         identity = kind == MINLSTM_IDENTITY
@@ -63,7 +63,7 @@ def coefficients(kind: int, first: Any, second: Any, third: Any, decay: Any, dri
             e = exp(-first[i])
             z = ONE / (ONE + e)
             decay[i] = z
-            drive[i] = e * z * tanh(second[i])
+            drive[i] = complement(e, z) * tanh(second[i])
 
 
 @compiled(**FAST)
@@ -86,7 +86,7 @@ def gradients(
         for i in range(delta.size):
             e = exp(-second[i])
             z = ONE / (ONE + e)
-            a = e * z
+            a = complement(e, z)
             candidate, slope = (first[i], ONE) if identity else (g(first[i]), g_slope(first[i]))
             d = delta[i]
             delta[i] = d * a
@@ -137,8 +137,9 @@ def gradients(
             n = tanh(second[i])
             d = delta[i]
             delta[i] = d * z
-            grad_first[i] = d * (previous[i] - n) * e * z * z
-            grad_second[i] = d * e * z * (ONE - n * n)
+            shut = e == INFINITE
+            grad_first[i] = ZERO if shut else d * (previous[i] - n) * e * z * z
+            grad_second[i] = (d if shut else d * e * z) * (ONE - n * n)
 
 
 @numba.njit(**INLINED)
@@ -156,7 +157,7 @@ def _shares(f: Any, i: Any) -> tuple[Any, Any, Any]:
     """
     shut = i if i < f else f
     p = exp(-abs(shut))
-    d = exp(ZERO if f == i else -abs(f - i))  # infinities that are equal have no difference
+    d = exp(ZERO if f == i and f > ZERO else -abs(f - i))  # both gates wide open; both shut for good are 0 / 0
     nearer = ONE if shut < ZERO else p
     farther = nearer * d
     both = p if shut < ZERO else ONE

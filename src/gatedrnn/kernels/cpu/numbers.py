@@ -17,6 +17,7 @@ from numba.np.arrayobj import populate_array
 # Typed, for a Python number would turn a row of float32 into float64; in float64 the same numbers are exact.
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
 NEAREST_CACHE, IS_DATA = 3, 1  # what llvm.prefetch calls them
+INFINITE = np.float32(math.inf)
 LIMIT = np.float32(87.0)  # e^87 and e^-87 are near the ends of float32
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 """Options of every kernel: no lock held, no branch on a division, products and sums may be fused."""
@@ -96,7 +97,7 @@ def _asking(for_writing: int) -> Callable[[Any, Any, Any, Any], Any]:
 
 
 def exp(x: Any) -> Any:
-    """e^x, its argument held within what the type can represent."""
+    """e^x, a finite argument held within what the type can represent; 0 and infinity at the infinities."""
     raise NotImplementedError("called from compiled code only")
 
 
@@ -106,6 +107,8 @@ def _exp(x: Any) -> Callable[[Any], Any]:
 
 
 def _exp_float64(x: Any) -> Any:
+    if x == INFINITE or x == -INFINITE:
+        return math.exp(x)
     return math.exp(-700.0 if x < -700.0 else 700.0 if x > 700.0 else x)
 
 
@@ -113,6 +116,7 @@ def _exp_float32(x: Any) -> Any:
     # e^x = 2^k e^r with |r| <= log(2) / 2. The sum with 1.5 * 2^23 has the whole number k in its last bits, which go
     # into the exponent's. e^r is the polynomial of degree 6 with the smallest largest relative error (3e-9).
     # Comparisons, not min and max: those lose a NaN.
+    given = x
     x = -LIMIT if x < -LIMIT else LIMIT if x > LIMIT else x
     whole = x * np.float32(1.44269504) + np.float32(12582912.0)
     k = whole - np.float32(12582912.0)
@@ -124,7 +128,9 @@ def _exp_float32(x: Any) -> Any:
     p = p * r + np.float32(5.0000006e-1)
     p = p * r + np.float32(1.0)
     p = p * r + np.float32(1.0)
-    return p * _float_of_bits((_bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
+    p *= _float_of_bits((_bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
+    # A gate that is exactly 0 makes NaN of an infinite state, as in torch; one that is nearly 0 would keep it infinite.
+    return ZERO if given == -INFINITE else INFINITE if given == INFINITE else p
 
 
 def tanh(x: Any) -> Any:
@@ -165,6 +171,12 @@ def copy(row: Any, to: Any) -> None:
 def sigmoid(x: Any) -> Any:
     """1 / (1 + e^-x)."""
     return ONE / (ONE + exp(-x))
+
+
+@numba.njit(**INLINED)
+def complement(e: Any, z: Any) -> Any:
+    """1 - z without cancellation, for z = 1 / (1 + e)."""
+    return ONE if e == INFINITE else e * z
 
 
 @numba.njit(**INLINED)
