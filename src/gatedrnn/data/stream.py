@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.corpus import Corpus
 from gatedrnn.data.errors import DataError
@@ -68,7 +68,7 @@ def tokenise(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_si
             except OSError:
                 if not folder.exists():  # another process was faster, if it does
                     raise
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
     return Tokenised(tokenizer, {split: _open(folder, split) for split in splits})
 
 

@@ -1,16 +1,16 @@
 """A trained model, and rows of the text or task that it is looked at on."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn.data import DataError, Examples, Lanes
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models.opening import open_model
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.model import HEADS
 from gatedrnn.train.sampling import load_language_model
@@ -55,13 +55,11 @@ def of_text(path: Path, file: Path, text_column: str | None, rows: int, steps: i
     return Looked(model, _of_lanes(text, rows, steps), file.name)
 
 
-def _loaded(head: Any, place: Path) -> GatedRNNPreTrainedModel:
-    disable_progress_bar()
+def _loaded(head: type[GatedRNNPreTrainedModel], place: Path) -> GatedRNNPreTrainedModel:
     try:
-        model: GatedRNNPreTrainedModel = head.from_pretrained(place)
+        return open_model(head, place)
     except Exception as error:  # the library raises many kinds for a torn or foreign folder
         raise DataError(f"{place}: cannot be loaded: {str(error).splitlines()[0]}") from error
-    return model.eval()
 
 
 def _of_lanes(text: Lanes, rows: int, steps: int) -> dict[str, torch.Tensor]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 from transformers.generation.streamers import BaseStreamer
-from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn.data import DataError
 from gatedrnn.data.tokenizers import decode_stream, encode_stream
 from gatedrnn.models import GatedRNNForCausalLM
+from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.records import write_whole
 from gatedrnn.train.folder import RunFolder
 
@@ -33,14 +33,12 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
     if not (place / "config.json").exists():
         raise DataError(f"{folder}: holds no model; a run that has not ended has none yet (train --resume ends it)")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place)
-        disable_progress_bar()
-        model = GatedRNNForCausalLM.from_pretrained(place)
+        tokenizer, model = open_tokenizer(place), open_model(GatedRNNForCausalLM, place)
     except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
         raise DataError(f"{place}: cannot be loaded as a language model: {str(error).splitlines()[0]}") from error
     if "stream_kind" not in tokenizer.init_kwargs:
         raise DataError(f"{place}: its tokenizer is not one for running text; is this a classifier?")
-    return model.eval(), tokenizer
+    return model, tokenizer
 
 
 class _Listener(BaseStreamer):
