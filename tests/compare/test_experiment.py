@@ -225,6 +225,28 @@ def test_a_difference_is_claimed_only_where_its_interval_leaves_zero_out() -> No
     assert "mingru is 0.0200 below lstm (0.0100 to 0.0300)" in sentence
     assert "no difference from lstm is shown for gru" in sentence
     assert "gru is" not in sentence.replace("mingru is", "")
+    for contender in results["contenders"]:
+        for estimate in (contender["scores"]["test"], (contender["difference_to_baseline"] or {}).get("test", {})):
+            estimate["runs"] = 2
+    sentences = " ".join(headline(results))
+    assert "too few seeds to tell from lstm: gru +0.0200 [-0.0100, +0.0500]" in sentences
+    assert "mingru is" not in sentences and "2 seeds: too few to tell a difference from chance" in sentences
+
+
+@pytest.mark.parametrize("mean, side", [(-0.089, "0.0890 below"), (0.089, "0.0890 above")])
+def test_the_distance_to_the_linear_baseline_has_one_sign(mean: float, side: str) -> None:
+    difference = {"mean": mean, "low": mean - 0.01, "high": mean + 0.01, "runs": 3}
+    scores = {split: {"mean": 0.8, "low": 0.7, "high": 0.9, "runs": 3} for split in ("validation", "test")}
+    results = {
+        "task": "ag_news", "metric": {"name": "accuracy", "higher_is_better": True},
+        "settings": {"contenders": {"ladder": None}},
+        "baseline": {"contender": "lstm", "linear": {"name": "linear", "test_accuracy": 0.8 - mean}},
+        "contenders": [
+            {"name": "lstm", "cell": "lstm", "match": "baseline", "scores": scores, "difference_to_linear": difference}
+        ],
+    }  # fmt: skip
+    sentence = headline(results)[0]
+    assert f"lstm, is {side} linear" in sentence and "(0.0790 to 0.0990)" in sentence and "-" not in sentence
 
 
 def test_parity_says_why_the_minimal_cells_fail(tmp_path: Path) -> None:

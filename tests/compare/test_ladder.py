@@ -78,7 +78,7 @@ def test_each_step_is_held_against_the_step_above_it_seed_by_seed(finished):
         assert [row["step"] for row in rows] == ["gru", *(name for name, _ in pairs)]
         row, above = rungs(results, match)[1]
         differences = [a["test_accuracy"] - b["test_accuracy"] for a, b in zip(row["runs"], above["runs"], strict=True)]
-        assert cost(row, above, "accuracy")["mean"] == pytest.approx(sum(differences) / 2)
+        assert cost(row, above, results)["mean"] == pytest.approx(sum(differences) / 2)
         assert f"{sum(differences) / 2:+.4f}" in rows[2]["score to step above"]
         ratio = row["parameters"]["core"] / above["parameters"]["core"] - 1
         assert rows[2]["core to step above"] == f"{ratio:+.1%}"

@@ -8,6 +8,7 @@ from browser import needs_a_browser, visit
 from test_experiment import small
 
 from gatedrnn.compare.experiment import compare
+from gatedrnn.compare.figures import figures
 from gatedrnn.compare.report import write_report
 
 
@@ -25,6 +26,14 @@ def test_the_page_draws_every_figure_without_an_error_or_a_request(page: Path) -
     assert "Learning curves" in seen.titles and "Confusion on the test split" in seen.titles
     assert "mingru-params" in seen.table
     assert not seen.wide and not seen.cut_off
+
+
+def test_an_axis_of_accuracies_ends_at_one(page: Path) -> None:
+    results = json.loads((page.parent / "results.json").read_text())
+    for title, figure in figures(results).items():
+        if title != "Confusion on the test split":
+            axis = figure.layout.xaxis if "every seed" in title else figure.layout.yaxis
+            assert (axis.autorangeoptions.clipmin, axis.autorangeoptions.clipmax) == (0, 1), title
 
 
 def test_the_page_can_be_drawn_again_from_results_json_alone(page: Path, tmp_path: Path) -> None:

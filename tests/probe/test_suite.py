@@ -71,6 +71,12 @@ def test_seeds_are_counted_that_reach_as_far_as_the_median():
     assert row["mingru"] == "256 (2/3)"
 
 
+@pytest.mark.parametrize("seeds, few", [([0], True), ([0, 1], True), ([0, 1, 2], False)])
+def test_fewer_than_three_seeds_are_said_to_be_too_few(seeds, few):
+    results = {"settings": {"seeds": seeds}, "tasks": {"parity": answers(*[(1, 1, 1)] * len(seeds))}}
+    assert ("too few to tell" in findings.sentences(results)[-1]) == few
+
+
 def test_accuracy_is_scaled_by_chance_and_shown_with_the_worst_seed():
     one = answers((1, 0.6, 0.2), (1, 1, 0.2), chance=0.2)
     (row,) = findings.accuracy_rows(one)

@@ -16,8 +16,8 @@ from gatedrnn.compare.memory import training_memory
 from gatedrnn.compare.runs import OnProgress, Records, run_all
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.compare.speed import training_speed
-from gatedrnn.compare.statistics import estimate, over_documents, paired_difference
-from gatedrnn.data import DataError, TaskData, load_task
+from gatedrnn.compare.statistics import difference_of, over_documents, score_of
+from gatedrnn.data import DataError, Examples, TaskData, load_task
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.records import environment, write_whole
 from gatedrnn.train.folder import FolderTaken, as_of_now, differences, is_free
@@ -27,7 +27,7 @@ from gatedrnn.train.objective import metric_of
 from gatedrnn.train.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")
-SCHEMA = 2
+SCHEMA = 3
 SPEED_SECONDS = 3.0
 """Of measuring speeds, for each contender."""
 
@@ -186,6 +186,7 @@ def _assemble(
     seeds = settings.contenders.seeds
     tests, metric = list(data.evaluation), metric_of(data)
     score = metric.name
+    counted = {name: len(split) for name, split in data.evaluation.items() if isinstance(split, Examples)}
     rows: list[dict[str, Any]] = []
     for entrant in entrants:
         own = []
@@ -207,22 +208,25 @@ def _assemble(
                 "parameters": entrant.parameters,
                 "core_residue": entrant.residue,
                 "runs": own,
-                "scores": {split: estimate([r[f"{split}_{score}"] for r in own]) for split in tests},
+                "scores": {split: score_of(own, split, score, counted) for split in tests},
             }
         )
     for row in rows:
-        row["difference_to_baseline"] = _differences(row, rows[0], tests, score) if row is not rows[0] else None
+        row["difference_to_baseline"] = None
+        if row is not rows[0]:
+            row["difference_to_baseline"] = {
+                split: difference_of(row["runs"], rows[0]["runs"], split, score, counted) for split in tests
+            }
         if data.labelled == "next":
             row["over_documents"] = over_documents(row["runs"], rows[0]["runs"]) if row is not rows[0] else None
         if linear is not None:
-            constant = [linear["test_accuracy"]] * len(seeds)
-            row["difference_to_linear"] = paired_difference([r["test_accuracy"] for r in row["runs"]], constant)
+            row["difference_to_linear"] = difference_of(row["runs"], [linear] * len(seeds), "test", score, counted)
     return {
         "schema": SCHEMA,
         "task": data.name,
         "metric": metric._asdict(),
         "settings": _without_paths(settings.model_dump(mode="json")),
-        "data": {"sources": data.sources, "label_names": list(data.label_names), "notes": data.notes},
+        "data": {"sources": data.sources, "label_names": list(data.label_names), "notes": data.notes, "rows": counted},
         "contenders": rows,
         "baseline": {
             "contender": rows[0]["name"],
@@ -235,15 +239,6 @@ def _runs_on(settings: CompareSettings, data: TaskData, entrant: Contender) -> s
     """What runs a contender's recurrent layers in training, here."""
     model = build_model(settings.run(entrant.cell, entrant.hidden_size, 0), data)
     return next(module for module in model.modules() if isinstance(module, RecurrentLayer)).runs_on().name
-
-
-def _differences(row: dict[str, Any], baseline: dict[str, Any], tests: list[str], score: str) -> dict[str, Any]:
-    return {
-        split: paired_difference(
-            [r[f"{split}_{score}"] for r in row["runs"]], [r[f"{split}_{score}"] for r in baseline["runs"]]
-        )
-        for split in tests
-    }
 
 
 def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:

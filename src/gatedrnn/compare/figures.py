@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from gatedrnn.compare.ladder import BESIDE, rungs
+from gatedrnn.compare.statistics import Estimate
 from gatedrnn.compare.summary import best_on_validation, mean_measured
 from gatedrnn.pages import COLOURS
 
@@ -39,23 +40,35 @@ def _colours(results: dict[str, Any]) -> dict[str, str]:
     return {cell: COLOURS[i % len(COLOURS)] for i, cell in enumerate(cells)}
 
 
+def _error_bar(estimate: Estimate, colour: str) -> dict[str, Any] | None:
+    """From the mean to either end of its interval; None where there is none."""
+    low, high = estimate["low"], estimate["high"]
+    if low is None or high is None:
+        return None
+    above, below = [high - estimate["mean"]], [estimate["mean"] - low]
+    return {"type": "data", "array": above, "arrayminus": below, "color": colour, "thickness": 2}
+
+
+def _within_bounds(results: dict[str, Any]) -> dict[str, Any]:
+    """Options of an axis of scores: one of accuracies shows nothing beyond 0 and 1."""
+    return {"autorangeoptions": {"clipmin": 0, "clipmax": 1}} if results["metric"]["name"] == "accuracy" else {}
+
+
 def _scores(results: dict[str, Any]) -> go.Figure:
     figure, colours = go.Figure(), _colours(results)
     for row in results["contenders"]:
         estimate = row["scores"]["test"]
         values = [run[f"test_{results['metric']['name']}"] for run in row["runs"]]
         colour = colours[row["cell"]]
-        half = None if estimate["high"] is None else [estimate["high"] - estimate["mean"]]
         figure.add_scatter(
             x=values, y=[row["name"]] * len(values), mode="markers", showlegend=False,
             marker={"color": colour, "size": 8, "opacity": 0.4}, name=row["name"],
-            text=[f"seed {run['seed']}" for run in row["runs"]], hovertemplate="%{text}: %{x:.4f}",
+            text=[f"seed {run['seed']}" for run in row["runs"]], hovertemplate="%{text}: %{x:.4f}", cliponaxis=False,
         )  # fmt: skip
         figure.add_scatter(
             x=[estimate["mean"]], y=[row["name"]], mode="markers", showlegend=False, name=row["name"],
             marker={"color": colour, "size": 12, "symbol": SYMBOLS[row["match"]], "line": {"color": "white"}},
-            error_x=None if half is None else {"type": "data", "array": half, "color": colour, "thickness": 2},
-            hovertemplate="mean %{x:.4f}",
+            error_x=_error_bar(estimate, colour), hovertemplate="mean %{x:.4f}", cliponaxis=False,
         )  # fmt: skip
     linear = results["baseline"]["linear"]
     if linear is not None:
@@ -64,7 +77,9 @@ def _scores(results: dict[str, Any]) -> go.Figure:
             annotation={"text": linear["name"], "font": {"size": 12}},
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed")
-    figure.update_xaxes(title=f"test {results['metric']['name']}; large marks are means with 95 % intervals")
+    figure.update_xaxes(
+        title=f"test {results['metric']['name']}; large marks are means with 95 % intervals", **_within_bounds(results)
+    )
     figure.update_layout(height=90 + 42 * len(results["contenders"]))
     return figure
 
@@ -87,14 +102,16 @@ def _ladder(results: dict[str, Any]) -> go.Figure:
             [row["parameters"]["core"] for row in rows],
             [measured["speed"][row["name"]]["median"] for row in rows],
         ]
-        half = [0 if e["high"] is None else e["high"] - e["mean"] for e in estimates]
+        above = [0 if e["high"] is None else e["high"] - e["mean"] for e in estimates]
+        below = [0 if e["low"] is None else e["mean"] - e["low"] for e in estimates]
         for column, height in enumerate(heights, start=1):
             figure.add_scatter(
                 x=[row["cell"] for row in rows], y=height, mode="lines+markers", name=f"equal {match}",
                 line={"color": COLOURS[number], "width": 2}, marker={"size": 9, "symbol": SYMBOLS[match]},
-                error_y={"type": "data", "array": half} if column == 1 else None, showlegend=column == 1,
-                row=1, col=column,
+                error_y={"type": "data", "array": above, "arrayminus": below} if column == 1 else None,
+                showlegend=column == 1, row=1, col=column, cliponaxis=column > 1,
             )  # fmt: skip
+    figure.update_yaxes(**_within_bounds(results), row=1, col=1)
     figure.update_yaxes(rangemode="tozero", row=1, col=2)
     figure.update_yaxes(rangemode="tozero", row=1, col=3)
     figure.update_xaxes(tickangle=30)
@@ -106,15 +123,13 @@ def _against(results: dict[str, Any], title: str, measure: Any) -> go.Figure:
     figure, colours = go.Figure(), _colours(results)
     for row in results["contenders"]:
         estimate, x = row["scores"]["test"], measure(row)
-        half = None if estimate["high"] is None else [estimate["high"] - estimate["mean"]]
         figure.add_scatter(
             x=[x], y=[estimate["mean"]], mode="markers", name=row["name"],
             marker={"color": colours[row["cell"]], "size": 12, "symbol": SYMBOLS[row["match"]]},
-            error_y=None if half is None else {"type": "data", "array": half, "color": colours[row["cell"]]},
-            hovertemplate="%{x:,.4~g}: %{y:.4f}",
+            error_y=_error_bar(estimate, colours[row["cell"]]), hovertemplate="%{x:,.4~g}: %{y:.4f}", cliponaxis=False,
         )  # fmt: skip
     figure.update_xaxes(title=title, rangemode="tozero")
-    figure.update_yaxes(title=f"test {results['metric']['name']}")
+    figure.update_yaxes(title=f"test {results['metric']['name']}", **_within_bounds(results))
     figure.update_layout(height=420)
     return figure
 
@@ -131,7 +146,7 @@ def _curves(results: dict[str, Any]) -> go.Figure:
             hovertemplate="step %{x}: %{y:.4f}",
         )  # fmt: skip
     figure.update_xaxes(title="step", rangemode="tozero")
-    figure.update_yaxes(title=f"validation {results['metric']['name']}, mean over seeds")
+    figure.update_yaxes(title=f"validation {results['metric']['name']}, mean over seeds", **_within_bounds(results))
     figure.update_layout(height=420)
     return figure
 

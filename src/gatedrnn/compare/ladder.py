@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatedrnn.compare.statistics import Estimate, paired_difference
+from gatedrnn.compare.statistics import Estimate, difference_of
 
 LADDERS = {
     "lstm": ("lstm", "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "minlstm"),
@@ -45,7 +45,6 @@ def rungs(results: dict[str, Any], match: str) -> list[tuple[dict[str, Any], dic
     return [(by_cell[cell], by_cell[above]) for cell, above in pairs if cell in by_cell]
 
 
-def cost(row: dict[str, Any], above: dict[str, Any], score: str) -> Estimate:
+def cost(row: dict[str, Any], above: dict[str, Any], results: dict[str, Any]) -> Estimate:
     """Test score of a step less that of the one above it, seed by seed."""
-    ours, theirs = ([run[f"test_{score}"] for run in one["runs"]] for one in (row, above))
-    return paired_difference(ours, theirs)
+    return difference_of(row["runs"], above["runs"], "test", results["metric"]["name"], results["data"]["rows"])

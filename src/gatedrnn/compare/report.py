@@ -20,6 +20,7 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
     shared = {
         "results": results,
         "headline": summary.headline(results),
+        "intervals": summary.what_intervals_are(results),
         "tables": _tables(results),
         "settings": _settings(results),
         "environment": [
@@ -46,7 +47,7 @@ def print_summary(results: dict[str, Any], console: Console) -> None:
     """The main columns and the headline in the terminal."""
     task = results["task"]
     _print_table(f"{task}: structure", TERMINAL_STRUCTURE, summary.structure_rows(results), console)
-    title = f"{task}: test {results['metric']['name']}, mean and 95 % interval over seeds"
+    title = f"{task}: test {results['metric']['name']}, mean and 95 % interval"
     _print_table(title, TERMINAL_SCORES, summary.score_rows(results), console)
     contenders = results["settings"]["contenders"]
     if contenders["ladder"] is not None:

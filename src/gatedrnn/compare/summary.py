@@ -5,7 +5,7 @@ from typing import Any
 from gatedrnn.cells.tracking import POSITIVE, tracking
 from gatedrnn.compare.ladder import BESIDE, LADDERS, cost, removed, rungs
 from gatedrnn.compare.match import MARKED
-from gatedrnn.compare.statistics import Estimate, excludes_zero
+from gatedrnn.compare.statistics import FEWEST_SEEDS, Estimate, excludes_zero, tells
 from gatedrnn.data.probes.groups import GROUPS
 from gatedrnn.layers import LAYERS
 
@@ -28,14 +28,37 @@ def headline(results: dict[str, Any]) -> list[str]:
     if linear is not None:
         sentences.append(_against_linear(results, linear))
     sentences += _remarks(results)
+    return [*sentences, _scope(results)]
+
+
+def _scope(results: dict[str, Any]) -> str:
+    """What the intervals cover, and whether there are seeds enough for them."""
     runs = results["contenders"][0]["scores"]["test"]["runs"]
-    sentences.append(
-        f"Intervals are 95 % over {runs} seeds, on one split of one data set with one recipe for all; they do not "
-        "cover other data, other sizes or a recipe tuned for each cell, and are not corrected for being several."
-        if runs > 1
-        else "One seed gives no interval: nothing here separates a difference from chance."
+    if runs < FEWEST_SEEDS:
+        return too_few(runs)
+    return (
+        f"Intervals are 95 % over {runs} seeds, and no narrower than the sampling error of the test split, on one data "
+        "set with one recipe for all; they do not cover other data, other sizes or a recipe tuned for each cell, and "
+        "are not corrected for being several."
     )
-    return sentences
+
+
+def too_few(runs: int) -> str:
+    """Why nothing is said of differences."""
+    return (
+        f"{runs} seed{'s' if runs > 1 else ''}: too few to tell a difference from chance; name {FEWEST_SEEDS} or more "
+        "with --seeds."
+    )
+
+
+def what_intervals_are(results: dict[str, Any]) -> str:
+    """How the numbers in brackets are made, for the small print."""
+    accuracies = "Wilson's for an accuracy, Newcombe's for a difference of two, rows not paired"
+    documents = "test documents drawn anew, where there are five or more"
+    return (
+        "[ ]: 95 % intervals, of Student's t over seeds and of the sampling error of the test split together "
+        f"({accuracies if results['metric']['name'] == 'accuracy' else documents})."
+    )
 
 
 def structure_rows(results: dict[str, Any]) -> list[dict[str, str]]:
@@ -80,15 +103,16 @@ def ladder_rows(results: dict[str, Any], match: str) -> list[dict[str, str]]:
     """One row of text for each step down the ladder: what it takes away, costs and buys, against the step above."""
     measured = results["measured"]
     top = results["contenders"][0]
-    score = results["metric"]["name"]
-    first = {"step": top["name"], "takes away": NONE, **_price(top, None, measured, score)}
+    first = {"step": top["name"], "takes away": NONE, **_price(top, None, measured, results)}
     return [first] + [
-        {"step": row["name"], "takes away": removed(row), **_price(row, above, measured, score)}
+        {"step": row["name"], "takes away": removed(row), **_price(row, above, measured, results)}
         for row, above in rungs(results, match)
     ]
 
 
-def _price(row: dict[str, Any], above: dict[str, Any] | None, measured: dict[str, Any], score: str) -> dict[str, str]:
+def _price(
+    row: dict[str, Any], above: dict[str, Any] | None, measured: dict[str, Any], results: dict[str, Any]
+) -> dict[str, str]:
     core, rate = row["parameters"]["core"], measured["speed"][row["name"]]["median"]
     shown = {"core": f"{core:,}", "core to step above": NONE, "test": with_interval(row["scores"]["test"])}
     shown |= {
@@ -99,17 +123,16 @@ def _price(row: dict[str, Any], above: dict[str, Any] | None, measured: dict[str
     if above is None:
         return shown
     shown["core to step above"] = f"{core / above['parameters']['core'] - 1:+.1%}"
-    shown["score to step above"] = signed(cost(row, above, score))
+    shown["score to step above"] = signed(cost(row, above, results))
     shown["speed to step above"] = f"{rate / measured['speed'][above['name']]['median']:.2f} ×"
     return shown
 
 
 def with_interval(estimate: Estimate) -> str:
-    """0.9123 ± 0.0012, or the mean alone where there is no interval."""
-    digits = _digits(estimate["mean"])
-    if estimate["high"] is None:
-        return f"{estimate['mean']:.{digits}f}"
-    return f"{estimate['mean']:.{digits}f} ± {estimate['high'] - estimate['mean']:.{digits}f}"
+    """0.9123 [0.9100, 0.9150], or the mean alone where there is no interval."""
+    mean, low, high = estimate["mean"], estimate["low"], estimate["high"]
+    digits = _digits(mean)
+    return f"{mean:.{digits}f}" if low is None else f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def _digits(value: float) -> int:
@@ -174,23 +197,28 @@ def _listed(names: list[str]) -> str:
 
 
 def _against_baseline(match: str, rows: list[dict[str, Any]], baseline: str, score: str) -> str:
-    shown, not_shown, single = [], [], []
+    shown, not_shown, untold = [], [], []
     for row in rows:
         difference = row["difference_to_baseline"]["test"]
-        if difference["low"] is None:
-            single.append(f"{row['cell']} {difference['mean']:+.4f}")
+        if not tells(difference):
+            untold.append(f"{row['cell']} {signed(difference)}")
         elif excludes_zero(difference):
-            word = "above" if difference["mean"] > 0 else "below"
-            low, high = sorted(abs(difference[edge]) for edge in ("low", "high"))
-            shown.append(f"{row['cell']} is {abs(difference['mean']):.4f} {word} {baseline} ({low:.4f} to {high:.4f})")
+            shown.append(f"{row['cell']} is {_apart(difference, baseline)}")
         else:
             not_shown.append(row["cell"])
     parts = shown[:]
     if not_shown:
         parts.append(f"no difference from {baseline} is shown for {_listed(not_shown)}")
-    if single:
-        parts.append(f"one run each: {', '.join(single)} against {baseline}")
+    if untold:
+        parts.append(f"too few seeds to tell from {baseline}: {', '.join(untold)}")
     return f"Test {score} with {MATCH_WORDS[match]}: {'; '.join(parts)}."
+
+
+def _apart(difference: Estimate, other: str) -> str:
+    """0.0200 below lstm (0.0100 to 0.0300): how far, and on which side."""
+    word = "above" if difference["mean"] > 0 else "below"
+    edges = sorted(abs(edge) for edge in (difference["low"], difference["high"]) if edge is not None)
+    return f"{abs(difference['mean']):.4f} {word} {other} ({edges[0]:.4f} to {edges[1]:.4f})"
 
 
 def _down_the_ladder(results: dict[str, Any], match: str) -> list[str]:
@@ -199,16 +227,17 @@ def _down_the_ladder(results: dict[str, Any], match: str) -> list[str]:
     if ladder is None:
         return []
     beside = BESIDE.get(ladder, ())
-    score = results["metric"]["name"]
-    steps = [(row, cost(row, above, score)) for row, above in rungs(results, match) if row["cell"] not in beside]
+    steps = [(row, cost(row, above, results)) for row, above in rungs(results, match) if row["cell"] not in beside]
     parts = [f"without {removed(row)} {signed(price)}" for row, price in steps]
-    shown = [row["cell"] for row, price in steps if price["low"] is not None and excludes_zero(price)]
+    shown = [row["cell"] for row, price in steps if excludes_zero(price)]
     verdict = f"shown to differ: {', '.join(shown)}" if shown else "no single step is shown to differ"
+    if not all(tells(price) for _, price in steps):
+        verdict = "too few seeds to tell"
     bottom = next(row for row in results["contenders"] if row["cell"] == LADDERS[ladder][-1] and row["match"] == match)
     whole = signed(bottom["difference_to_baseline"]["test"])
     return [
-        f"Down the ladder with {MATCH_WORDS[match]}, test {score} of each step less that of the step above: "
-        f"{'; '.join(parts)} ({verdict}). The whole way from {ladder} to {bottom['cell']}: {whole}."
+        f"Down the ladder with {MATCH_WORDS[match]}, test {results['metric']['name']} of each step less that of the "
+        f"step above: {'; '.join(parts)} ({verdict}). The whole way from {ladder} to {bottom['cell']}: {whole}."
     ]
 
 
@@ -217,10 +246,11 @@ def _against_linear(results: dict[str, Any], linear: dict[str, Any]) -> str:
     difference = best["difference_to_linear"]
     name = f"The contender with the best validation score, {best['name']},"
     against = f"{linear['name']} ({linear['test_accuracy']:.4f})"
-    if difference["low"] is None or not excludes_zero(difference):
+    if not tells(difference):
+        return f"{name} to {against} on test: {signed(difference)}; too few seeds to tell."
+    if not excludes_zero(difference):
         return f"{name} is not shown to differ from {against} on test: {signed(difference)}."
-    word = "above" if difference["mean"] > 0 else "below"
-    return f"{name} is {word} {against} on test by {signed(difference)}."
+    return f"{name} is {_apart(difference, against)} on test."
 
 
 def _remarks(results: dict[str, Any]) -> list[str]:

@@ -4,6 +4,8 @@ from statistics import mean, median_low
 from typing import Any
 
 from gatedrnn.cells import tracking
+from gatedrnn.compare.statistics import FEWEST_SEEDS
+from gatedrnn.compare.summary import too_few
 from gatedrnn.data.probes import scaled
 from gatedrnn.layers import LAYERS
 
@@ -102,7 +104,8 @@ def sentences(results: dict[str, Any]) -> list[str]:
         }
         parts = [f"{words[kind]}: {', '.join(by_verdict[kind])}" for kind in words if kind in by_verdict]
         found.append(f"{task} (trained at {answers['trained_at']}; {answers['asks']}): {'; '.join(parts)}.")
-    return found
+    seeds = len(results["settings"]["seeds"])
+    return [*found, too_few(seeds)] if seeds < FEWEST_SEEDS else found
 
 
 def reasons(results: dict[str, Any]) -> list[dict[str, str]]:
