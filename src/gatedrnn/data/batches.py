@@ -56,6 +56,10 @@ class Examples:
 
     def evaluation_batches(self) -> Iterator[Batch]:
         """Every example once, in order of length."""
+        return map(self.collate, self.evaluation_rows())
+
+    def evaluation_rows(self) -> Iterator[np.ndarray]:
+        """The rows of each of `evaluation_batches`."""
         order = np.argsort(self.lengths, kind="stable")
         start = 0
         while start < len(order):
@@ -63,7 +67,7 @@ class Examples:
             stop = start + 1
             while stop < len(order) and (stop + 1 - start) * self.lengths[order[stop]] <= EVALUATION_TOKENS:
                 stop += 1
-            yield self.collate(order[start:stop])
+            yield order[start:stop]
             start = stop
 
     def collate(self, rows: np.ndarray) -> Batch:

@@ -27,6 +27,8 @@ class Table(NamedTuple):
     labels: list[str]
     label_names: tuple[str, ...] | None
     source: dict[str, Any]
+    columns: tuple[str, str]
+    """Of the text and of the label."""
 
 
 def read_file(path: Path, text_column: str | None, label_column: str | None) -> Table:
@@ -34,6 +36,17 @@ def read_file(path: Path, text_column: str | None, label_column: str | None) -> 
 
     Raises:
         DataError: the file is missing, empty, unreadable, binary, not UTF-8, or lacks a column.
+    """
+    data = read_all_columns(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return _table(data, path.name, str(path), text_column, label_column, digest)
+
+
+def read_all_columns(path: Path) -> Dataset:
+    """A CSV, TSV, JSON-lines or Parquet file, every row and column of it; the fields of the first two as text.
+
+    Raises:
+        DataError: the file is missing, empty, unreadable, binary or not UTF-8.
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
@@ -44,9 +57,7 @@ def read_file(path: Path, text_column: str | None, label_column: str | None) -> 
     kind = FORMATS[path.suffix.lower()]
     if kind != "parquet":
         _check_text(path)
-    data = _read_separated(path) if kind == "csv" else read_rows(path, kind)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return _table(data, path.name, str(path), text_column, label_column, digest)
+    return _read_separated(path) if kind == "csv" else read_rows(path, kind)
 
 
 def read_hub(name: str, split: str, text_column: str | None, label_column: str | None) -> Table:
@@ -69,17 +80,32 @@ def _table(
     label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
-    feature = data.features[label]
-    names = tuple(feature.names) if isinstance(feature, ClassLabel) else None
-    labels = []
-    for row, value in enumerate(data[label], start=1):
-        if value is None or value == "" or (names is not None and value < 0):
-            raise DataError(f"{place}: row {row} has no label in column {label!r}; remove the row or fill it in")
-        labels.append(names[value] if names is not None else str(value))
-    texts = ["" if value is None else str(value) for value in data[text]]
+    labels, names = labels_in_column(data, place, label)
+    texts = texts_in_column(data, text)
     if digest is None:
         digest = hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
-    return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest})
+    return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest}, (text, label))
+
+
+def texts_in_column(data: Dataset, column: str) -> list[str]:
+    """The texts of a column; nothing is an empty text."""
+    return ["" if value is None else str(value) for value in data[column]]
+
+
+def labels_in_column(data: Dataset, place: str, column: str) -> tuple[list[str], tuple[str, ...] | None]:
+    """The labels of a column by name, and all names in order where the file lists them.
+
+    Raises:
+        DataError: a row has none.
+    """
+    feature = data.features[column]
+    names = tuple(feature.names) if isinstance(feature, ClassLabel) else None
+    labels = []
+    for row, value in enumerate(data[column], start=1):
+        if value is None or value == "" or (names is not None and value < 0):
+            raise DataError(f"{place}: row {row} has no label in column {column!r}; remove the row or fill it in")
+        labels.append(names[value] if names is not None else str(value))
+    return labels, names
 
 
 def column_of(names: list[str], place: str, what: str, wanted: str | None, usual: tuple[str, ...]) -> str:

@@ -1,6 +1,7 @@
 """Text classification: files or hub, splits, vocabulary from the training split, token numbers."""
 
 import logging
+from typing import Any
 
 import numpy as np
 
@@ -38,10 +39,14 @@ def _load(name: str, settings: DataSettings, hub: str | None) -> TaskData:
     rows = sum(len(table.texts) for table in splits.values())
     LOG.info("tokenising %s texts of %s by %s", f"{rows:,}", name, settings.tokenizer)
     tokenizer = learn_tokenizer(settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size)
+    # What a file is read by that the model is used on; `model_max_length` is transformers' own name.
+    tokenizer.model_max_length = settings.max_tokens
+    text_column, label_column = splits["train"].columns
+    tokenizer.init_kwargs |= {"text_column": text_column, "label_column": label_column}
     evaluation, texts = {}, {}
     for split, table in splits.items():
         labels = [number[label] for label in table.labels]
-        inputs = _encode(tokenizer, table.texts, settings.max_tokens, split, notes)
+        inputs = encode_texts(tokenizer, table.texts, settings.max_tokens, split, notes)
         evaluation[split] = Examples(inputs, np.array(labels, dtype=np.int64))
         texts[split] = Texts(table.texts, labels)
     return TaskData(
@@ -126,13 +131,14 @@ def _is_number(label: str) -> bool:
     return digits.isascii() and digits.isdigit()
 
 
-def _encode(tokenizer: object, texts: list[str], longest: int, split: str, notes: list[str]) -> list[np.ndarray]:
-    encoded = [np.array(row.ids, dtype=np.int64) for row in tokenizer.backend_tokenizer.encode_batch(texts)]  # type: ignore[attr-defined]
+def encode_texts(tokenizer: Any, texts: list[str], longest: int, split: str, notes: list[str]) -> list[np.ndarray]:
+    """The token numbers of each text, cut to `longest`; what was cut or empty is added to `notes`."""
+    encoded = [np.array(row.ids, dtype=np.int64) for row in tokenizer.backend_tokenizer.encode_batch(texts)]
     empty = sum(len(row) == 0 for row in encoded)
     cut = sum(len(row) > longest for row in encoded)
     if empty:
         notes.append(f"{empty} empty text(s) in {split}: each is read as one unknown token.")
     if cut:
         notes.append(f"{cut} text(s) in {split} are longer than {longest} tokens and were cut off there.")
-    unknown = np.array([tokenizer.unk_token_id], dtype=np.int64)  # type: ignore[attr-defined]
+    unknown = np.array([tokenizer.unk_token_id], dtype=np.int64)
     return [row[:longest] if len(row) else unknown for row in encoded]

@@ -16,6 +16,7 @@ from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.records import write_whole
 from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.opening import labelled_by, model_place
 
 TEMPERATURES = (0.5, 0.8, 1.0)
 SAMPLE_LENGTH = 300
@@ -29,9 +30,12 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
     Raises:
         DataError: there is none, or it is no language model, or it is damaged.
     """
-    place = folder / "model" if (folder / "model").is_dir() else folder
-    if not (place / "config.json").exists():
-        raise DataError(f"{folder}: holds no model; a run that has not ended has none yet (train --resume ends it)")
+    place = model_place(folder)
+    if labelled_by(folder) != "next":  # before transformers would fill the head of a language model with new weights
+        raise DataError(
+            f"{folder}: is no language model, but predicts labels; `gatedrnn evaluate` scores it, `gatedrnn predict` "
+            "writes its predictions"
+        )
     try:
         tokenizer, model = open_tokenizer(place), open_model(GatedRNNForCausalLM, place)
     except Exception as error:  # the libraries raise many kinds for a torn or foreign folder

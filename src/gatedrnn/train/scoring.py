@@ -1,20 +1,23 @@
-"""Scores of finished language models, with everything a perplexity depends on beside it."""
+"""Scores of finished models: of language models with everything a perplexity depends on, and of predicted labels."""
 
 import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data import DataError, Lanes, TaskData, load_task
+from gatedrnn.data import DataError, Examples, Lanes, TaskData, load_task
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.train.evaluate import token_losses
 from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.label_scores import LabelScores, NumberScores, score_labels, score_numbers
+from gatedrnn.train.opening import open_finished
+from gatedrnn.train.predicting import IGNORED, class_names, outputs_of, read_labelled_rows
 from gatedrnn.train.sampling import load_language_model
 from gatedrnn.train.settings import RunSettings
 
@@ -42,6 +45,49 @@ def score_run(path: Path, split: str, file: Path | None, text_column: str | None
         "bits per byte": nats / math.log(2) / stream.text_bytes,
         "identity": _identity(tokenizer),
     }
+
+
+class Scored(NamedTuple):
+    """What a model's predicted labels score."""
+
+    run: str
+    cell: str
+    source: str
+    """The split or file, by name."""
+    rows: int
+    scores: LabelScores | NumberScores
+    notes: list[str]
+
+
+def score_predictions(
+    path: Path, split: str, file: Path | None, text_column: str | None, label_column: str | None
+) -> Scored:
+    """Scores of a classifier, a labeller of steps or a regression, on a split of its own data or on a labelled file.
+
+    Raises:
+        DataError: no finished model, no such split, data that have changed, or a file that does not fit the model.
+    """
+    finished, notes = open_finished(path), list[str]()
+    if file is None:
+        folder = RunFolder(path)
+        data = data_of(folder)
+        splits = {
+            name: found for name, found in {**data.evaluation, "train": data.train}.items()
+            if isinstance(found, Examples)
+        }  # fmt: skip
+        if split not in splits:
+            raise DataError(f"{path}: has no split {split!r}; there are {', '.join(splits)}")
+        inputs, labels = splits[split].inputs, list(splits[split].labels)
+    else:
+        rows = read_labelled_rows(finished, file, text_column, label_column, labelled=True)
+        assert rows.labels is not None
+        inputs, labels, notes = rows.inputs, rows.labels, rows.notes
+    if all(bool((label == IGNORED).all()) for label in labels):
+        raise DataError(f"{file or split}: has no label to hold a prediction against")
+    outputs, config = outputs_of(finished, inputs), finished.model.config
+    regression = config.problem_type == "regression"
+    scores = score_numbers(outputs, labels) if regression else score_labels(outputs, labels, class_names(config))
+    return Scored(path.name, config.cell, split if file is None else file.name, len(inputs), scores, notes)
 
 
 def data_of(folder: RunFolder) -> TaskData:

@@ -1,0 +1,68 @@
+"""A finished model of any task, from a run's folder or from a Hugging Face folder that one wrote."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from transformers import PreTrainedTokenizerFast
+
+from gatedrnn.data import DataError
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models.opening import open_model, open_tokenizer
+from gatedrnn.train.model import HEADS
+
+
+class Finished(NamedTuple):
+    """A model that was trained, in `eval()`."""
+
+    model: GatedRNNPreTrainedModel
+    tokenizer: PreTrainedTokenizerFast | None
+    """None where the model reads numbers, or tokens that are numbers already."""
+    labelled: str
+    """What it predicts: "sequence", a label or number for each; "step", a label for every step; "next", tokens."""
+
+
+def open_finished(folder: Path) -> Finished:
+    """The model of a finished run, or of a folder that one wrote, whatever it predicts.
+
+    Raises:
+        DataError: there is none, or it is another library's, or it is damaged.
+    """
+    place = model_place(folder)
+    labelled = labelled_by(folder)
+    try:
+        tokenizer = open_tokenizer(place) if (place / "tokenizer.json").exists() else None
+        model = open_model(HEADS[labelled], place)
+    except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
+        raise DataError(f"{place}: cannot be loaded: {str(error).splitlines()[0]}") from error
+    return Finished(model, tokenizer, labelled)
+
+
+def labelled_by(folder: Path) -> str:
+    """What a folder's model predicts, as its configuration says; nothing is loaded.
+
+    Raises:
+        DataError: there is no model, or it is another library's.
+    """
+    place = model_place(folder)
+    try:
+        config = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        named = config["architectures"][0]
+    except (ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{place / 'config.json'}: names no architecture, so that it cannot be loaded") from error
+    kinds = {head.__name__: kind for kind, head in HEADS.items()}
+    if named not in kinds:
+        raise DataError(f"{place}: is a {named}; must be one of {', '.join(kinds)}")
+    return kinds[named]
+
+
+def model_place(folder: Path) -> Path:
+    """Where the Hugging Face folder is: below a run's, or the folder itself.
+
+    Raises:
+        DataError: there is none.
+    """
+    place = folder / "model" if (folder / "model").is_dir() else folder
+    if not (place / "config.json").exists():
+        raise DataError(f"{folder}: holds no model; a run that has not ended has none yet (train --resume ends it)")
+    return place

@@ -1,0 +1,281 @@
+"""What a finished classifier, labeller of steps or regression makes of rows: of a file, or of a split of its data."""
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import datasets
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import PreTrainedTokenizerFast
+
+from gatedrnn.data import DataError, Examples
+from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
+from gatedrnn.data.text import encode_texts
+from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.train.opening import Finished
+
+IGNORED = -100
+PREDICTION, PROBABILITY = "prediction", "probability_"
+OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+class Rows(NamedTuple):
+    """Rows of a file, as a model reads them."""
+
+    data: Dataset
+    """All columns of the file."""
+    inputs: list[np.ndarray]
+    """Token numbers (time,) or numbers (time, features) of each row."""
+    labels: list[np.ndarray] | None
+    """Of each row: one number of a class or value, (), or one a step, (time,); None if they were not asked for."""
+    notes: list[str]
+    """Texts that are empty or were cut."""
+
+
+def read_labelled_rows(
+    finished: Finished, file: Path, text_column: str | None, label_column: str | None, *, labelled: bool
+) -> Rows:
+    """The rows of a CSV, TSV, JSON-lines or Parquet file.
+
+    A model of texts reads the column that it was trained on. Any other reads `input_ids` (token numbers) or
+    `input_values` (a list of numbers for each step), as lists or as JSON in a text; its labels stand in `labels` or
+    `label`.
+
+    Args:
+        finished: the model that shall read them.
+        file: where they are.
+        text_column, label_column: other names than those.
+        labelled: whether labels are read.
+
+    Raises:
+        DataError: the file or a column of it cannot be read, or a row or label does not fit the model.
+    """
+    data, place, notes = read_all_columns(file), str(file), list[str]()
+    if not len(data):
+        raise DataError(f"{place}: there are columns but no rows")
+    config, tokenizer = finished.model.config, finished.tokenizer
+    if tokenizer is not None:
+        column = _column(data, place, "text", text_column, [_recorded(tokenizer, "text_column", "text")])
+        longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
+        inputs = encode_texts(tokenizer, texts_in_column(data, column), longest, file.name, notes)
+    else:
+        name = "input_values" if config.vocab_size is None else "input_ids"
+        column = _column(data, place, "text", text_column, [name])
+        inputs = [_sequence(value, config, f"{place}: row {n}") for n, value in enumerate(data[column], start=1)]
+    labels = None
+    if labelled:
+        usual = ["labels", "label"] if tokenizer is None else [_recorded(tokenizer, "label_column", "label")]
+        column = _column(data, place, "label", label_column, usual)
+        labels = _labels(finished, data, place, column, inputs)
+    return Rows(data, inputs, labels, notes)
+
+
+@torch.no_grad()
+def outputs_of(finished: Finished, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """The model's output for each row, in their order: (labels,), or (time, labels) for a label at every step."""
+    examples = Examples(inputs, np.full(len(inputs), IGNORED))
+    found: list[np.ndarray] = [np.empty(0)] * len(inputs)
+    for rows in examples.evaluation_rows():
+        batch = examples.collate(rows)
+        del batch["labels"]
+        logits = finished.model(**batch).logits.double().numpy()
+        for row, output in zip(rows, logits, strict=True):
+            found[row] = output[: len(inputs[row])] if finished.labelled == "step" else output
+    return found
+
+
+def class_names(config: GatedRNNConfig) -> list[str]:
+    """The names of the classes, in the order of the model's outputs."""
+    return [str(config.id2label[number]) for number in range(config.num_labels)]
+
+
+def log_probabilities(outputs: np.ndarray) -> np.ndarray:
+    """Of the classes, from outputs (…, classes)."""
+    shifted = outputs - outputs.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def prediction_columns(finished: Finished, outputs: list[np.ndarray]) -> dict[str, list[Any]]:
+    """The columns that are added to a file: the prediction, and the probability of each class.
+
+    Where there is a label at every step, each is a list with one entry a step.
+    """
+    if finished.model.config.problem_type == "regression":
+        return {PREDICTION: [float(output[0]) for output in outputs]}
+    names = class_names(finished.model.config)
+    chosen = [np.array(names)[output.argmax(-1)].tolist() for output in outputs]
+    probabilities = [np.exp(log_probabilities(output)) for output in outputs]
+    return {PREDICTION: chosen} | {
+        f"{PROBABILITY}{name}": [found[..., number].tolist() for found in probabilities]
+        for number, name in enumerate(names)
+    }
+
+
+def check_output(output: Path, file: Path) -> None:
+    """See that predictions can be written there, before there are any.
+
+    Raises:
+        DataError: the ending is of no kind of file that is written, or it is the file that is read.
+    """
+    if output.suffix.lower() not in OUTPUTS:
+        raise DataError(f"--output {output}: must end in one of {', '.join(OUTPUTS)}, got {output.suffix or 'none'!r}")
+    if output.resolve() == file.resolve():
+        raise DataError(f"--output {output}: is the file that is read; give another")
+    if not output.parent.is_dir():
+        raise DataError(f"--output {output}: there is no folder {output.parent}")
+
+
+def write_predictions(output: Path, data: Dataset, added: dict[str, list[Any]], place: str) -> None:
+    """All columns of `data`, then those that are added, row by row; the file is whole or as it was.
+
+    Raises:
+        DataError: the data have a column of an added name already.
+    """
+    taken = [name for name in added if name in data.column_names]
+    if taken:
+        raise DataError(f"{place}: has a column {taken[0]!r} already, which would be overwritten; rename it first")
+    temporary = output.with_name(f"{output.name}.writing")
+    ending = output.suffix.lower()
+    if ending == ".parquet":
+        datasets.disable_progress_bars()
+        for name, values in added.items():
+            data = data.add_column(name, values)
+        data.to_parquet(temporary)
+    else:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            if ending == ".jsonl":
+                for row in _joined(data, added):
+                    file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+            else:
+                writer = csv.writer(file, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n")
+                writer.writerow([*data.column_names, *added])
+                writer.writerows([_field(value) for value in row.values()] for row in _joined(data, added))
+    os.replace(temporary, output)
+
+
+def _joined(data: Dataset, added: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(data):
+        yield row | {name: values[number] for name, values in added.items()}
+
+
+def _field(value: Any) -> Any:
+    """A value of a CSV file: lists and records as JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
+
+
+def _recorded(tokenizer: PreTrainedTokenizerFast, name: str, otherwise: str) -> str:
+    """The name of a column in training; models of earlier versions do not have it."""
+    return str(tokenizer.init_kwargs.get(name, otherwise))
+
+
+def _column(data: Dataset, place: str, what: str, asked: str | None, usual: list[str]) -> str:
+    """The column to read: the one asked for, or that of training.
+
+    Raises:
+        DataError: the file does not have it.
+    """
+    names = data.column_names
+    found = next((name for name in ([asked] if asked is not None else usual) if name in names), None)
+    if found is None:
+        wanted = repr(asked) if asked is not None else " or ".join(map(repr, usual))
+        trained = "" if asked is not None else f", which the model reads; name another with --{what}-column"
+        raise DataError(f"{place}: no column {wanted}{trained}. Columns: {', '.join(names)}")
+    return found
+
+
+def _sequence(value: Any, config: GatedRNNConfig, place: str) -> np.ndarray:
+    """One row's input out of a list, or a text that holds one as JSON."""
+    found = _array(value, place)
+    if not len(found):
+        raise DataError(f"{place}: is empty; a sequence has at least one step")
+    if config.vocab_size is not None:
+        if found.ndim != 1 or (found != found.astype(np.int64)).any() or not _within(found, config.vocab_size):
+            raise DataError(f"{place}: must be token numbers from 0 to {config.vocab_size - 1}, got {_cut(value)}")
+        return found.astype(np.int64)
+    steps = found[:, None] if found.ndim == 1 and config.input_size == 1 else found
+    if steps.ndim != 2 or steps.shape[1] != config.input_size or not np.isfinite(steps).all():
+        raise DataError(f"{place}: must be {config.input_size} finite number(s) for each step, got {_cut(value)}")
+    return steps.astype(np.float32)
+
+
+def _within(found: np.ndarray, size: int) -> bool:
+    return bool(((found >= 0) & (found < size)).all())
+
+
+def _labels(finished: Finished, data: Dataset, place: str, column: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    config = finished.model.config
+    if finished.labelled == "step":
+        names = {name: number for number, name in enumerate(class_names(config))}
+        return [
+            _step_labels(value, names, len(steps), f"{place}: row {row}")
+            for row, (value, steps) in enumerate(zip(data[column], inputs, strict=True), start=1)
+        ]
+    labels, _ = labels_in_column(data, place, column)
+    if config.problem_type == "regression":
+        return [np.array(_number(label, f"{place}: row {row}")) for row, label in enumerate(labels, start=1)]
+    names = {name: number for number, name in enumerate(class_names(config))}
+    for row, label in enumerate(labels, start=1):
+        if label not in names:
+            raise DataError(
+                f"{place}: row {row}: the label {_cut(label)!r} is not one that the model was trained on: "
+                f"{_cut(', '.join(names))}"
+            )
+    return [np.array(names[label]) for label in labels]
+
+
+def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> np.ndarray:
+    """The classes of each step; -100 or nothing where a step has none."""
+    found = _listed(value, place)
+    if len(found) != steps:
+        raise DataError(f"{place}: has {len(found)} label(s) and {steps} steps; -100 stands for a step without one")
+    classes = []
+    for label in found:
+        if label is None or str(label) == str(IGNORED):
+            classes.append(IGNORED)
+        elif str(label) in names:
+            classes.append(names[str(label)])
+        else:
+            known = _cut(", ".join(names))
+            raise DataError(f"{place}: the label {_cut(label)!r} is not one that the model was trained on: {known}")
+    return np.array(classes, dtype=np.int64)
+
+
+def _number(label: str, place: str) -> float:
+    try:
+        number = float(label)
+    except ValueError:
+        number = float("nan")
+    if not np.isfinite(number):
+        raise DataError(f"{place}: the label must be a finite number, got {_cut(label)!r}")
+    return number
+
+
+def _array(value: Any, place: str) -> np.ndarray:
+    try:
+        return np.array(_listed(value, place), dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{place}: must hold a list of numbers, or of as many numbers each, got {_cut(value)}"
+        ) from error
+
+
+def _listed(value: Any, place: str) -> list[Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            pass
+    if not isinstance(value, list):
+        raise DataError(f"{place}: must hold a list, got {_cut(value)}")
+    return value
+
+
+def _cut(value: Any) -> str:
+    """The beginning of a long value, for a message of one line."""
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
