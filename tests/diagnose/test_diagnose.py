@@ -210,7 +210,7 @@ def test_what_cannot_be_looked_at_is_named(tmp_path: Path, capsys) -> None:
         (("nowhere",), "nowhere: is no run's folder"),
         ((tmp_path / "run", "--split", "train"), "has no split 'train'; there are validation, test"),
         ((tmp_path / "run", "--rows", 0), "must be at least 1"),
-        ((tmp_path / "run", "--file", tmp_path / "missing.txt"), "cannot be loaded as a language model"),
+        ((tmp_path / "run", "--file", tmp_path / "missing.txt"), "is no language model, but predicts labels"),
     ):
         assert outcome("diagnose", *arguments) == 2
         assert said in " ".join(capsys.readouterr().err.split())
