@@ -1,7 +1,8 @@
 """What a layer is made of: the constructor, the parameters and the attributes of `torch.nn.LSTM`."""
 
 from abc import ABC
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from inspect import signature
 from typing import Any, ClassVar
 
 import torch
@@ -24,8 +25,15 @@ from gatedrnn.layers.parameters import Weights, check_initial_values, initialise
 from gatedrnn.layers.regularise import REGULARISERS, DirectionNoise, Noise, draw_keep, draw_locked
 
 TORCH_ARGUMENTS = {
-    "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False, "proj_size": 0,
+    "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
 }  # fmt: skip
+"""With their defaults, in the order in which torch prints them."""
+
+
+def chosen_options(cell: Cell, names: Sequence[str]) -> list[str]:
+    """A cell's keyword arguments that are not its defaults, as they are printed."""
+    defaults = signature(type(cell)).parameters
+    return [f"{k}={getattr(cell, k)!r}" for k in names if getattr(cell, k) != defaults[k].default]
 
 
 class RecurrentModule(nn.RNNBase, ABC):
@@ -259,5 +267,5 @@ class RecurrentModule(nn.RNNBase, ABC):
     def extra_repr(self) -> str:
         defaults = TORCH_ARGUMENTS | dict.fromkeys(REGULARISERS, 0.0) | {"layer_norm": False}
         shown = [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
-        shown += [f"{k}={getattr(self.cell, k)!r}" for k in self.options]
+        shown += chosen_options(self.cell, self.options)
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])

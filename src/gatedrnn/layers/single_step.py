@@ -11,13 +11,13 @@ from gatedrnn.layers.arguments import (
     as_states,
     check_blocks,
     check_dtype,
-    check_flag,
     check_input_axes,
     check_options,
     check_real,
     check_size,
     check_state_dtypes,
 )
+from gatedrnn.layers.module import chosen_options
 from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import check_initial_values, initialise, shapes, state_sizes
 from gatedrnn.layers.public import (
@@ -64,7 +64,6 @@ class SingleStep(nn.RNNCellBase):
         nn.Module.__init__(self)
         check_size("input_size", input_size)
         check_size("hidden_size", hidden_size)
-        check_flag("bias", bias)
         check_options(type(self), options, self.layer_class.options)
         check_real(type(self).__name__, dtype)
         self.cell: Cell = self.layer_class.cell_class(**options)
@@ -141,7 +140,7 @@ class SingleStep(nn.RNNCellBase):
 
     def extra_repr(self) -> str:
         shown = [] if self.bias else ["bias=False"]
-        shown += [f"{k}={getattr(self.cell, k)!r}" for k in self.layer_class.options]
+        shown += chosen_options(self.cell, self.layer_class.options)
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
 
 
