@@ -109,7 +109,7 @@ def _exit_code(error: Exception) -> int | None:
         return USAGE
     # By name, so that nothing heavy is imported only to fail.
     names = {kind.__name__ for kind in type(error).__mro__}
-    if names & {"UsageError", "DataError", "NoMatch", "FolderTaken", "ValidationError", "YAMLError"}:
+    if names & {"UsageError", "DataError", "NoMatch", "TooLarge", "FolderTaken", "ValidationError", "YAMLError"}:
         return USAGE
     if names & {"NonFiniteLoss", "CheckpointDamaged", "ExportWrong", "BrokenProcessPool", "OSError"}:
         return FAILURE

@@ -47,16 +47,14 @@ def evaluate(
     """
     if not runs:
         raise UsageError("name at least one run")
-    import torch
-
+    from gatedrnn.train.demand import use_threads
     from gatedrnn.train.opening import labelled_by
     from gatedrnn.train.scoring import score_predictions, score_run
-    from gatedrnn.train.settings import threads_for
 
     kinds = [labelled_by(run) == "next" for run in runs]
     if any(kinds) and not all(kinds):
         raise UsageError("language models and models that predict labels have no score in common; name them apart")
-    torch.set_num_threads(threads or threads_for())
+    use_threads(threads)
     if all(kinds):
         if label_column is not None:
             raise UsageError("--label-column: a language model reads no labels; leave it out")

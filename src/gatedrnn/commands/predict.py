@@ -32,9 +32,8 @@ def predict(
         text_column: Of the file; the one of training, if not given.
         threads: Threads of torch; all cores if not given.
     """
-    import torch
-
     from gatedrnn.data import DataError
+    from gatedrnn.train.demand import use_threads
     from gatedrnn.train.opening import labelled_by, open_finished
     from gatedrnn.train.predicting import (
         check_output,
@@ -43,7 +42,6 @@ def predict(
         read_labelled_rows,
         write_predictions,
     )
-    from gatedrnn.train.settings import threads_for
 
     check_output(output, file)
     if labelled_by(model) == "next":
@@ -51,7 +49,7 @@ def predict(
             f"{model}: is a language model, which predicts tokens and no labels; `gatedrnn evaluate` scores a text, "
             "`gatedrnn generate` writes one"
         )
-    torch.set_num_threads(threads or threads_for())
+    use_threads(threads)
     finished = open_finished(model)
     rows = read_labelled_rows(finished, file, text_column, None, labelled=False)
     added = prediction_columns(finished, outputs_of(finished, rows.inputs))

@@ -20,6 +20,7 @@ from gatedrnn.compare.statistics import difference_of, over_documents, score_of
 from gatedrnn.data import DataError, Examples, TaskData, load_task
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.records import environment, write_whole
+from gatedrnn.train.demand import demand_room
 from gatedrnn.train.folder import FolderTaken, as_of_now, differences, is_free
 from gatedrnn.train.metrics import read_metrics
 from gatedrnn.train.model import build_model
@@ -80,6 +81,8 @@ class Comparison:
         self.asked = _written(settings, self.data.sources)
         if "test" not in self.data.evaluation:
             raise DataError("a comparison ends on a test split; set --test-fraction above 0, or give --test-file")
+        who = settings.contenders
+        demand_room(settings.run(who.cells[0], who.hidden_size, who.seeds[0]), self.data)
         self.entrants = contenders(settings, self.data)
         self.runs = {
             f"{entrant.name}/seed-{seed}": settings.run(entrant.cell, entrant.hidden_size, seed)

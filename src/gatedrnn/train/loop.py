@@ -23,6 +23,7 @@ from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.records import write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.card import model_card
+from gatedrnn.train.demand import demand_room
 from gatedrnn.train.evaluate import Scores, evaluate
 from gatedrnn.train.folder import FolderTaken, RunFolder
 from gatedrnn.train.interrupt import StopFlag, set_by_interrupt
@@ -100,13 +101,14 @@ def run(
     Raises:
         FolderTaken: the folder holds another run.  CheckpointDamaged: nothing whole to resume from.
         NonFiniteLoss: the last good checkpoint is kept.  Interrupted: stopped, after a checkpoint.
-        DataError: the data cannot be used.
+        DataError: the data cannot be used.  TooLarge: the model does not fit into memory.
     """
     folder = RunFolder(path)
     accelerator = _accelerator(settings)
     with accelerator.main_process_first():  # which tokenises, and writes what the others find
         data = load_task(settings.data)
         data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
+        demand_room(settings, data)
         folder.claim(settings, data.sources)
     done = folder.finished()
     if done is not None:

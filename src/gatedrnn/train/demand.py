@@ -1,0 +1,103 @@
+"""What a run takes of the machine's memory, worked out and refused before anything is allocated."""
+
+import psutil
+import torch
+
+from gatedrnn.data import TaskData
+from gatedrnn.train.model import build_model
+from gatedrnn.train.settings import RunSettings, threads_for
+
+COPIES = 4
+"""Of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
+STACK = 8 * 2**20
+"""Bytes of a thread's stack where the system sets no other size."""
+COUNTED_LAYERS = 3
+"""From the second on, layers of one cell are alike: more than these are not built to be counted."""
+
+
+class TooLarge(ValueError):
+    """A setting asks for more memory than there is."""
+
+
+def demand_room(settings: RunSettings, data: TaskData) -> None:
+    """See that a run's threads, and its parameters in training, fit into the memory that is available now.
+
+    Raises:
+        TooLarge: they do not; the message has the bytes that they would take.
+    """
+    demand_threads(settings.threads)
+    parameters, available = _parameters(settings, data), _available()
+    if parameters is not None and parameters * COPIES * 4 <= available:
+        return
+    found = "more parameters than can be counted in 64 bits" if parameters is None else f"{parameters:,} parameters"
+    taken = "more than 8.0 EiB" if parameters is None else readable(parameters * COPIES * 4)
+    raise TooLarge(
+        f"--hidden-size {settings.hidden_size}, --layers {settings.model.layers}, --embedding-size "
+        f"{settings.model.embedding_size}: {found}, which in training take {taken} (weights, gradients and the two "
+        f"moments of AdamW), and {readable(available)} are available; choose smaller ones"
+    )
+
+
+def demand_threads(threads: int) -> None:
+    """See that the stacks of so many threads fit into the memory that is available now.
+
+    Raises:
+        TooLarge: they do not.
+    """
+    available = _available(host=True)
+    if threads * STACK > available:
+        raise TooLarge(
+            f"--threads {threads}: their stacks take {readable(threads * STACK)}, and {readable(available)} are "
+            f"available; this machine runs {threads_for()} at the same time"
+        )
+
+
+def use_threads(threads: int | None) -> None:
+    """Have torch use so many threads; all cores if None.
+
+    Raises:
+        TooLarge: there is no memory for them.
+    """
+    demand_threads(threads or 1)
+    torch.set_num_threads(threads or threads_for())
+
+
+def readable(size: float) -> str:
+    """Bytes in the largest unit of which there is at least one: 1.5 GiB."""
+    units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+    power = 0
+    while size >= 1024 and power < len(units) - 1:
+        size, power = size / 1024, power + 1
+    return f"{size:,.1f} {units[power]}" if power else f"{size:.0f} bytes"
+
+
+def _parameters(settings: RunSettings, data: TaskData) -> int | None:
+    """Of the run's model, from the shapes alone; None where a tensor of it has too many elements for 64 bits."""
+    layers = settings.model.layers
+    if len(settings.cells) > 1 or layers <= COUNTED_LAYERS:
+        return _counted(settings, data, layers)
+    few, more = _counted(settings, data, COUNTED_LAYERS - 1), _counted(settings, data, COUNTED_LAYERS)
+    return None if few is None or more is None else few + (layers - COUNTED_LAYERS + 1) * (more - few)
+
+
+def _counted(settings: RunSettings, data: TaskData, layers: int) -> int | None:
+    built = settings.model_copy(update={"model": settings.model.model_copy(update={"layers": layers})})
+    try:
+        with torch.device("meta"):
+            return sum(parameter.numel() for parameter in build_model(built, data).parameters())
+    except (RuntimeError, OverflowError, TypeError) as error:
+        if "overflow" in str(error).lower():
+            return None
+        raise
+
+
+def _available(host: bool = False) -> int:
+    """Bytes of the GPU that trains, or of the machine's memory; a container's limit counts."""
+    if torch.cuda.is_available() and not host:
+        return int(torch.cuda.mem_get_info()[0])
+    found = int(psutil.virtual_memory().available)
+    try:
+        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
+            return min(found, int(limit.read()) - int(used.read()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return found

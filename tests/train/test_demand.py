@@ -1,0 +1,60 @@
+"""What does not fit into memory is refused by a sentence with its bytes, before anything is allocated or written."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from train_helpers import digits_run
+
+from gatedrnn.cli import main
+from gatedrnn.data import load_task
+from gatedrnn.train import demand
+from gatedrnn.train.demand import TooLarge, demand_room, readable
+from gatedrnn.train.model import build_model
+
+HUGE = {
+    "train --task digits --hidden-size 3000000 --cell lstm": "which in training take",
+    "train --task digits --hidden-size 10000000000 --cell gru": "more than 8.0 EiB",
+    "train --task digits --layers 1000000000": "which in training take",
+    "train --task digits --threads 100000": "--threads 100000: their stacks take 781.2 GiB, and",
+    "compare --task digits --cells gru lstm --hidden-size 3000000": "which in training take",
+    "compare --task digits --threads 100000": "--threads 100000: their stacks take 781.2 GiB, and",
+}
+
+
+@pytest.mark.parametrize("command", HUGE)
+def test_what_memory_does_not_hold_is_refused_with_its_bytes(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*command.split(), "--output", str(tmp_path / "run")])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2 and error.startswith("gatedrnn: ") and error.count("\n") == 1
+    assert HUGE[command] in error and "iB are available" in error, error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("layers", [1, 2, 5])
+@pytest.mark.parametrize("block", [False, True])
+def test_what_is_demanded_is_four_times_the_parameters_that_are_built(
+    layers: int, block: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = digits_run("gru")
+    model = settings.model.model_copy(update={"layers": layers, "block": block})
+    settings = settings.model_copy(update={"model": model})
+    data = load_task(settings.data)
+    exact = (
+        sum(parameter.numel() for parameter in build_model(settings, data).parameters()) * 4 * torch.float32.itemsize
+    )
+    monkeypatch.setattr(demand, "demand_threads", lambda _: None)
+    monkeypatch.setattr(demand, "_available", lambda host=False: exact)
+    demand_room(settings, data)
+    monkeypatch.setattr(demand, "_available", lambda host=False: exact - 1)
+    with pytest.raises(TooLarge):
+        demand_room(settings, data)
+
+
+def test_bytes_read_in_units() -> None:
+    assert [readable(size) for size in (0, 1023, 1536, 3 * 2**30, 2.0**70)] == [
+        "0 bytes", "1023 bytes", "1.5 KiB", "3.0 GiB", "1,024.0 EiB",
+    ]  # fmt: skip
