@@ -4,6 +4,7 @@ Tensors come in through their memory, not their shape. LLVM vectorises a loop ov
 indices.
 """
 
+import ctypes
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,12 @@ import torch
 from torch import Tensor
 
 from gatedrnn.shapes import Flags, Series
+
+BYTES = ctypes.c_char * (1 << 62)  # how many there are is said where they are read
+DTYPES = {
+    torch.float64: np.dtype(np.float64), torch.float32: np.dtype(np.float32), torch.bfloat16: np.dtype(np.uint16),
+    torch.int64: np.dtype(np.int64), torch.bool: np.dtype(np.bool_),
+}  # fmt: skip
 
 
 class Memory(NamedTuple):
@@ -35,12 +42,13 @@ def series(x: Series) -> Memory:
     if x.is_contiguous():
         return Memory(flat(x), x.shape[1] * x.shape[2], x.shape[2])
     span = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
-    return Memory(numbers(x.detach().as_strided((span,), (1,))), x.stride(0), x.stride(1))
+    return Memory(_array(x, span), x.stride(0), x.stride(1))
 
 
 def flat(x: Tensor) -> np.ndarray:
     """A contiguous tensor's numbers."""
-    return numbers((x.detach() if x.requires_grad else x).view(-1))
+    assert x.is_contiguous()
+    return _array(x, x.numel())
 
 
 def flags(x: Flags | None) -> np.ndarray:
@@ -48,8 +56,12 @@ def flags(x: Flags | None) -> np.ndarray:
     return np.empty(0, np.bool_) if x is None else flat(x.contiguous())
 
 
-def numbers(x: Tensor) -> np.ndarray:
-    """A tensor without a graph as numpy has it; of bfloat16, which it has not, the bits."""
-    if x.dtype == torch.bfloat16:
-        return x.view(torch.int16).numpy().view(np.uint16)
-    return x.numpy()
+def _array(x: Tensor, size: int) -> np.ndarray:
+    """So many numbers of a tensor, from its first on as they lie in memory; of bfloat16 the bits.
+
+    Not `Tensor.numpy`, after which no storage can be resized: FSDP frees the parameters of a layer by that.
+    """
+    assert x.is_cpu
+    memory = BYTES.from_address(x.data_ptr())
+    memory.tensor = x  # which lives as long as the array does
+    return np.ndarray(size, DTYPES[x.dtype], memory)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numba.core import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
@@ -12,12 +13,14 @@ from torch import Tensor
 from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.gates import GATES, KINDS, SQUASHED
 from gatedrnn.kernels.cpu.loops import walk
-from gatedrnn.kernels.cpu.memory import Memory, numbers
+from gatedrnn.kernels.cpu.memory import DTYPES, Memory
 from gatedrnn.kernels.cpu.numbers import FAST, ZERO, borrowed, copy
 from gatedrnn.kernels.cpu.rows import Plan, Reading
 from gatedrnn.shapes import Channels, State, Step
 
 SUMMED = FAST | {"fastmath": {"contract", "reassoc", "nsz"}}  # the order of a sum is free
+LIKE = {dtype: np.empty(0, DTYPES[dtype]) for dtype in (torch.float64, torch.float32, torch.bfloat16)}
+"""What says of which type the numbers at an address are."""
 
 
 def gated_step(kind: str, projected: Step, bias: Channels | None, before: State, after: State, layer: int) -> Step:
@@ -30,10 +33,12 @@ def gated_step(kind: str, projected: Step, bias: Channels | None, before: State,
         after: where the next state of `layer` goes; the same of that.
     """
     _, batch, channels = after.shape
-    output, code = projected.new_empty(batch, channels), KINDS[kind]
-    _step(
-        code, GATES[kind], batch, channels, layer, numbers(projected.contiguous()), _row(bias, after),
-        code in SQUASHED, numbers(before), numbers(after), numbers(output),
+    projected, added, code = projected.contiguous(), None if bias is None else bias.contiguous(), KINDS[kind]
+    output = projected.new_empty(batch, channels)
+    places = [x.data_ptr() for x in (projected, before, after, output)] + [0 if added is None else added.data_ptr()]
+    _gated(
+        code, GATES[kind], batch, channels, layer, len(after), code in SQUASHED, LIKE[projected.dtype],
+        LIKE[after.dtype], np.array(places, np.int64),
     )  # fmt: skip
     return output
 
@@ -51,21 +56,15 @@ def stack_step(
     """
     layers, batch, channels = after.shape
     output, code = x.new_empty(batch, channels), KINDS[kind]
+    x = x.resolve_neg()  # a lazy sign is nothing that memory shows
     # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
-    places = np.array([w.data_ptr() for w in (*weights, *biases)], np.int64)
-    _stack(
-        code, GATES[kind], layers, batch, channels, x.shape[1], numbers(x), places, code in SQUASHED, numbers(before),
-        numbers(after), numbers(output),
-    )  # fmt: skip
+    places = np.array([w.data_ptr() for w in (x, before, after, output, *weights, *biases)], np.int64)
+    _stack(code, GATES[kind], layers, batch, channels, x.shape[1], code in SQUASHED, LIKE[x.dtype], places)
     return output
 
 
-def _row(bias: Channels | None, like: Tensor) -> np.ndarray:
-    return numbers(like.new_empty(0) if bias is None else bias.detach())
-
-
 @intrinsic
-def _at(typing: Any, like: Any, address: Any, size: Any) -> Any:
+def at_address(typing: Any, like: Any, address: Any, size: Any) -> Any:
     """The array of `size` numbers at an address; somebody else keeps it alive."""
     found = types.Array(like.dtype, 1, "C")
 
@@ -82,20 +81,36 @@ def _at(typing: Any, like: Any, address: Any, size: Any) -> Any:
 
 
 @compiled(**FAST)
-def _stack(
-    kind: int, gates: int, layers: int, batch: int, channels: int, inputs: int, x: Any, places: Any, squashed: bool,
-    before: Any, after: Any, output: Any,
+def _gated(
+    kind: int, gates: int, batch: int, channels: int, layer: int, layers: int, squashed: bool, like: Any, wide: Any,
+    places: Any,
 ) -> None:  # fmt: skip
+    projected = at_address(like, places[0], batch * gates * channels)
+    before = at_address(wide, places[1], layers * batch * channels)
+    after = at_address(wide, places[2], layers * batch * channels)
+    output = at_address(like, places[3], batch * channels)
+    bias = at_address(wide, places[4], gates * channels if places[4] else 0)
+    _step(kind, gates, batch, channels, layer, projected, bias, squashed, before, after, output)
+
+
+@compiled(**FAST)
+def _stack(
+    kind: int, gates: int, layers: int, batch: int, channels: int, inputs: int, squashed: bool, like: Any, places: Any
+) -> None:
+    below = at_address(like, places[0], batch * inputs)
+    before = at_address(like, places[1], layers * batch * channels)
+    after = at_address(like, places[2], layers * batch * channels)
+    output = at_address(like, places[3], batch * channels)
+    weights, biases = places[4 : 4 + layers], places[4 + layers :]
     width = gates * channels
-    projected, below = np.empty(batch * width, x.dtype), x.reshape(-1)
-    bias = np.empty(0, x.dtype)
+    projected, bias = np.empty(batch * width, like.dtype), at_address(like, 0, 0)
     for layer in range(layers):
         read = inputs if layer == 0 else channels
-        _products(batch, read, below, width, _at(before, places[layer], width * read), borrowed(projected))
-        if places.size > layers:
-            bias = _at(before, places[layers + layer], width)
-        _step(kind, gates, batch, channels, layer, projected, bias, squashed, before, after, output)
-        below = output.reshape(-1)
+        _products(batch, read, below, width, at_address(like, weights[layer], width * read), borrowed(projected))
+        if biases.size:
+            bias = at_address(like, biases[layer], width)
+        _step(kind, gates, batch, channels, layer, borrowed(projected), bias, squashed, before, after, output)
+        below = output
 
 
 @compiled(**SUMMED)
@@ -115,8 +130,6 @@ def _step(
     kind: int, gates: int, batch: int, channels: int, layer: int, projected: Any, bias: Any, squashed: bool,
     before: Any, after: Any, output: Any,
 ) -> None:  # fmt: skip
-    # Made flat here, where it costs nothing.
-    projected, before, after, output = projected.reshape(-1), before.reshape(-1), after.reshape(-1), output.reshape(-1)
     none, nothing, width = np.empty(0, np.bool_), np.zeros(0, after.dtype), gates * channels
     third = Memory(projected, width, width, 2 * channels) if gates == 3 else Memory(projected[:0], 0, 0, 0)
     given = Reading(

@@ -1,0 +1,42 @@
+"""Kernels read tensors where they lie, and leave their storages as they were."""
+
+import pytest
+import torch
+from tolerances import assert_equal_within
+
+from gatedrnn import MinGRU
+from gatedrnn.kernels.cpu.memory import flat, series
+from gatedrnn.layers import LAYERS
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_a_layer_was_given_can_still_be_resized(name):
+    layer, x = LAYERS[name](4, 8), torch.randn(5, 2, 4, requires_grad=True)
+    output, _ = layer(x)
+    output.sum().backward()
+    with torch.no_grad():
+        layer.step(x[0], layer.step(x[0])[1])
+    assert all(v.untyped_storage().resizable() for v in (x, output, *layer.parameters()))
+
+
+def test_an_array_keeps_its_tensor_alive():
+    found = flat(torch.full((1 << 16,), 3.0))
+    others = [torch.full((1 << 16,), float(i)) for i in range(8)]
+    assert (found == 3).all() and len(others) == 8
+
+
+@pytest.mark.parametrize("shape, strides", [((2, 3, 4), (40, 10, 1)), ((2, 3, 4), (0, 0, 0)), ((0, 3, 4), (12, 4, 1))])
+def test_a_series_is_found_where_it_lies(shape, strides):
+    x = torch.randn(100)[5:].as_strided(shape, strides, 5)
+    numbers, batch, time, offset = series(x)
+    for b, t in ((b, t) for b in range(shape[0]) for t in range(shape[1])):
+        start = offset + b * batch + t * time
+        assert_equal_within(numbers[start : start + 4], x[b, t], torch.float64, "row")
+
+
+def test_a_lazy_sign_is_read():
+    lazy = torch.randn(1, 1, dtype=torch.complex64).conj().imag
+    assert lazy.is_neg() and lazy.is_contiguous()
+    layer = MinGRU(1, 3)
+    with torch.no_grad():
+        assert_equal_within(layer.step(lazy)[0], layer.step(lazy.clone().resolve_neg())[0], torch.float32, "output")
