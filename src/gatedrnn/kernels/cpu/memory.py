@@ -5,7 +5,7 @@ indices.
 """
 
 import ctypes
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from gatedrnn.shapes import Flags, Series
 
 BYTES = ctypes.c_char * (1 << 62)  # how many there are is said where they are read
-DTYPES = {
+DTYPES: dict[torch.dtype, Any] = {
     torch.float64: np.dtype(np.float64), torch.float32: np.dtype(np.float32), torch.bfloat16: np.dtype(np.uint16),
     torch.int64: np.dtype(np.int64), torch.bool: np.dtype(np.bool_),
 }  # fmt: skip
@@ -62,6 +62,6 @@ def _array(x: Tensor, size: int) -> np.ndarray:
     Not `Tensor.numpy`, after which no storage can be resized: FSDP frees the parameters of a layer by that.
     """
     assert x.is_cpu
-    memory = BYTES.from_address(x.data_ptr())
+    memory: Any = BYTES.from_address(x.data_ptr())
     memory.tensor = x  # which lives as long as the array does
     return np.ndarray(size, DTYPES[x.dtype], memory)
