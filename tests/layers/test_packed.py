@@ -204,7 +204,7 @@ WRONG_RESETS = {
 @pytest.mark.parametrize("resets", WRONG_RESETS.values(), ids=WRONG_RESETS)
 def test_resets_of_another_shape_or_dtype_than_the_rectangle_are_refused(name, resets):
     rows = pack(series(4, STEPS, FEATURES), LENGTHS["unsorted"])
-    with pytest.raises(ValueError, match="resets must (be a tensor of bool|have the input's first axes)"):
+    with pytest.raises(ValueError, match=r"resets must (be a tensor of bool|have the input's first axes)"):
         layer_of(name)(rows, resets=resets)
 
 
