@@ -128,7 +128,7 @@ def unfinished_run(capsys: pytest.CaptureFixture[str], folder: Path, *flags: str
     """A run that was interrupted between its last checkpoint and its end."""
     from gatedrnn.train.loop import Trainer
 
-    def interrupted(self: Trainer) -> None:
+    def interrupted(self: Trainer, on_step: object) -> None:
         raise KeyboardInterrupt
 
     run, flags = folder / "run", flags or ("--task", "digits")
