@@ -10,6 +10,7 @@ from cyclopts.config import Yaml
 
 from gatedrnn import __version__
 from gatedrnn.commands.progress import notices_shown
+from gatedrnn.terminal import plain
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
 WITH_RECIPES = ("compare", "train")
@@ -142,5 +143,5 @@ def _one_line(error: Exception) -> str:
 
 
 def _stop(code: int, message: str) -> None:
-    print(f"gatedrnn: {message}", file=sys.stderr)
+    print(f"gatedrnn: {plain(message)}", file=sys.stderr)
     sys.exit(code)

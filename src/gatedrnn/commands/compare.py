@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from gatedrnn.commands.arguments import at_least_one, command_line
 from gatedrnn.commands.progress import RunsDisplay
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.data import DataSettings
+from gatedrnn.terminal import Console
 from gatedrnn.train.allocation import use_large_pages
 from gatedrnn.train.recipes import with_recipe
 from gatedrnn.train.settings import ModelSettings, TrainSettings, threads_for

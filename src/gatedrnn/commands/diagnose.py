@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from gatedrnn.commands.arguments import at_least_one, command_line
+from gatedrnn.terminal import Console
 
 Count = Annotated[int, Parameter(validator=at_least_one)]
 

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from gatedrnn.commands.arguments import UsageError, at_least_one
+from gatedrnn.terminal import Console
 
 if TYPE_CHECKING:
     from gatedrnn.train.label_scores import LabelScores
@@ -98,37 +97,37 @@ def _print_labels(found: "list[Scored]", console: Console) -> None:
         {name: value for name, value in one.scores._asdict().items() if name not in ("classes", "confusion")}
         for one in found
     ]
-    table = Table(title=Text(f"{found[0].source}: {found[0].rows:,} rows"), title_justify="left")
+    table = Table(title=f"{found[0].source}: {found[0].rows:,} rows", title_justify="left")
     for column in ("run", "cell", *whole[0]):
         table.add_column(column.replace("_", " "), justify="left" if column in ("run", "cell") else "right")
     for one, scores in zip(found, whole, strict=True):
         if scores.keys() != whole[0].keys():
             raise UsageError("classes and numbers have no score in common; name the runs apart")
-        table.add_row(Text(one.run), one.cell, *map(_shown, scores.values()))
+        table.add_row(one.run, one.cell, *map(_shown, scores.values()))
     console.print(table)
     for one in found:
         for note in one.notes:
-            console.print(Text(note))
+            console.print(note)
         if isinstance(one.scores, LabelScores):
             _print_classes(one.run, one.scores, console)
 
 
 def _print_classes(run: str, scores: "LabelScores", console: Console) -> None:
-    table = Table(title=Text(f"{run}: each class"), title_justify="left")
+    table = Table(title=f"{run}: each class", title_justify="left")
     for column in ("class", "precision", "recall", "F1", "labels"):
         table.add_column(column, justify="left" if column == "class" else "right")
     for score in scores.classes:
-        table.add_row(Text(score.name), *map(_shown, score[1:]))
+        table.add_row(score.name, *map(_shown, score[1:]))
     console.print(table)
     if len(scores.classes) > MOST_SHOWN:
         console.print(f"The confusion of {len(scores.classes)} classes is in what --json prints.", highlight=False)
         return
-    table = Table(title=Text(f"{run}: confusion, true classes in rows"), title_justify="left")
+    table = Table(title=f"{run}: confusion, true classes in rows", title_justify="left")
     table.add_column("true \\ predicted")
     for score in scores.classes:
-        table.add_column(Text(score.name), justify="right")
+        table.add_column(score.name, justify="right")
     for score, row in zip(scores.classes, scores.confusion, strict=True):
-        table.add_row(Text(score.name), *map(_shown, row))
+        table.add_row(score.name, *map(_shown, row))
     console.print(table)
 
 

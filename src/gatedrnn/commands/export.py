@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
+from gatedrnn.terminal import Console
 
 
 def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = None) -> None:

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from gatedrnn.commands.arguments import UsageError, at_least_one
+from gatedrnn.terminal import Console, plain
 
 
 def generate(
@@ -77,10 +78,8 @@ def generate(
     if console.is_terminal:
         console.print(_side_by_side(temperatures, texts))
     else:
-        console.print(
-            Group(*(Text(f"[{_named(heat)}]\n{text}\n") for heat, text in zip(temperatures, texts, strict=True))),
-            soft_wrap=True,
-        )
+        shown = (f"[{_named(heat)}]\n{plain(text)}\n" for heat, text in zip(temperatures, texts, strict=True))
+        console.print(Group(*map(Text, shown)), soft_wrap=True)
 
 
 def _named(temperature: float) -> str:
@@ -89,5 +88,5 @@ def _named(temperature: float) -> str:
 
 def _side_by_side(temperatures: list[float], texts: list[str]) -> Table:
     table = Table(*(_named(heat) for heat in temperatures), expand=True)
-    table.add_row(*(Text(text) for text in texts))
+    table.add_row(*(Text(plain(text)) for text in texts))
     return table

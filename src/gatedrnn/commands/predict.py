@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.text import Text
 
 from gatedrnn.commands.arguments import at_least_one
+from gatedrnn.terminal import Console
 
 
 def predict(
@@ -56,5 +55,5 @@ def predict(
     write_predictions(output, rows.data, added, str(file))
     console = Console()
     for note in rows.notes:
-        console.print(Text(note))
-    console.print(Text(f"{len(rows.inputs):,} predictions: {output}"), soft_wrap=True)
+        console.print(note)
+    console.print(f"{len(rows.inputs):,} predictions: {output}", soft_wrap=True)

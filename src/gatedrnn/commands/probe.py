@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from gatedrnn.commands.arguments import at_least_one, command_line
 from gatedrnn.commands.progress import RunsDisplay
 from gatedrnn.probe.settings import CELLS, ProbeSettings
+from gatedrnn.terminal import Console
 from gatedrnn.train.allocation import use_large_pages
 from gatedrnn.train.settings import threads_for
 

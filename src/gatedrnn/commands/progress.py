@@ -17,6 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 from rich.text import Text
 
+from gatedrnn.terminal import plain
+
 if TYPE_CHECKING:  # the training loop is imported when a command runs
     from gatedrnn.train.loop import Progress
 
@@ -37,7 +39,7 @@ class Notices(logging.Handler):
 
     @staticmethod
     def _on_error_stream(text: str) -> None:
-        Console(stderr=True).print(Text(text), soft_wrap=True)
+        Console(stderr=True).print(Text(plain(text)), soft_wrap=True)
 
 
 NOTICES = Notices()
@@ -137,7 +139,7 @@ class RunsDisplay:
     def _announce(self, text: str) -> None:
         with self._changing:
             self._doing, self._doing_since = text, time.monotonic()
-        self.console.print(Text(text), soft_wrap=True)
+        self.console.print(Text(plain(text)), soft_wrap=True)
 
     def _draw(self) -> None:
         states = list(self._under_way.items())

@@ -8,13 +8,13 @@ from typing import Annotated
 import yaml
 from cyclopts import Parameter
 from pydantic import Field
-from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
 from gatedrnn.commands.progress import NOTICES, RunsDisplay
 from gatedrnn.data import LANGUAGE, DataError, DataSettings, Settings
 from gatedrnn.data.settings import Seed
+from gatedrnn.terminal import Console, plain
 from gatedrnn.train.allocation import use_large_pages
 from gatedrnn.train.recipes import with_recipe
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings, threads_for
@@ -103,7 +103,7 @@ def train(
     if settings.data.task == LANGUAGE:
         from gatedrnn.train.sampling import write_samples
 
-        console.print(Panel(Text(write_samples(folder)), title="what it writes", title_align="left"))
+        console.print(Panel(Text(plain(write_samples(folder))), title="what it writes", title_align="left"))
     for what, place in (("report", write_report(folder)), ("model", folder / "model")):
         console.print(f"{what}: {place}", soft_wrap=True, highlight=False)
 

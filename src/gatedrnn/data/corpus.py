@@ -2,8 +2,10 @@
 
 import gzip
 import hashlib
+import io
 import logging
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +13,8 @@ from typing import Any, NamedTuple
 from datasets import load_dataset
 
 from gatedrnn.data.errors import DataError
-from gatedrnn.data.files import TEXT_COLUMNS, column_of, read_rows
+from gatedrnn.data.files import TEXT_COLUMNS, column_of, kind_of, read_rows
+from gatedrnn.data.packed import BoundedGzip
 
 LOG = logging.getLogger("gatedrnn")
 BLOCK = 1 << 16  # characters of a text file in memory at a time
@@ -156,9 +159,9 @@ def _compiled(document_start: str | None) -> re.Pattern[str] | None:
 def _blocks(path: Path) -> Iterator[str]:
     """A text file in blocks that end with a line where they can, else between words."""
     rest = ""
-    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    opened = BoundedGzip(path) if path.suffix.lower() == ".gz" else path.open("rb")
     try:
-        with opened(path, "rt", encoding="utf-8-sig") as file:
+        with io.TextIOWrapper(opened, encoding="utf-8-sig") as file:
             while block := file.read(BLOCK):
                 if "\0" in block:
                     raise DataError(f"{path}: holds a zero byte; this looks like a binary file")
@@ -169,7 +172,7 @@ def _blocks(path: Path) -> Iterator[str]:
                     rest = rest[cut:]
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 ({error.reason}); save it as UTF-8 first") from error
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a whole gzip file: {error}") from error
     if rest:
         yield rest
@@ -187,10 +190,10 @@ def _documents(blocks: Iterator[str], start: re.Pattern[str] | None) -> Iterator
 def _rows(data: Any, place: str, text_column: str | None, start: re.Pattern[str] | None) -> Iterator[Piece]:
     column = column_of(list(data.features or next(iter(data))), place, "text", text_column, TEXT_COLUMNS)
     first = True
-    for row in data.select_columns([column]):
+    for number, row in enumerate(data.select_columns([column]), start=1):
         text = row[column]
         if not isinstance(text, str) and text is not None:
-            raise DataError(f"{place}: column {column!r} holds {type(text).__name__}, not text")
+            raise DataError(f"{place}: row {number}, column {column!r}: holds {kind_of(text)}, not text")
         text = text or ""
         begins = first or start is None or start.match(text) is not None
         yield Piece(text if text.endswith("\n") else text + "\n", begins)

@@ -1,10 +1,13 @@
 """Text and labels from the user's own files, or from the hub."""
 
+import contextlib
 import csv
 import hashlib
+import json
 import logging
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +20,13 @@ LOG = logging.getLogger("gatedrnn")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", "body")
+NESTED = (dict, list, bytes)
+MOST_COLUMNS, SHOWN = 10_000, 30
+"""Columns of a table at most, and how many of them a message names."""
+FIRST_LINES = 1_000
+"""Of JSON lines that are looked at where a file may be larger than the memory."""
+MOST_FOOTER = 1 << 24
+"""Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment")
 
 
@@ -81,36 +91,65 @@ def _table(
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     labels, names = labels_in_column(data, place, label)
-    texts = texts_in_column(data, text)
+    texts = texts_in_column(data, place, text)
     if digest is None:
         digest = hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
     return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest}, (text, label))
 
 
-def texts_in_column(data: Dataset, column: str) -> list[str]:
-    """The texts of a column; nothing is an empty text."""
-    return ["" if value is None else str(value) for value in data[column]]
+def texts_in_column(data: Dataset, place: str, column: str) -> list[str]:
+    """The texts of a column; nothing is an empty text.
+
+    Raises:
+        DataError: a row holds an object, a list or bytes.
+    """
+    texts = []
+    for row, value in enumerate(data[column], start=1):
+        if isinstance(value, NESTED):
+            raise DataError(f"{place}: row {row}, column {column!r}: holds {kind_of(value)}, not text")
+        texts.append("" if value is None else str(value))
+    return texts
 
 
 def labels_in_column(data: Dataset, place: str, column: str) -> tuple[list[str], tuple[str, ...] | None]:
     """The labels of a column by name, and all names in order where the file lists them.
 
     Raises:
-        DataError: a row has none.
+        DataError: a row has none, or holds an object, a list or bytes.
     """
     feature = data.features[column]
     names = tuple(feature.names) if isinstance(feature, ClassLabel) else None
     labels = []
     for row, value in enumerate(data[column], start=1):
+        if isinstance(value, NESTED):
+            raise DataError(f"{place}: row {row}, column {column!r}: holds {kind_of(value)}, not a label")
         if value is None or value == "" or (names is not None and value < 0):
             raise DataError(f"{place}: row {row} has no label in column {column!r}; remove the row or fill it in")
         labels.append(names[value] if names is not None else str(value))
     return labels, names
 
 
+def kind_of(value: object) -> str:
+    """What a value is that is no text, in words."""
+    kind = type(value).__name__
+    return {"dict": "an object", "list": "a list"}.get(kind, kind)
+
+
+def check_width(count: int, place: str) -> None:
+    """Refuse a table of more than `MOST_COLUMNS` columns, which no reader here is made for.
+
+    Raises:
+        DataError: it has more.
+    """
+    if count > MOST_COLUMNS:
+        raise DataError(
+            f"{place}: has {count:,} columns, at most {MOST_COLUMNS:,} are read; keep those of text and label"
+        )
+
+
 def column_of(names: list[str], place: str, what: str, wanted: str | None, usual: tuple[str, ...]) -> str:
     """The column to read: the one asked for, or the only usual name there is."""
-    columns = ", ".join(names)
+    columns = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
     if wanted is not None:
         if wanted not in names:
             raise DataError(f"{place}: no column {wanted!r}; the file has {columns}")
@@ -137,10 +176,12 @@ def _read_separated(path: Path) -> Dataset:
         except csv.Error as error:
             raise DataError(f"{path}: cannot be read as csv: line {reader.line_num}: {error}") from error
     columns = header[1]
+    check_width(len(columns), str(path))
     if not columns:
         raise DataError(f"{path}: the file is empty but for blank lines")
     if len(set(columns)) != len(columns):
-        raise DataError(f"{path}: two columns have the same name in {', '.join(columns)}")
+        twice = next(name for name in columns if columns.count(name) > 1)
+        raise DataError(f"{path}: two columns have the same name, {twice!r}")
     for line, row in rows:
         if len(row) != len(columns):
             raise DataError(f"{path}: line {line}: {len(row)} field(s) where the first line has {len(columns)}")
@@ -152,6 +193,7 @@ def read_rows(path: Path, kind: str, *, streaming: bool = False) -> Any:
     datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a user's own file is nobody else's business
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    _check_kind(path, kind, streaming)
     try:
         data = load_dataset(kind, data_files=[os.fspath(path)], split="train", streaming=streaming)
         if streaming:
@@ -165,6 +207,44 @@ def read_rows(path: Path, kind: str, *, streaming: bool = False) -> Any:
         if "corresponds to no data" in said[0] or "BatchSize must be greater than 0" in said[0]:
             raise DataError(f"{path}: there are no rows in it") from error
         raise DataError(f"{path}: cannot be read as {kind}: {said[0]}") from error
+
+
+def _check_kind(path: Path, kind: str, streaming: bool) -> None:
+    """See that a file is what its ending says, and no wider than `check_width` allows, before a library opens it:
+    `datasets` unpacks whatever looks packed, onto the disk and to any size.
+
+    Raises:
+        DataError: it is not.
+    """
+    with path.open("rb") as file:
+        if kind == "parquet":
+            begins, _ = file.read(4), file.seek(-min(8, path.stat().st_size), os.SEEK_END)
+            footer = int.from_bytes(file.read(8)[:4], "little")
+            if begins != b"PAR1":
+                raise DataError(f"{path}: cannot be read as parquet: it is no Parquet file")
+            if footer > MOST_FOOTER:
+                raise DataError(
+                    f"{path}: its description of columns takes {footer:,} bytes, at most {MOST_FOOTER:,} are read; "
+                    "keep the columns of text and label"
+                )
+            return
+        first = file.readline().removeprefix(b"\xef\xbb\xbf").strip()
+    if first[:1] not in (b"{", b"[", b""):
+        raise DataError(f"{path}: cannot be read as json: it begins with {first[:8]!r}, not with {{ or [")
+    _check_keys(path, FIRST_LINES if streaming else None)
+
+
+def _check_keys(path: Path, lines: int | None) -> None:
+    """`check_width` for the first lines of a file of JSON lines; what is no such line is left to the reader."""
+    names = set[str]()
+    with path.open("rb") as file, contextlib.suppress(ValueError):
+        for line in islice(file, lines):
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                return
+            names.update(row)
+            if len(names) > MOST_COLUMNS:
+                check_width(len(names), str(path))
 
 
 def _check_text(path: Path) -> None:

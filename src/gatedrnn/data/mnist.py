@@ -1,6 +1,5 @@
 """MNIST's handwritten digits, pixel after pixel."""
 
-import gzip
 import hashlib
 import zlib
 from pathlib import Path
@@ -10,6 +9,7 @@ from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
 from gatedrnn.data.errors import DataError
+from gatedrnn.data.packed import BoundedGzip
 from gatedrnn.data.settings import DataSettings
 from gatedrnn.data.task import TaskData
 
@@ -88,8 +88,8 @@ def _labels_beside(path: Path) -> Path:
 
 def _unpacked(path: Path, begins: bytes) -> np.ndarray:
     try:
-        raw = path.read_bytes()
-        content = gzip.decompress(raw) if path.suffix == ".gz" else raw
+        with BoundedGzip(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read()
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
     dimensions = begins[3]

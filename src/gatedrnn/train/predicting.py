@@ -62,7 +62,7 @@ def read_labelled_rows(
     if tokenizer is not None:
         column = _column(data, place, "text", text_column, [_recorded(tokenizer, "text_column", "text")])
         longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
-        inputs = encode_texts(tokenizer, texts_in_column(data, column), longest, file.name, notes)
+        inputs = encode_texts(tokenizer, texts_in_column(data, place, column), longest, file.name, notes)
     else:
         name = "input_values" if config.vocab_size is None else "input_ids"
         column = _column(data, place, "text", text_column, [name])

@@ -1,0 +1,33 @@
+"""Text of others in a terminal: shown, never obeyed."""
+
+import re
+from typing import Any
+
+from rich.console import Console as RichConsole
+from rich.text import Text
+
+_COMMANDS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line break: ESC, BEL, CR, the 8-bit CSI …
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"  # marks that turn the direction of writing, line separators
+    "\ud800-\udfff]"  # halves of a character, which no encoding holds
+)
+
+
+def plain(text: str) -> str:
+    """A text without characters that a terminal obeys or cannot print: each is shown as Python writes it, ESC as
+    \\x1b. Tabs and line breaks stay."""
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+class Console(RichConsole):
+    """rich's, for text that others wrote: labels, names of files, what a model writes.
+
+    Whatever string is printed, in a table too, is shown `plain`, and brackets in it are brackets, not rich's markup. A
+    `rich.text.Text` is printed as it is: make it from `plain` text.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(plain(text), **options)

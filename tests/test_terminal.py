@@ -1,0 +1,42 @@
+"""What others wrote is shown in a terminal and not obeyed."""
+
+import io
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from properties import few
+from rich.table import Table
+
+from gatedrnn.terminal import Console, plain
+
+OBEYED = "\x1b\x9b\x07\r\x00\x08\x7f\u202e\u2066\u200f\u2028\ud800"
+
+
+def printed(*things):
+    file = io.StringIO()
+    Console(file=file, width=200, force_terminal=True, color_system=None).print(*things)
+    return file.getvalue()
+
+
+@few()
+@given(st.text() | st.text(st.sampled_from(OBEYED + "a[]\n\t가👍")))
+def test_plain_text_holds_nothing_that_a_terminal_obeys_and_stays_so(text):
+    shown = plain(text)
+    assert not set(shown) & set(OBEYED) and plain(shown) == shown
+    shown.encode()
+    assert shown.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("text", ["a 가 👍🏽 👨‍👩‍👧 é\n\tb", "[red]", "\\x1b"])
+def test_what_no_terminal_obeys_is_left_as_it_is(text):
+    assert plain(text) == text
+
+
+def test_strings_in_tables_and_titles_are_escaped_and_brackets_are_brackets():
+    table = Table("[bold]column\x1b[2J", title="[red]title\x9b\u202e")
+    table.add_row("label\x07\r[/red]")
+    shown = printed(table) + printed("[link=file:///x]name\x00")
+    for piece in (r"[bold]column\x1b[2J", r"[red]title\x9b\u202e", r"label\x07\r[/red]", r"[link=file:///x]name\x00"):
+        assert piece in shown
+    assert "\x1b" not in shown.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[3m", "")
