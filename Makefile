@@ -54,4 +54,4 @@ $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	@touch $@ $(VENV)/.train
 
 clean:
-	rm -rf $(VENV) .venv-lowest .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) .venv-lowest .venv-outsiders .pytest_cache .mypy_cache .ruff_cache build dist
