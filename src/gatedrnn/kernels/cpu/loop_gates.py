@@ -20,6 +20,8 @@ KEPT = {LSTM: 4, NO_OUTPUT_GATE: 3, GRU: 4, GRU_BEFORE: 3, NO_RESET_GATE: 2, MGU
 """Blocks kept for the gradient."""
 GATES = {LSTM: 4, NO_OUTPUT_GATE: 3, GRU: 3, GRU_BEFORE: 3, NO_RESET_GATE: 2, MGU: 2, MGU_KEEP: 2}
 """Projections."""
+HALVED = (GRU_BEFORE, MGU, MGU_KEEP)
+"""Those in which a gate multiplies h before the product of the candidate."""
 
 
 @numba.njit(**FAST)
@@ -192,10 +194,10 @@ def gate_the_state(kind: int, x: Any, u: Any, h: Any, kept: Any, gated: Any) -> 
 
 
 @numba.njit(**FAST)
-def renew_the_state(kind: int, x: Any, u: Any, h: Any, kept: Any) -> None:
-    """The second half: candidate, and h in place."""
+def renew_the_state(kind: int, x: Any, u_n: Any, h: Any, kept: Any) -> None:
+    """The second half, from the candidate's recurrent product: candidate, and h in place."""
     n, last = h.size, 2 if kind == GRU_BEFORE else 1
-    x_n, u_n, n_t, gate = block(x, last, n), block(u, last, n), block(kept, last, n), block(kept, last - 1, n)
+    x_n, n_t, gate = block(x, last, n), block(kept, last, n), block(kept, last - 1, n)
     for k in range(n):
         n_t[k] = tanh(x_n[k] + u_n[k])
     if kind == MGU:

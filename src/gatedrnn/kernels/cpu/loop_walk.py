@@ -1,6 +1,7 @@
-"""Loop cells over a whole sequence and back: a few sequences at a time are walked through all of time by one thread.
+"""Loop cells over a whole sequence and back: one thread takes some of the sequences through all of time.
 
-Sequences do not wait for each other, so threads never meet, and the recurrent weights stay in each core's own cache.
+Sequences do not wait for each other, so threads never meet; each step reads the recurrent weights once for all of a
+thread's sequences.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 from gatedrnn.kernels.cpu import loop_gates as gates
 from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
-from gatedrnn.kernels.cpu.loop_gates import GRU, GRU_BEFORE, LSTM, MGU, MGU_KEEP, NO_OUTPUT_GATE
+from gatedrnn.kernels.cpu.loop_gates import GRU, LSTM, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu.memory import Memory
 from gatedrnn.kernels.cpu.numbers import FAST, ZERO, copy, widened
 from gatedrnn.kernels.cpu.products import add_product
@@ -32,15 +33,25 @@ class LoopPlan(NamedTuple):
     rows: int
     """Sequences of one work item."""
     backwards: bool
+    batch_stride: int
+    time_stride: int
+    """How far apart sequences and steps lie, in rows, in every series but the input and its gradient's source."""
+    recurrent_columns: int
+    candidate_columns: int
+    projection_columns: int
+    """Padded columns of the packed matrices; 0 of those that the cell does not have."""
 
 
 class Parameters(NamedTuple):
     """What multiplies the state, flat; empty arrays for what a cell does not have.
 
-    Forwards, matrices lie transposed: `recurrent` (width, gates · size) and `projection` (size, width).
+    Matrices are packed (`products.packed`): transposed forwards, as the layer has them backwards.
     """
 
     recurrent: np.ndarray
+    """Of all gates, or of those before the candidate where there is one of these."""
+    candidate: np.ndarray
+    """Where a gate multiplies h before this product."""
     bias: np.ndarray
     peepholes: np.ndarray
     projection: np.ndarray
@@ -56,6 +67,12 @@ def _row(flat: Any, place: int, size: int) -> Any:
 @compiled(**FAST)
 def _time(plan: LoopPlan, k: int) -> int:
     return plan.steps - 1 - k if plan.backwards else k
+
+
+@compiled(**FAST)
+def _place(plan: LoopPlan, b: int, t: int) -> int:
+    """The row of a step in a series."""
+    return b * plan.batch_stride + t * plan.time_stride
 
 
 @compiled(**FAST)
@@ -78,14 +95,15 @@ def walk_cells(
     exactness = flush_denormals()
     steps, n, width, wide = plan.steps, plan.size, plan.width, plan.gates * plan.size
     dtype = h.dtype
-    u, fed, between = (
-        np.zeros(plan.rows * wide, dtype),
-        np.zeros(plan.rows * width, dtype),
-        np.zeros(plan.rows * n, dtype),
+    u_width, new_width, fed_width = plan.recurrent_columns, plan.candidate_columns, plan.projection_columns
+    u, candidate, projected = (
+        np.zeros(plan.rows * u_width, dtype),
+        np.zeros(plan.rows * new_width, dtype),
+        np.zeros(plan.rows * fed_width, dtype),
     )
+    fed, between = np.zeros(plan.rows * width, dtype), np.zeros(plan.rows * n, dtype)
     room = np.zeros(wide, dtype)
-    halved = kind == GRU_BEFORE or kind == MGU or kind == MGU_KEEP
-    until = wide - n if halved else wide
+    halved = parameters.candidate.size > 0
     for item in range(first, last):
         low = item * plan.rows
         rows = min(plan.rows, plan.batch - low)
@@ -97,20 +115,21 @@ def walk_cells(
                     _row(own, r, width)[:] = ZERO
                     if c.size:
                         _row(c, low + r, n)[:] = ZERO
-                _row(u, r, wide)[:] = ZERO
                 if parameters.bias.size:
-                    copy(parameters.bias, _row(u, r, wide))
+                    copy(parameters.bias, _row(u, r, u_width)[:wide])
+                else:
+                    _row(u, r, u_width)[:] = ZERO
             read = _read(own, parameters.dropped, low, rows, width, fed)
-            add_product(rows, width, read, width, parameters.recurrent, wide, 0, until, u, wide)
+            add_product(rows, width, read, width, parameters.recurrent, u_width, u)
             for r in range(rows):
                 b = low + r
-                place = b * steps + t
-                if mask.size and not mask[place]:
+                place = _place(plan, b, t)
+                if mask.size and not mask[b * steps + t]:
                     _row(between, r, n)[:] = ZERO
-                    _row(kept, place, plan.kept * n)[:] = ZERO  # a weight's gradient multiplies it with 0
+                    copy(ZERO  # a weight's gradient multiplies it with 0, _row(kept, place, plan.kept * n))
                     continue
                 x_row = widened(x.numbers[b * x.batch + t * x.time : b * x.batch + t * x.time + wide], room)
-                u_row, k_row, h_row = _row(u, r, wide), _row(kept, place, plan.kept * n), _row(own, r, width)
+                u_row, k_row, h_row = _row(u, r, u_width), _row(kept, place, plan.kept * n), _row(own, r, width)
                 if kind == LSTM:
                     to = _row(between, r, n) if parameters.projection.size else h_row
                     gates.lstm(x_row, u_row, _row(c, b, n), parameters.peepholes, to, k_row)
@@ -124,23 +143,22 @@ def walk_cells(
                     gates.no_reset_gate(x_row, u_row, h_row, k_row)
             if halved:
                 read = _read(between, parameters.dropped, low, rows, width, fed)
-                add_product(rows, width, read, width, parameters.recurrent, wide, until, wide, u, wide)
+                candidate[:] = ZERO
+                add_product(rows, width, read, width, parameters.candidate, new_width, candidate)
                 for r in range(rows):
                     b = low + r
-                    place = b * steps + t
-                    if mask.size == 0 or mask[place]:
+                    if mask.size == 0 or mask[b * steps + t]:
                         x_row = widened(x.numbers[b * x.batch + t * x.time : b * x.batch + t * x.time + wide], room)
-                        gates.renew_the_state(
-                            kind, x_row, _row(u, r, wide), _row(own, r, width), _row(kept, place, plan.kept * n)
-                        )
+                        k_row = _row(kept, _place(plan, b, t), plan.kept * n)
+                        gates.renew_the_state(kind, x_row, _row(candidate, r, new_width), _row(own, r, width), k_row)
             if parameters.projection.size:
-                fed[:] = ZERO
-                add_product(rows, n, between, n, parameters.projection, width, 0, width, fed, width)
+                projected[:] = ZERO
+                add_product(rows, n, between, n, parameters.projection, fed_width, projected)
                 for r in range(rows):
                     if mask.size == 0 or mask[(low + r) * steps + t]:
-                        copy(_row(fed, r, width), _row(own, r, width))
+                        copy(projected[r * fed_width : r * fed_width + width], _row(own, r, width))
             for r in range(rows):
-                place = (low + r) * steps + t
+                place = _place(plan, low + r, t)
                 copy(_row(own, r, width), _row(hs, place, width))
                 if c.size:
                     copy(_row(c, low + r, n), _row(cs, place, n))
@@ -154,7 +172,18 @@ def _before(series: Any, start: Any, plan: LoopPlan, b: int, k: int, size: int, 
         return zeros[:size]
     if k == 0:
         return _row(start, b, size)
-    return _row(series, b * plan.steps + _time(plan, k - 1), size)
+    return _row(series, _place(plan, b, _time(plan, k - 1)), size)
+
+
+@compiled(**FAST)
+def _add_read(to: Any, row: Any, dropped: Any, b: int) -> None:
+    """Add the gradient of h as gates read it."""
+    if dropped.size:
+        for i in range(to.size):
+            to[i] += row[i] * dropped[b * to.size + i]
+    else:
+        for i in range(to.size):
+            to[i] += row[i]
 
 
 @compiled(**FAST)
@@ -166,18 +195,16 @@ def walk_cells_back(
     """Walk items against the walk from the gradients of the last states, and leave there those of the first.
 
     grad_x gets the gradients of the pre-activations; grad_u_n that of the recurrent product's last block, where it is
-    another (GRU); grad_h that of every projected h. Matrices lie as the layer has them.
+    another (GRU); grad_h that of every projected h.
     """
     exactness = flush_denormals()
     steps, n, width, wide = plan.steps, plan.size, plan.width, plan.gates * plan.size
     dtype = delta_h.dtype
+    back_width, of_h_width = plan.recurrent_columns, plan.projection_columns
     pre, between = np.zeros(plan.rows * wide, dtype), np.zeros(plan.rows * n, dtype)
-    back, zeros, room = (
-        np.zeros(plan.rows * max(width, n), dtype),
-        np.zeros(max(width, n), dtype),
-        np.zeros(width, dtype),
-    )
-    halved = kind == GRU_BEFORE or kind == MGU or kind == MGU_KEEP
+    back, of_h = np.zeros(plan.rows * back_width, dtype), np.zeros(plan.rows * of_h_width, dtype)
+    zeros, room = np.zeros(max(width, n), dtype), np.zeros(width, dtype)
+    halved = parameters.candidate.size > 0
     until = wide - n if halved else wide
     for item in range(first, last):
         low = item * plan.rows
@@ -187,8 +214,7 @@ def walk_cells_back(
             t = _time(plan, k)
             for r in range(rows):
                 b = low + r
-                place = b * steps + t
-                if mask.size and not mask[place]:
+                if mask.size and not mask[b * steps + t]:
                     continue
                 given = widened(
                     grad.numbers[b * grad.batch + t * grad.time : b * grad.batch + t * grad.time + width], room
@@ -197,25 +223,25 @@ def walk_cells_back(
                 for i in range(width):
                     row[i] += given[i]
                 if grad_h.size:
-                    copy(row, _row(grad_h, place, width))
+                    copy(row, _row(grad_h, _place(plan, b, t), width))
             if parameters.projection.size:
-                between[:] = ZERO
-                add_product(rows, width, own, width, parameters.projection, n, 0, n, between, n)
+                of_h[:] = ZERO
+                add_product(rows, width, own, width, parameters.projection, of_h_width, of_h)
             for r in range(rows):
                 b = low + r
-                place = b * steps + t
+                place = _place(plan, b, t)
                 p_row, d_row = _row(pre, r, wide), _row(own, r, width)
-                if mask.size and not mask[place]:
+                if mask.size and not mask[b * steps + t]:
                     p_row[:] = ZERO
                     continue
-                cut = resets.size > 0 and resets[place]
+                cut = resets.size > 0 and resets[b * steps + t]
                 k_row = _row(kept, place, plan.kept * n)
                 if kind == LSTM or kind == NO_OUTPUT_GATE:
                     before = _before(cs, c0, plan, b, k, n, cut, zeros)
                     if kind == LSTM:
-                        of_h = _row(between, r, n) if parameters.projection.size else d_row
+                        upon_h = of_h[r * of_h_width : r * of_h_width + n] if parameters.projection.size else d_row
                         gates.lstm_back(
-                            k_row, before, _row(cs, place, n), parameters.peepholes, of_h, _row(delta_c, b, n), p_row,
+                            k_row, before, _row(cs, place, n), parameters.peepholes, upon_h, _row(delta_c, b, n), p_row,
                             _row(grad_peepholes, b, 3 * n),
                         )  # fmt: skip
                     else:
@@ -227,41 +253,37 @@ def walk_cells_back(
                         u_row = _row(grad_u_n, place, n)
                         gates.gru_back(k_row, before, d_row, p_row, u_row)
                         copy(p_row, _row(grad_x, place, wide))
-                        p_row[wide - n :] = u_row
+                        copy(u_row, p_row[wide - n :])
                     elif halved:
                         gates.renew_the_state_back(kind, k_row, before, d_row, p_row)
                     else:
                         gates.no_reset_gate_back(k_row, before, d_row, p_row)
             if halved:
                 back[:] = ZERO
-                candidate = parameters.recurrent[until * width :]
-                add_product(rows, n, pre[until:], wide, candidate, width, 0, width, back, width)
-                read = _read(back, parameters.dropped, low, rows, width, between)
+                add_product(rows, n, pre[until:], wide, parameters.candidate, back_width, back)
                 for r in range(rows):
                     b = low + r
-                    place = b * steps + t
-                    if mask.size == 0 or mask[place]:
-                        cut = resets.size > 0 and resets[place]
+                    if mask.size == 0 or mask[b * steps + t]:
+                        cut = resets.size > 0 and resets[b * steps + t]
                         before = _before(hs, h0, plan, b, k, n, cut, zeros)
+                        delta = _row(between, r, n)
+                        delta[:] = ZERO
+                        _add_read(delta, back[r * back_width :], parameters.dropped, b)
                         gates.gate_the_state_back(
-                            kind, _row(kept, place, plan.kept * n), before, _row(read, r, n), _row(own, r, n),
+                            kind, _row(kept, _place(plan, b, t), plan.kept * n), before, delta, _row(own, r, n),
                             _row(pre, r, wide),
                         )  # fmt: skip
-            if parameters.dropped.size:
-                back[:] = ZERO
-                add_product(rows, until, pre, wide, parameters.recurrent, width, 0, width, back, width)
-                read = _read(back, parameters.dropped, low, rows, width, back)
-                for i in range(rows * width):
-                    own[i] += read[i]
-            else:
-                add_product(rows, until, pre, wide, parameters.recurrent, width, 0, width, own, width)
+            back[:] = ZERO
+            add_product(rows, until, pre, wide, parameters.recurrent, back_width, back)
             for r in range(rows):
-                place = (low + r) * steps + t
-                if kind != GRU or (mask.size and not mask[place]):
+                b = low + r
+                place = _place(plan, b, t)
+                _add_read(_row(own, r, width), back[r * back_width :], parameters.dropped, b)
+                if kind != GRU or (mask.size and not mask[b * steps + t]):
                     copy(_row(pre, r, wide), _row(grad_x, place, wide))
-                if kind == GRU and mask.size and not mask[place]:
+                if kind == GRU and mask.size and not mask[b * steps + t]:
                     _row(grad_u_n, place, n)[:] = ZERO
-                if resets.size and resets[place]:
+                if resets.size and resets[b * steps + t]:
                     _row(own, r, width)[:] = ZERO
                     if delta_c.size:
                         _row(delta_c, low + r, n)[:] = ZERO

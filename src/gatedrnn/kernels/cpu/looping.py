@@ -3,16 +3,16 @@
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from gatedrnn.kernels.cpu.loop_gates import GATES, KEPT, KINDS
+from gatedrnn.kernels.cpu.loop_gates import GATES, HALVED, KEPT, KINDS
 from gatedrnn.kernels.cpu.loop_walk import WALK_CELLS, WALK_CELLS_BACK, LoopPlan, Parameters
 from gatedrnn.kernels.cpu.memory import flags, flat, series
+from gatedrnn.kernels.cpu.products import packed, padded
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.shapes import Flags, Series, State
 
-ROWS = 8  # sequences of one work item at most: a matrix that is read once serves them all
+ROWS = 32  # sequences of one work item at most: a matrix that is read once serves them all
 
 
 class Recurrence(NamedTuple):
@@ -43,19 +43,18 @@ def loop_cells(
     """A loop cell's states from its input projections (batch, time, gates · size), and the last h and c.
 
     Everything in one dtype, float32 or float64. A masked step leaves the states as they were; a reset brings them back
-    to zeros.
+    to zeros. The series come out in the order in which the projections lie in memory.
     """
-    plan = _plan(kind, projected.shape, h0.shape[1], reverse)
-    batch, steps, dtype = plan.batch, plan.steps, projected.dtype
+    plan = _plan(kind, projected, recurrence, h0.shape[1], reverse, backward=False)
     h = h0.contiguous().clone()
     c = projected.new_empty(0) if c0 is None else c0.contiguous().clone()
-    hs = torch.empty(batch, steps, plan.width, dtype=dtype)
-    cs = torch.empty((0,) if c0 is None else (batch, steps, plan.size), dtype=dtype)
-    kept = torch.empty(batch, steps, plan.kept * plan.size, dtype=dtype)
-    if batch:
+    hs = new_series(projected, plan.width)
+    cs = projected.new_empty(0) if c0 is None else new_series(projected, plan.size)
+    kept = new_series(projected, plan.kept * plan.size)
+    if plan.batch:
         _share(
-            WALK_CELLS, plan, plan, KINDS[kind], series(projected), _parameters(recurrence, transposed=True),
-            flags(mask), flags(resets), flat(h), flat(c), flat(kept), flat(hs), flat(cs),
+            WALK_CELLS, plan, plan, KINDS[kind], series(projected), _parameters(kind, recurrence, transposed=True),
+            flags(mask), flags(resets), flat(h), flat(c), rows_of(kept), rows_of(hs), rows_of(cs),
         )  # fmt: skip
     return Walked(hs, cs, kept), h, c
 
@@ -79,35 +78,71 @@ def loop_cells_gradient(
     h0: State, c0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
 ) -> LoopGradient:  # fmt: skip
     """Against the walk; a masked step's own `grad_h` counts for nothing."""
-    steps, size = walked.kept.shape[1], walked.kept.shape[2] // KEPT[KINDS[kind]]
-    plan = _plan(kind, (walked.h.shape[0], steps, GATES[KINDS[kind]] * size), h0.shape[1], reverse)
-    batch, new = plan.batch, walked.h.new_empty
-    nothing = new(0)
+    kept = walked.kept
+    size = kept.shape[2] // KEPT[KINDS[kind]]
+    plan = _plan(kind, kept, recurrence, h0.shape[1], reverse, backward=True)
+    nothing = kept.new_empty(0)
     delta_h = grad_last_h.contiguous().clone()
     delta_c = nothing if grad_last_c is None else grad_last_c.contiguous().clone()
-    grad_x = new(batch, steps, plan.gates * size)
-    candidate = new(batch, steps, size) if kind == "gru" else nothing
-    projected_h = new(batch, steps, plan.width) if recurrence.weight_hr is not None else nothing
+    grad_x = new_series(kept, plan.gates * size)
+    candidate = new_series(kept, size) if kind == "gru" else nothing
+    projected_h = new_series(kept, plan.width) if recurrence.weight_hr is not None else nothing
     if mask is not None and projected_h.numel():
         projected_h.zero_()
-    peepholes = torch.zeros((batch, 3 * size), dtype=h0.dtype) if recurrence.peepholes is not None else nothing
-    if batch:
+    peepholes = kept.new_zeros(plan.batch, 3 * size) if recurrence.peepholes is not None else nothing
+    if plan.batch:
         _share(
-            WALK_CELLS_BACK, plan, plan, KINDS[kind], series(grad_h), _parameters(recurrence, transposed=False),
+            WALK_CELLS_BACK, plan, plan, KINDS[kind], series(grad_h), _parameters(kind, recurrence, transposed=False),
             flags(mask), flags(resets), flat(h0.contiguous()), flat(nothing if c0 is None else c0.contiguous()),
-            flat(walked.kept), flat(walked.h), flat(walked.c), flat(delta_h), flat(delta_c),
-            flat(grad_x), flat(candidate), flat(projected_h), flat(peepholes),
+            rows_of(kept), rows_of(walked.h), rows_of(walked.c), flat(delta_h), flat(delta_c),
+            rows_of(grad_x), rows_of(candidate), rows_of(projected_h), flat(peepholes),
         )  # fmt: skip
     return LoopGradient(
         grad_x, candidate, projected_h, delta_h, delta_c, peepholes.sum(0) if peepholes.dim() > 1 else peepholes
     )
 
 
-def _plan(kind: str, shape: tuple[int, ...] | torch.Size, width: int, reverse: bool) -> LoopPlan:
-    batch, steps, features = shape
-    gates = GATES[KINDS[kind]]
-    rows = max(1, min(ROWS, -(-batch // _threads(batch, steps, features))))
-    return LoopPlan(batch, steps, features // gates, width, gates, KEPT[KINDS[kind]], rows, reverse)
+def new_series(like: Series, channels: int) -> Series:
+    """An empty (batch, time, channels) that lies in memory as `like` does: step after step, or sequence by sequence."""
+    batch, steps, _ = like.shape
+    if time_first(like):
+        return like.new_empty(steps, batch, channels).transpose(0, 1)
+    return like.new_empty(batch, steps, channels)
+
+
+def time_first(x: Series) -> bool:
+    """Whether a series lies in memory step after step, and not sequence by sequence."""
+    return not x.is_contiguous() and x.transpose(0, 1).is_contiguous()
+
+
+def rows_of(x: Series) -> np.ndarray:
+    """The numbers of what `new_series` made, or of nothing."""
+    return flat(x.transpose(0, 1) if x.dim() == 3 and time_first(x) else x)
+
+
+def _plan(
+    kind: str, like: Series, recurrence: Recurrence, width: int, reverse: bool, backward: bool
+) -> LoopPlan:  # fmt: skip
+    """Of a pass over `like`, which has a block for each gate forwards, and for each thing that was kept backwards."""
+    batch, steps, features = like.shape
+    gates, kept, halved = GATES[KINDS[kind]], KEPT[KINDS[kind]], KINDS[kind] in HALVED
+    size = features // (kept if backward else gates)
+    columns = [
+        width if backward else (gates - halved) * size,
+        (width if backward else size) if halved else 0,
+        (size if backward else width) if recurrence.weight_hr is not None else 0,
+    ]
+    return LoopPlan(
+        batch, steps, size, width, gates, kept, _rows(batch, steps, gates * size), reverse,
+        *((1, batch) if time_first(like) else (steps, 1)), *(padded(n, like.element_size()) for n in columns),
+    )  # fmt: skip
+
+
+def _rows(batch: int, steps: int, features: int) -> int:
+    """Sequences of a work item: as many for each thread."""
+    threads = min(_threads(batch, steps, features), max(batch, 1))
+    items = threads * -(-batch // (threads * ROWS))
+    return -(-batch // max(items, 1))
 
 
 def _threads(batch: int, steps: int, features: int) -> int:
@@ -120,12 +155,16 @@ def _share(kernel: Kernel, plan: LoopPlan, *arguments: object) -> None:
     share_out(kernel, -(-plan.batch // plan.rows), threads, *arguments)
 
 
-def _parameters(recurrence: Recurrence, transposed: bool) -> Parameters:
+def _parameters(kind: str, recurrence: Recurrence, transposed: bool) -> Parameters:
     weight, bias, peepholes, projection, dropped = recurrence
-    nothing = weight.new_empty(0)
+    nothing = flat(weight.new_empty(0))
+    gates = GATES[KINDS[kind]]
+    until = weight.shape[0] // gates * (gates - 1) if KINDS[kind] in HALVED else weight.shape[0]
 
-    def lying(matrix: Tensor | None) -> np.ndarray:
-        return flat(nothing if matrix is None else (matrix.t() if transposed else matrix).contiguous())
+    def panels(matrix: Tensor | None) -> np.ndarray:
+        return nothing if matrix is None or not len(matrix) else packed(matrix.contiguous(), transposed)
 
-    others = [flat(nothing if v is None else v.contiguous()) for v in (bias, peepholes, dropped)]
-    return Parameters(lying(weight), others[0], others[1], lying(projection), others[2])
+    others = [nothing if v is None else flat(v.contiguous()) for v in (bias, peepholes, dropped)]
+    return Parameters(
+        panels(weight[:until]), panels(weight[until:]), others[0], others[1], panels(projection), others[2]
+    )
