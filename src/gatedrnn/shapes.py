@@ -19,3 +19,16 @@ State: TypeAlias = Tensor  # (B, H), what goes from one step to the next; at lea
 States: TypeAlias = Tensor  # (L, B, H), the states of all layers, as `torch.nn` stacks them
 Channels: TypeAlias = Tensor  # (H,), one number per channel
 Flags: TypeAlias = Tensor  # (B, T), bool
+
+
+def time_first(x: Series) -> bool:
+    """Whether a series lies in memory step after step, and not sequence by sequence."""
+    return not x.is_contiguous() and x.transpose(0, 1).is_contiguous()
+
+
+def empty_series(like: Series, channels: int) -> Series:
+    """An empty series with the steps of another, in the same order in memory."""
+    batch, steps, _ = like.shape
+    if time_first(like):
+        return like.new_empty(steps, batch, channels).transpose(0, 1)
+    return like.new_empty(batch, steps, channels)

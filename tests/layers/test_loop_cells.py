@@ -40,18 +40,45 @@ def test_the_op_is_registered_as_torch_wants_it(kernel, names):
     torch.library.opcheck(loop_cells, arguments_of(kernel, names))
 
 
+@pytest.mark.parametrize("kernel", CELLS)
+def test_series_lie_in_memory_as_the_projections_do(kernel):
+    """Step after step where the caller's input does: then nothing is copied."""
+    projected, *others = arguments_of(kernel, ("mask",))
+    turned = projected.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_()
+    torch.library.opcheck(loop_cells, (turned, *others))
+    found = {}
+    for order, given in (("sequences first", projected), ("steps first", turned)):
+        h, last_h, *_ = loop_cells(given, *others)
+        assert (h if order == "sequences first" else h.transpose(0, 1)).is_contiguous()
+        weights = [v for v in others if isinstance(v, torch.Tensor) and v.requires_grad]
+        grads = torch.autograd.grad((h**2).sum() + last_h.sum(), [given, *weights], materialize_grads=True)
+        found[order] = [h, last_h, *grads]
+    for got, want in zip(*found.values(), strict=True):
+        assert_equal_within(got, want, torch.float64, kernel, gradient=True)
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@every_loop_cell
+def test_the_output_is_contiguous_with_time_first(name, directions):
+    layer = layer_of(name, bidirectional=directions == 2, num_layers=2, batch_first=False)
+    layer.backend = "fused"
+    output, _ = layer(series().transpose(0, 1).contiguous())
+    assert output.is_contiguous()
+
+
 @every_loop_cell
 @pytest.mark.parametrize("names", FLAGS, ids=str)
-@pytest.mark.parametrize("batch, hidden", [(1, 1), (3, 5), (19, 37)])
-def test_the_kernel_gives_the_numbers_and_gradients_of_the_step_loop(name, names, batch, hidden):
-    """Odd sizes: rows go two by two through the products and inner sums four by four."""
-    flags = flags_of(names, batch, 6)
-    layer = layer_of(name, 3, hidden, bidirectional=True)
+@pytest.mark.parametrize("batch, hidden, time_first", [(1, 1, True), (3, 5, False), (19, 37, True), (70, 33, False)])
+def test_the_kernel_gives_the_numbers_and_gradients_of_the_step_loop(name, names, batch, hidden, time_first):
+    """Odd sizes: rows and columns that fill no tile, sequences for more than one work item."""
+    flags = {key: v.T if time_first else v for key, v in flags_of(names, batch, 6).items()}
+    layer = layer_of(name, 3, hidden, bidirectional=True, batch_first=not time_first)
     with torch.no_grad():
         for weight in layer.parameters():
             weight /= hidden**0.5
     x, states = series(batch, 6, 3), states_of(layer, batch)
-    grads = series(batch, 6, 2 * hidden), tuple(torch.randn_like(s) for s in states)
+    x = x.transpose(0, 1).contiguous() if time_first else x
+    grads = series(*x.shape[:2], 2 * hidden), tuple(torch.randn_like(s) for s in states)
     found = {}
     for backend in ("loop", "fused"):
         layer.backend = backend

@@ -16,7 +16,7 @@ from gatedrnn.layers.one_step import at_step, one_step
 from gatedrnn.layers.ragged import zero_masked_steps
 from gatedrnn.layers.regularise import Keep
 from gatedrnn.scan import accumulation_dtype, choose_backend, gradients_with_graph, implementation
-from gatedrnn.shapes import Flags, Series, State
+from gatedrnn.shapes import Flags, Series, State, empty_series, time_first
 
 CELLS: dict[str, LoopCell] = {
     cell.kernel: cell
@@ -103,11 +103,11 @@ def _(
     weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
     weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, kernel: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    batch, steps, features = projected.shape
+    batch, _, features = projected.shape
     size, new = features // len(CELLS[kernel].projections), projected.new_empty
-    c, last_c = (new(0), new(0)) if c0 is None else (new(batch, steps, size), new(batch, size))
-    kept = features + (size if kernel == "gru" else 0)
-    return new(batch, steps, h0.shape[1]), new(h0.shape), last_c, c, new(batch, steps, kept)
+    c, last_c = (new(0), new(0)) if c0 is None else (empty_series(projected, size), new(batch, size))
+    kept = empty_series(projected, features + (size if kernel == "gru" else 0))
+    return empty_series(projected, h0.shape[1]), new(h0.shape), last_c, c, kept
 
 
 @torch.library.custom_op("gatedrnn::loop_cells_gradient", mutates_args=())
@@ -135,11 +135,11 @@ def loop_cells_gradient(
     if kernel in ("gru-reset-before", "mgu", "mgu-keep"):
         first, last = of_u[..., :-size], of_u[..., -size:]
         gated = read * kept[..., :size]
-        of_weight = torch.cat([_product(first, read), _product(last, gated)])
+        of_weight = _products(weight_hh, [(first, read), (last, gated)])
     elif kernel == "gru":
-        of_weight = torch.cat([_product(of_u[..., :-size], read), _product(found.candidate, read)])
+        of_weight = _products(weight_hh, [(of_u[..., :-size], read), (found.candidate, read)])
     else:
-        of_weight = _product(of_u, read)
+        of_weight = _products(weight_hh, [(of_u, read)])
     of_bias, of_peepholes, of_projection = h.new_empty(0), h.new_empty(3, 0), h.new_empty(0)
     if bias_hh is not None:
         of_bias = of_u.sum((0, 1))
@@ -148,7 +148,7 @@ def loop_cells_gradient(
     if weight_ci is not None:
         of_peepholes = found.peepholes.view(3, -1)
     if weight_hr is not None:
-        of_projection = _product(found.h, kept[..., -size:] * torch.tanh(c))
+        of_projection = _products(weight_hr, [(found.h, kept[..., -size:] * torch.tanh(c))])
     of_ci, of_cf, of_co = (part.clone() for part in of_peepholes)
     return found.projected, found.h0, found.c0, of_weight, of_bias, of_ci, of_cf, of_co, of_projection
 
@@ -161,7 +161,7 @@ def _(
     weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, kernel: str, reverse: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     others = (h0, c0, weight_hh, bias_hh, weight_ci, weight_cf, weight_co, weight_hr)
-    projected = h.new_empty(h.shape[0], h.shape[1], weight_hh.shape[0])
+    projected = empty_series(h, weight_hh.shape[0])
     return projected, *(h.new_empty(0 if v is None else v.shape) for v in others)
 
 
@@ -229,11 +229,19 @@ def _recurrence(
 
 def _before_each_step(h: Series, h0: State, resets: Flags | None, reverse: bool) -> Series:
     """h as it stood before each step."""
-    first = h0.unsqueeze(1)
-    before = torch.cat([h[:, 1:], first] if reverse else [first, h[:, :-1]], dim=1)
-    return before if resets is None else torch.where(resets.unsqueeze(2), 0, before)
+    start, before = h0.unsqueeze(1), empty_series(h, h.shape[2])
+    torch.cat([h[:, 1:], start] if reverse else [start, h[:, :-1]], dim=1, out=before)
+    return before if resets is None else before.masked_fill_(resets.unsqueeze(2), 0)
 
 
-def _product(left: Series, right: Series) -> Tensor:
-    """The sum over batch and time of left^T right."""
-    return left.flatten(0, 1).t() @ right.flatten(0, 1)
+def _products(weight: Tensor, pairs: list[tuple[Series, Series]]) -> Tensor:
+    """The gradient of a weight, for each pair a block of rows: the sum over batch and time of left^T right."""
+    found = torch.empty_like(weight, memory_format=torch.contiguous_format)
+    begin = 0
+    for left, right in pairs:
+        if time_first(right):
+            left, right = left.transpose(0, 1), right.transpose(0, 1)
+        end = begin + left.shape[2]
+        torch.mm(left.flatten(0, 1).t(), right.flatten(0, 1), out=found[begin:end])
+        begin = end
+    return found

@@ -26,7 +26,7 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import repacked, unpacked, zero_masked_steps
 from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Keep, Noise
 from gatedrnn.scan import BackendUnavailable, accumulation_dtype
-from gatedrnn.shapes import Flags, Series, States, Step
+from gatedrnn.shapes import Flags, Series, States, Step, time_first
 
 StateTuple: TypeAlias = tuple[Tensor, ...]
 
@@ -183,7 +183,7 @@ class RecurrentLayer(RecurrentModule):
                 output, last = self._direction(read, start, weights, part, mask, resets, reverse=direction == 1)
                 outputs.append(output)
                 finals.append(last)
-            x = self._dropped(torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0], layer)
+            x = self._dropped(_joined(outputs), layer)
         return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
 
     @abstractmethod
@@ -217,6 +217,8 @@ class RecurrentLayer(RecurrentModule):
 
     def _project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor:
         """W_ih x + b of all gates, normalised a gate at a time where asked; without b for whoever adds it later."""
+        if x.dim() == 3 and time_first(x):
+            return self._project(x.transpose(0, 1), weights, add_bias).transpose(0, 1)  # without a copy of x
         bias = weights.get("bias_ih") if add_bias else None
         if not self.layer_norm:
             return linear(x, weights["weight_ih"], bias)
@@ -308,6 +310,15 @@ class RecurrentLayer(RecurrentModule):
     def _give_state(self, state: StateTuple, batched: bool) -> Any:
         states = state if batched else tuple(s.squeeze(1) for s in state)
         return states if len(states) > 1 else states[0]
+
+
+def _joined(outputs: list[Series]) -> Series:
+    """Both directions' outputs side by side, in memory as they are."""
+    if len(outputs) == 1:
+        return outputs[0]
+    if all(time_first(output) for output in outputs):
+        return torch.cat([output.transpose(0, 1) for output in outputs], dim=2).transpose(0, 1)
+    return torch.cat(outputs, dim=2)
 
 
 def _shape(x: Tensor | None) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from gatedrnn.kernels.cpu.loop_walk import WALK_CELLS, WALK_CELLS_BACK, LoopPlan
 from gatedrnn.kernels.cpu.memory import flags, flat, series
 from gatedrnn.kernels.cpu.products import packed, padded
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
-from gatedrnn.shapes import Flags, Series, State
+from gatedrnn.shapes import Flags, Series, State, empty_series, time_first
 
 ROWS = 32  # sequences of one work item at most: a matrix that is read once serves them all
 
@@ -48,13 +48,13 @@ def loop_cells(
     plan = _plan(kind, projected, recurrence, h0.shape[1], reverse, backward=False)
     h = h0.contiguous().clone()
     c = projected.new_empty(0) if c0 is None else c0.contiguous().clone()
-    hs = new_series(projected, plan.width)
-    cs = projected.new_empty(0) if c0 is None else new_series(projected, plan.size)
-    kept = new_series(projected, plan.kept * plan.size)
+    hs = empty_series(projected, plan.width)
+    cs = projected.new_empty(0) if c0 is None else empty_series(projected, plan.size)
+    kept = empty_series(projected, plan.kept * plan.size)
     if plan.batch:
         _share(
             WALK_CELLS, plan, plan, KINDS[kind], series(projected), _parameters(kind, recurrence, transposed=True),
-            flags(mask), flags(resets), flat(h), flat(c), rows_of(kept), rows_of(hs), rows_of(cs),
+            flags(mask), flags(resets), flat(h), flat(c), _rows_of(kept), _rows_of(hs), _rows_of(cs),
         )  # fmt: skip
     return Walked(hs, cs, kept), h, c
 
@@ -84,9 +84,9 @@ def loop_cells_gradient(
     nothing = kept.new_empty(0)
     delta_h = grad_last_h.contiguous().clone()
     delta_c = nothing if grad_last_c is None else grad_last_c.contiguous().clone()
-    grad_x = new_series(kept, plan.gates * size)
-    candidate = new_series(kept, size) if kind == "gru" else nothing
-    projected_h = new_series(kept, plan.width) if recurrence.weight_hr is not None else nothing
+    grad_x = empty_series(kept, plan.gates * size)
+    candidate = empty_series(kept, size) if kind == "gru" else nothing
+    projected_h = empty_series(kept, plan.width) if recurrence.weight_hr is not None else nothing
     if mask is not None and projected_h.numel():
         projected_h.zero_()
     peepholes = kept.new_zeros(plan.batch, 3 * size) if recurrence.peepholes is not None else nothing
@@ -94,29 +94,16 @@ def loop_cells_gradient(
         _share(
             WALK_CELLS_BACK, plan, plan, KINDS[kind], series(grad_h), _parameters(kind, recurrence, transposed=False),
             flags(mask), flags(resets), flat(h0.contiguous()), flat(nothing if c0 is None else c0.contiguous()),
-            rows_of(kept), rows_of(walked.h), rows_of(walked.c), flat(delta_h), flat(delta_c),
-            rows_of(grad_x), rows_of(candidate), rows_of(projected_h), flat(peepholes),
+            _rows_of(kept), _rows_of(walked.h), _rows_of(walked.c), flat(delta_h), flat(delta_c),
+            _rows_of(grad_x), _rows_of(candidate), _rows_of(projected_h), flat(peepholes),
         )  # fmt: skip
     return LoopGradient(
         grad_x, candidate, projected_h, delta_h, delta_c, peepholes.sum(0) if peepholes.dim() > 1 else peepholes
     )
 
 
-def new_series(like: Series, channels: int) -> Series:
-    """An empty (batch, time, channels) that lies in memory as `like` does: step after step, or sequence by sequence."""
-    batch, steps, _ = like.shape
-    if time_first(like):
-        return like.new_empty(steps, batch, channels).transpose(0, 1)
-    return like.new_empty(batch, steps, channels)
-
-
-def time_first(x: Series) -> bool:
-    """Whether a series lies in memory step after step, and not sequence by sequence."""
-    return not x.is_contiguous() and x.transpose(0, 1).is_contiguous()
-
-
-def rows_of(x: Series) -> np.ndarray:
-    """The numbers of what `new_series` made, or of nothing."""
+def _rows_of(x: Series) -> np.ndarray:
+    """The elements of what `empty_series` made, or of nothing, in their order in memory."""
     return flat(x.transpose(0, 1) if x.dim() == 3 and time_first(x) else x)
 
 
