@@ -13,8 +13,8 @@ from gatedrnn.kernels.cpu import threads
 @pytest.fixture(params=["team", "pool"])
 def where(request, monkeypatch):
     if request.param == "pool":
-        monkeypatch.setattr(threads, "_team", lambda process: None)
-    elif threads._team(threads._FIRST_PROCESS) is None:
+        monkeypatch.setattr(threads, "team", lambda process: None)
+    elif threads.team(threads._FIRST_PROCESS) is None:
         pytest.skip("this torch has no libgomp")
     return request.param
 
@@ -33,7 +33,7 @@ class Counting:
 @pytest.mark.parametrize("items", [1, 2, 7, 100])
 @pytest.mark.parametrize("count", [1, 2, 3, 16])
 def test_every_item_is_done_once_in_the_pool(items, count, monkeypatch):
-    monkeypatch.setattr(threads, "_team", lambda process: None)
+    monkeypatch.setattr(threads, "team", lambda process: None)
     kernel = Counting()
     threads.share_out(threads.Kernel(kernel, kernel), items, count, 1)
     assert (kernel.done[:items] == 1).all() and not kernel.done[items:].any()

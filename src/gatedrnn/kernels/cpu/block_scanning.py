@@ -10,7 +10,7 @@ from torch import Tensor
 from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.memory import flags, flat
-from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ZERO, borrowed, copy, part
+from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ZERO, borrowed, copy, keep_alive, part
 from gatedrnn.kernels.cpu.team import on_team
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.shapes import Channels, Flags, Series, State
@@ -110,6 +110,7 @@ def walk_blocks(
             before, after = after, before
         for i in range(size):
             copy(part(before, i * n, n), part(state, b * channels + i * blocks + low, n))
+    keep_alive(kept)
     restore_denormals(exactness)
 
 
@@ -169,6 +170,7 @@ def walk_blocks_back(
                 delta, through = through, delta
         for i in range(size):
             copy(part(delta, i * n, n), part(carry, b * channels + i * blocks + low, n))
+    keep_alive(kept)
     restore_denormals(exactness)
 
 

@@ -126,7 +126,7 @@ def walk_cells(
                 place = _place(plan, b, t)
                 if mask.size and not mask[b * steps + t]:
                     _row(between, r, n)[:] = ZERO
-                    copy(ZERO  # a weight's gradient multiplies it with 0, _row(kept, place, plan.kept * n))
+                    _row(kept, place, plan.kept * n)[:] = ZERO  # a weight's gradient multiplies it with 0
                     continue
                 x_row = widened(x.numbers[b * x.batch + t * x.time : b * x.batch + t * x.time + wide], room)
                 u_row, k_row, h_row = _row(u, r, u_width), _row(kept, place, plan.kept * n), _row(own, r, width)

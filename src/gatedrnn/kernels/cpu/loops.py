@@ -12,7 +12,20 @@ from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.gates import LINEAR, coefficients, gradients
 from gatedrnn.kernels.cpu.memory import Memory
-from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, ZERO, borrowed, copy, part, place_for, store, tanh, widened
+from gatedrnn.kernels.cpu.numbers import (
+    FAST,
+    INLINED,
+    ONE,
+    ZERO,
+    borrowed,
+    copy,
+    keep_alive,
+    part,
+    place_for,
+    store,
+    tanh,
+    widened,
+)
 from gatedrnn.kernels.cpu.rows import (
     Plan,
     Reading,
@@ -91,6 +104,7 @@ def walk(
                     for i in range(n):
                         to[i] = tanh(h[i])
             store(to, row)
+    keep_alive(kept)
     restore_denormals(exactness)
 
 
@@ -122,6 +136,7 @@ def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, produ
                 _step(decay, drive, h, part(room, 0 * plan.block, n))
                 for i in range(n):
                     through[i] *= decay[i]
+    keep_alive(kept)
     restore_denormals(exactness)
 
 
@@ -166,6 +181,7 @@ def compose_back(
             if resets.size and resets[b * plan.steps + t]:
                 delta[:] = ZERO
                 through[:] = ZERO
+    keep_alive(kept)
     restore_denormals(exactness)
 
 
@@ -254,6 +270,7 @@ def walk_back(
                 for i in range(n):
                     into[i] += delta[i]
                     delta[i] = ZERO
+    keep_alive(kept)
     restore_denormals(exactness)
 
 

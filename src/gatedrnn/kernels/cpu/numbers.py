@@ -57,6 +57,13 @@ def borrowed(typing: Any, array: Any) -> Any:
 
 
 @intrinsic
+def keep_alive(typing: Any, array: Any) -> Any:
+    """A use of an array of one's own, after the last one of what is `borrowed` of it: without it, its memory is given
+    back as soon as it is borrowed, and the next array may get it."""
+    return types.none(array), lambda context, *_: context.get_dummy_value()
+
+
+@intrinsic
 def part(typing: Any, array: Any, start: Any, size: Any) -> Any:
     """array[start : start + size] of a borrowed array, without a slice's checks: they cost as much as a short row."""
 

@@ -37,14 +37,14 @@ def share_out(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None
     threads = min(threads, items)
     if threads <= 1:
         kernel.alone(0, items, *arguments)
-    elif (begin := _team(os.getpid())) is not None:
+    elif (begin := team(os.getpid())) is not None:
         kernel.shared(begin, items, threads, *arguments)
     else:
         _in_pool(kernel.alone, items, threads, arguments)
 
 
 @cache
-def _team(process: int) -> int | None:
+def team(process: int) -> int | None:
     """Where the function lies that begins work on torch's OpenMP threads; None where there is none, and after a fork,
     which those threads do not survive."""
     if process != _FIRST_PROCESS:
