@@ -10,8 +10,9 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import reversed_resets
 from gatedrnn.layers.regularise import DirectionNoise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
-from gatedrnn.scan import BackendUnavailable, transforming
-from gatedrnn.shapes import Flags, Series
+from gatedrnn.layers.streaming import layer_suffixes, loop_weights, plain_states, plain_weights
+from gatedrnn.scan import BackendUnavailable, implementation, transforming
+from gatedrnn.shapes import Flags, Series, States, Step
 
 
 class LoopLayer(RecurrentLayer):
@@ -46,6 +47,17 @@ class LoopLayer(RecurrentLayer):
         if self.weight_ih_l0.dtype not in (torch.float32, torch.float64):
             return "narrow weights are multiplied as they are, which torch does"
         return None
+
+    def _stream(self, x: Step, hx: States | StateTuple | None) -> tuple[Step, StateTuple] | None:
+        shapes = self._stream_shapes(x)
+        if shapes is None or not has_kernel(self.cell, x.device):
+            return None
+        names = loop_weights(self.cell, self.bias, self.input_size, self.hidden_size, layer_suffixes(self.num_layers))
+        state, weights = plain_states(hx, shapes, x), plain_weights(self, names, x.dtype)
+        if state is None or weights is None:
+            return None
+        assert self.cell.kernel is not None
+        return implementation("cpu", x.device).loop_step(self.cell.kernel, x.contiguous(), weights, state)
 
     def _direction(
         self, x: Series, state: StateTuple, weights: Weights, noise: DirectionNoise, mask: Flags | None,

@@ -13,6 +13,7 @@ from gatedrnn.layers.projected_scan import projected_scan, projects
 from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
+from gatedrnn.layers.streaming import layer_suffixes, plain_states, plain_weights, scan_weights
 from gatedrnn.scan import (
     LOG_ZERO,
     BackendUnavailable,
@@ -86,6 +87,23 @@ class ScanLayer(RecurrentLayer):
                 backend=self.backend,
             )  # fmt: skip
         return self._hand_on(output, weights), (last,)
+
+    def _stream(self, x: Step, hx: States | StateTuple | None) -> tuple[Step, StateTuple] | None:
+        shapes = self._stream_shapes(x)
+        if shapes is None or not projects(self.cell, x.device):
+            return None
+        names = scan_weights(self.cell, self.bias, self.input_size, self.hidden_size, layer_suffixes(self.num_layers))
+        state = self._initial_state(x) if hx is None else plain_states(hx, shapes, x)
+        weights = plain_weights(self, names, x.dtype)
+        if state is None or weights is None:
+            return None
+        before = state[0].contiguous()
+        if not self._takes_products(x, before):
+            return self._step(x, (before,), None)
+        assert self.cell.kernel is not None
+        matrices, biases = weights[: self.num_layers], weights[self.num_layers :]
+        after, kernels = torch.empty_like(before), implementation("cpu", x.device)
+        return kernels.stack_step(self.cell.kernel, x.contiguous(), matrices, biases, before, after), (after,)
 
     def _step(self, x: Step, state: StateTuple, noise: Noise | None) -> tuple[Step, StateTuple]:
         if not self._streams(x, noise):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from gatedrnn.cells import Cell, Recurrent
+from gatedrnn.cells import Cell, LoopCell, Recurrent, ScanCell
 from gatedrnn.layers.arguments import (
     as_states,
     check_blocks,
@@ -17,9 +17,11 @@ from gatedrnn.layers.arguments import (
     check_size,
     check_state_dtypes,
 )
+from gatedrnn.layers.loop_cells import has_kernel
 from gatedrnn.layers.module import chosen_options
 from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import check_initial_values, initialise, shapes, state_sizes
+from gatedrnn.layers.projected_scan import projects
 from gatedrnn.layers.public import (
     GRU,
     LSTM,
@@ -36,7 +38,8 @@ from gatedrnn.layers.public import (
     SignedMinGRU,
 )
 from gatedrnn.layers.stack import RecurrentLayer
-from gatedrnn.scan import accumulation_dtype
+from gatedrnn.layers.streaming import ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
+from gatedrnn.scan import accumulation_dtype, implementation
 from gatedrnn.shapes import State, Step
 
 
@@ -93,6 +96,10 @@ class SingleStep(nn.RNNCellBase):
             input: (batch, input_size) or (input_size,).
             hx: the state before; the initial state if None.
         """
+        if input.dim() == 2 and streams(input):
+            after = self._stream(input, hx)
+            if after is not None:
+                return after if len(after) > 1 else after[0]
         title, weights = type(self).__name__, self._weights()
         check_input_axes(title, input, batched=2)
         check_dtype(title, input, weights["weight_ih"])
@@ -109,6 +116,30 @@ class SingleStep(nn.RNNCellBase):
     def output(self, hx: State | tuple[State, ...]) -> Step:
         """What a layer hands on of a state: h."""
         return self.cell.output(*(hx if isinstance(hx, (tuple, list)) else (hx,)))
+
+    def _stream(self, x: Step, hx: State | tuple[State, ...] | None) -> tuple[State, ...] | None:
+        """The step of rows that `streams` approves of in one kernel call; None where none runs it, and where shapes or
+        dtypes do not fit."""
+        cell, sizes = self.cell, (self.input_size, self.hidden_size)
+        if not 0 < len(x) <= ROWS or x.shape[1] != self.input_size:
+            return None
+        looped = isinstance(cell, LoopCell) and has_kernel(cell, x.device)
+        if not looped and not (isinstance(cell, ScanCell) and projects(cell, x.device)):
+            return None
+        names = (loop_weights if looped else scan_weights)(cell, self.bias, *sizes, ("",))  # type: ignore[arg-type]
+        weights = plain_weights(self, names, x.dtype)
+        learned = hx is None and cell.learns_initial_state
+        shapes_of_state = [(len(x), self.hidden_size)] * cell.states
+        state = self._take_state(hx, x, True) if learned else plain_states(hx, shapes_of_state, x)
+        if weights is None or state is None:
+            return None
+        kernels = implementation("cpu", x.device)
+        if looped:
+            return tuple(kernels.loop_step(cell.kernel, x.contiguous(), weights, state)[1])
+        before = state[0].contiguous().unsqueeze(0)
+        after = torch.empty_like(before)
+        kernels.stack_step(cell.kernel, x.contiguous(), weights[:1], weights[1:], before, after)
+        return (after.squeeze(0),)
 
     def _weights(self) -> dict[str, Tensor]:
         """By attribute: what is shared or replaced by a parametrisation has another name, or none, as a parameter."""

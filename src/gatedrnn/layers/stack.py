@@ -25,6 +25,7 @@ from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import repacked, unpacked, zero_masked_steps
 from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Keep, Noise
+from gatedrnn.layers.streaming import ROWS, streams
 from gatedrnn.scan import BackendUnavailable, accumulation_dtype
 from gatedrnn.shapes import Flags, Series, States, Step, time_first
 
@@ -94,6 +95,12 @@ class RecurrentLayer(RecurrentModule):
         """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, mask, resets, noise)
+        if mask is None and resets is None and noise is None and input.dim() == 3 and streams(input):
+            by_step = input.transpose(0, 1) if self.batch_first else input
+            found = self._stream(by_step[0], hx) if len(by_step) == 1 else None
+            if found is not None:
+                output, state = found[0].unsqueeze(0), found[1]
+                return output.transpose(0, 1) if self.batch_first else output, state if len(state) > 1 else state[0]
         check_input_axes(self._title, input, batched=3)
         batched = input.dim() == 3
         x = (input if self.batch_first else input.transpose(0, 1)) if batched else input.unsqueeze(0)
@@ -125,6 +132,11 @@ class RecurrentLayer(RecurrentModule):
         Returns:
             The output (batch, P), and the state to hand to the next call.
         """
+        if resets is None and noise is None and x.dim() == 2 and streams(x):
+            found = self._stream(x, hx)
+            if found is not None:
+                output, state = found
+                return output, state if len(state) > 1 else state[0]
         if self.bidirectional:
             raise ValueError("step needs one direction: a bidirectional layer must see the end before it can begin")
         check_input_axes(f"{self._title}.step", x, batched=2)
@@ -208,6 +220,20 @@ class RecurrentLayer(RecurrentModule):
             x = self._dropped(self._hand_on(self.cell.output(*after).to(projected.dtype), weights), layer)
             finals.append(after)
         return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
+
+    def _stream(self, x: Step, hx: States | StateTuple | None) -> tuple[Step, StateTuple] | None:
+        """A step of rows that `streams` approves of, all layers in one kernel call; None where none runs it as it is,
+        and where shapes or dtypes do not fit."""
+        return None
+
+    def _stream_shapes(self, x: Step) -> list[tuple[int, ...]] | None:
+        """The state's shapes for a step of few rows; None where something stands between the parts of a step."""
+        between = self.zoneout or self.layer_norm or self.proj_size or self.bidirectional
+        if between or self._backend not in ("auto", "fused") or not 0 < len(x) <= ROWS or x.shape[1] != self.input_size:
+            return None
+        if self.training and (self._draws or self._drops(0)):
+            return None
+        return [(self.num_layers, len(x), self.hidden_size)] * self.cell.states
 
     def _keep(self, noise: DirectionNoise) -> Keep | None:
         """What zoneout keeps: as drawn, or, where nothing was drawn, its expectation."""

@@ -1,0 +1,99 @@
+"""A step without gradients as one kernel call: what a kernel may read by its address, and a module's weights by name.
+
+A step of a small layer takes less time than the calls around it: everything here is checked once, and cheaply. What
+does not pass is no error: the way that all steps have then runs it, and raises.
+"""
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatedrnn.cells import LoopCell, ScanCell
+from gatedrnn.layers.arguments import observed
+
+ROWS = 8
+"""Rows of a step up to which a kernel's own products are faster than a library's."""
+PLAIN = (Tensor, nn.Parameter)
+DTYPES = (torch.float32, torch.float64)
+LOOP_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ci", "weight_cf", "weight_co")
+"""Of a layer, in the order in which `kernels.cpu.loop_step` takes them."""
+Names = tuple[tuple[str, int] | None, ...]
+"""Of weights and their numbers of elements; None for those that a cell does not have."""
+
+
+def streams(x: Tensor) -> bool:
+    """Whether x, of any shape, may be the input of a kernel that is no op: on a CPU, without gradients or autocast."""
+    return (
+        not torch.is_grad_enabled()
+        and not observed(x)
+        and x.is_cpu
+        and x.dtype in DTYPES
+        and not torch.is_autocast_enabled("cpu")
+        and not x.is_neg()
+    )
+
+
+def plain_states(hx: Any, shapes: Sequence[tuple[int, ...]], x: Tensor) -> tuple[Tensor, ...] | None:
+    """A state as a kernel reads it, zeros for None; None where it is not of these shapes and the dtype of x."""
+    if hx is None:
+        return tuple(x.new_zeros(shape) for shape in shapes)
+    states = hx if type(hx) is tuple else (hx,)
+    if len(states) != len(shapes):
+        return None
+    for state, shape in zip(states, shapes, strict=True):
+        if type(state) not in PLAIN or state.shape != shape or not _is_readable(state, x.dtype):
+            return None
+    return tuple(state if state.is_contiguous() else state.contiguous() for state in states)
+
+
+def plain_weights(module: nn.Module, names: Names, dtype: torch.dtype) -> list[Tensor | None] | None:
+    """The weights as attributes have them now, contiguous; None where a kernel cannot read one of them."""
+    found: list[Tensor | None] = []
+    parameters = module._parameters
+    for wanted in names:
+        weight = None
+        if wanted is not None:
+            name, size = wanted
+            weight = parameters.get(name)
+            if weight is None:
+                weight = getattr(module, name)  # replaced by a parametrisation, a pruning, a plain tensor
+            if type(weight) not in PLAIN or weight.numel() != size or not _is_readable(weight, dtype):
+                return None
+            if not weight.is_contiguous():
+                weight = weight.contiguous()
+        found.append(weight)
+    return found
+
+
+def _is_readable(tensor: Tensor, dtype: torch.dtype) -> bool:
+    return tensor.dtype == dtype and tensor.is_cpu and not tensor.is_neg()
+
+
+@lru_cache(maxsize=256)
+def loop_weights(cell: LoopCell, bias: bool, inputs: int, size: int, suffixes: tuple[str, ...]) -> Names:
+    """Of each layer (by its suffix) the weights that `kernels.cpu.loop_step` takes."""
+    rows, found = len(cell.projections) * size, []
+    for layer, suffix in enumerate(suffixes):
+        sizes = {"weight_ih": rows * (size if layer else inputs), "weight_hh": rows * size}
+        sizes |= {"bias_ih": rows} if bias else {}
+        sizes |= {"bias_hh": rows} if bias and cell.recurrent_bias else {}
+        sizes |= {f"weight_{name}": size for name in cell.peepholes}
+        found += [(kind + suffix, sizes[kind]) if kind in sizes else None for kind in LOOP_WEIGHTS]
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def scan_weights(cell: ScanCell, bias: bool, inputs: int, size: int, suffixes: tuple[str, ...]) -> Names:
+    """The matrices of all layers (by their suffixes), then their biases: what `kernels.cpu.stack_step` takes."""
+    rows = len(cell.projections) * size
+    matrices = [(f"weight_ih{suffix}", rows * (size if layer else inputs)) for layer, suffix in enumerate(suffixes)]
+    return (*matrices, *((f"bias_ih{suffix}", rows) for suffix in suffixes if bias))
+
+
+@cache
+def layer_suffixes(layers: int) -> tuple[str, ...]:
+    """Of the weights' names, in one direction."""
+    return tuple(f"_l{layer}" for layer in range(layers))
