@@ -126,7 +126,7 @@ class SingleStep(nn.RNNCellBase):
         looped = isinstance(cell, LoopCell) and has_kernel(cell, x.device)
         if not looped and not (isinstance(cell, ScanCell) and projects(cell, x.device)):
             return None
-        names = (loop_weights if looped else scan_weights)(cell, self.bias, *sizes, ("",))  # type: ignore[arg-type]
+        names = (loop_weights if looped else scan_weights)(cell, self.bias, *sizes, ("",))
         weights = plain_weights(self, names, x.dtype)
         learned = hx is None and cell.learns_initial_state
         shapes_of_state = [(len(x), self.hidden_size)] * cell.states

@@ -54,7 +54,7 @@ def plain_weights(module: nn.Module, names: Names, dtype: torch.dtype) -> list[T
     found: list[Tensor | None] = []
     parameters = module._parameters
     for wanted in names:
-        weight = None
+        weight: Tensor | None = None
         if wanted is not None:
             name, size = wanted
             weight = parameters.get(name)
