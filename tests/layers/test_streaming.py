@@ -1,11 +1,18 @@
 """A step without gradients is a kernel's where it can be: the same numbers as the whole sequence."""
 
+from functools import partial
+
 import pytest
 import torch
+from layer_laws import as_tuple
 from tolerances import assert_equal_within
+from torch import nn
+from torch.nn.utils import parametrizations, prune
+from torch.utils.flop_counter import FlopCounterMode
 
 import gatedrnn
 from gatedrnn.kernels import cpu
+from gatedrnn.layers import LAYERS
 
 SCANS = {
     "mingru": gatedrnn.MinGRU, "minlstm": gatedrnn.MinLSTM, "lstm-input-gated": gatedrnn.InputGatedLSTM,
@@ -52,6 +59,89 @@ def test_a_stream_without_gradients_gives_the_numbers_of_the_whole_sequence(name
         assert len(calls) == 2 * 9 and all(kind.endswith("products") == with_products for kind in calls)
         assert_equal_within(found, output, dtype, "output")
         assert_equal_within(state, last, dtype, "state")
+
+
+LOOPS = {
+    "lstm": gatedrnn.LSTM, "lstm-peephole": gatedrnn.PeepholeLSTM, "lstm-no-output-gate": gatedrnn.NoOutputGateLSTM,
+    "gru": gatedrnn.GRU, "gru-reset-before": partial(gatedrnn.GRU, reset_after=False), "mgu": gatedrnn.MGU,
+    "mgu-keep": partial(gatedrnn.MGU, keep=True), "gru-no-reset-gate": gatedrnn.NoResetGateGRU,
+}  # fmt: skip
+
+
+@pytest.fixture
+def loop_steps(monkeypatch):
+    """The kinds of the stacks of loop cells that one call has run for a step."""
+    seen, step = [], cpu.loop_step
+    monkeypatch.setattr(cpu, "loop_step", lambda kind, *rest: (seen.append(kind), step(kind, *rest))[1])
+    return seen
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows, hidden, threads", [(1, 37, 1), (3, 33, 1), (1, 300, 2)])
+def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, rows, hidden, threads, loop_steps):
+    """By `step`, and by calls of the whole layer with one step each; several blocks of channels, and parts of one."""
+    torch.manual_seed(0)
+    layer = LOOPS[name](5, hidden, num_layers=2, batch_first=True, dtype=dtype, bias=bias)
+    x, before = torch.randn(rows, 4, 5, dtype=dtype), torch.get_num_threads()
+    output, last = layer(x)
+    torch.set_num_threads(threads)
+    try:
+        with torch.no_grad():
+            by_step = stream(layer, x)
+            state, outputs = None, []
+            for t in range(4):
+                one, state = layer(x[:, t : t + 1], state)
+                outputs.append(one)
+    finally:
+        torch.set_num_threads(before)
+    assert loop_steps == 8 * [layer.cell.kernel]
+    for got, ends in (by_step, (torch.cat(outputs, 1), state)):
+        assert_equal_within(got, output, dtype, "output")
+        for end, want in zip(as_tuple(ends), as_tuple(last), strict=True):
+            assert_equal_within(end, want, dtype, "state")
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm", "mingru"])
+def test_a_step_reads_the_weights_as_they_are_now(name):
+    layer = LAYERS[name](5, 8)
+    x = torch.randn(2, 5)
+
+    def agrees():
+        expected, _ = layer.step(x)
+        with torch.no_grad():
+            found, _ = layer.step(x)
+        assert_equal_within(found, expected, torch.float32, "output")
+
+    for change in (
+        lambda: layer.load_state_dict({k: torch.randn_like(v) for k, v in layer.state_dict().items()}, assign=True),
+        lambda: parametrizations.weight_norm(layer, "weight_ih_l0"),
+        lambda: setattr(layer, "bias_ih_l0", nn.Parameter(torch.randn(len(layer.bias_ih_l0)))),
+        lambda: prune.random_unstructured(layer, "bias_ih_l0", 0.5),
+    ):
+        change()
+        agrees()
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm", "mingru"])
+def test_what_is_not_plain_goes_the_way_of_all_steps(name, loop_steps, calls):
+    """A state or an input in other memory or dtype, what drops or stands between, and what a mode follows."""
+    layer, x = LAYERS[name](5, 8), torch.randn(2, 5)
+    with torch.no_grad():
+        state = layer.step(x)[1]
+        expected = layer.step(x, state)[0]
+        strided = tuple(s.transpose(0, 1).clone().transpose(0, 1) for s in as_tuple(state))
+        same = layer.step(torch.stack([x, x], 1)[:, 0], strided if len(strided) > 1 else strided[0])[0]
+        assert_equal_within(same, expected, torch.float32, "strided")
+        del loop_steps[:], calls[:]
+        with FlopCounterMode(display=False):
+            layer.step(x, state)
+        with pytest.raises((RuntimeError, ValueError)):
+            layer.step(x.double(), state)
+        with pytest.raises((RuntimeError, ValueError)):
+            layer.step(x, tuple(s[:, :1] for s in as_tuple(state)) if len(strided) > 1 else state[:, :1])
+    assert not loop_steps and not calls
 
 
 @pytest.mark.parametrize("activation", ["g", "identity"])

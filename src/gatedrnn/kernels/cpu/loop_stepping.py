@@ -203,8 +203,30 @@ def _end_channels(first: int, last: int, layer: _Layer, h: Any, projected: Any, 
 def _multiply(
     batch: int, inner: int, a: Any, matrix: Any, bias: Any, first: int, count: int, out: Any, begin: int, apart: int
 ) -> None:
-    """The products of each row of `a` with `count` rows of the matrix from `first` on, plus their bias."""
-    for j in range(count):
+    """The products of each row of `a` with `count` rows of the matrix from `first` on, plus their bias.
+
+    Four rows of the matrix at a time: memory delivers several streams faster than one.
+    """
+    whole = count - count % 4
+    for j in range(0, whole, 4):
+        place = (first + j) * inner
+        one, two = part(matrix, place, inner), part(matrix, place + inner, inner)
+        three, four = part(matrix, place + 2 * inner, inner), part(matrix, place + 3 * inner, inner)
+        for r in range(batch):
+            row, to = part(a, r * inner, inner), part(out, begin + r * apart + j, 4)
+            zero = ZERO * one[0]
+            p, q, s, t = zero, zero, zero, zero
+            for k in range(inner):
+                number = row[k]
+                p += one[k] * number
+                q += two[k] * number
+                s += three[k] * number
+                t += four[k] * number
+            to[0], to[1], to[2], to[3] = p, q, s, t
+            if bias.size:
+                for i in range(4):
+                    to[i] += bias[first + j + i]
+    for j in range(whole, count):
         weights = part(matrix, (first + j) * inner, inner)
         start = bias[first + j] if bias.size else ZERO * weights[0]
         for r in range(batch):
