@@ -219,9 +219,10 @@ def _check_kind(path: Path, kind: str, streaming: bool) -> None:
     with path.open("rb") as file:
         if kind == "parquet":
             begins, _ = file.read(4), file.seek(-min(8, path.stat().st_size), os.SEEK_END)
-            footer = int.from_bytes(file.read(8)[:4], "little")
-            if begins != b"PAR1":
-                raise DataError(f"{path}: cannot be read as parquet: it is no Parquet file")
+            ends = file.read(8)
+            footer = int.from_bytes(ends[:4], "little")
+            if begins != b"PAR1" or ends[4:] != b"PAR1":
+                raise DataError(f"{path}: cannot be read as parquet: it is no Parquet file, or not a whole one")
             if footer > MOST_FOOTER:
                 raise DataError(
                     f"{path}: its description of columns takes {footer:,} bytes, at most {MOST_FOOTER:,} are read; "
