@@ -10,7 +10,7 @@ from gatedrnn import cells
 from gatedrnn.cells import activations, base, lstm_ladder
 from gatedrnn.kernels.cpu import looping, projecting, scanning
 from gatedrnn.layers import gated_scan, loop_cells, ragged, regularise, scan_layer, stack, torch_fused
-from gatedrnn.scan import functional, reference
+from gatedrnn.scan import functional, reference, steps
 from gatedrnn.verify.contract import check_cell
 
 # Cell that shows it, where the line stands, the line, and what it is broken into.
@@ -43,8 +43,8 @@ MUTATIONS = [
     ("mingru", scanning, "_forward", "way.last", "0 * way.last"),
     ("mingru", scanning, "scan_gradient", "back.grad_h0", "-back.grad_h0"),
     ("mingru", scanning, "scan_gradient", "return grad_decay", "return -grad_decay"),
-    ("mingru", reference, "scan", "reversed(range(steps))", "range(steps)"),
-    ("mingru", reference, "scan", "torch.where(resets[:, t, None], reset_state, state)", "state"),
+    ("mingru", steps, "over_time", "reversed(steps) if reverse else", "steps if reverse else"),
+    ("mingru", reference, "scan", "torch.where(reset.unsqueeze(1), onset, state[0])", "state[0]"),
     ("mingru", ragged, "hold_masked_steps", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
     ("mingru", regularise, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
     ("mingru", scanning, "gated_scan_gradient", "back.grad_h0", "-back.grad_h0"),
@@ -57,9 +57,9 @@ MUTATIONS = [
     ("mingru", projecting, "projected_scan_gradient", "torch.mm(made, ", "torch.mm(-made, "),
     ("mingru", gated_scan, "scan_in_torch", "drive * noise.state.unsqueeze(1)", "drive"),
     ("mingru", scan_layer.ScanLayer, "_direction", "if reverse and resets is not None", "if False"),
-    ("mgu", loop_cells, "walk_in_torch", "outputs[::-1] if reverse else outputs", "outputs"),
-    ("mgu", loop_cells, "walk_in_torch", "at_step(keep, t)", "at_step(keep, 0)"),
-    ("mgu", loop_cells, "walk_in_torch", "torch.where(mask[:, t, None], a, s)", "a"),
+    ("mgu", steps, "over_time", "outputs[::-1] if reverse else outputs", "outputs"),
+    ("mgu", loop_cells, "walk_in_torch", "k if t is None else t for", "k if t is None else t.roll(1, 0) for"),
+    ("mgu", loop_cells, "walk_in_torch", "torch.where(real.unsqueeze(1), a, s)", "a"),
     ("mgu", loop_cells, "walk_in_kernel", "zero_masked_steps(h, mask)", "h"),
     ("mgu", loop_cells, "_product", "left.flatten(0, 1).t()", "-left.flatten(0, 1).t()"),
     ("mgu", loop_cells, "_before_each_step", "if reverse else", "if not reverse else"),

@@ -5,10 +5,13 @@ Dynamo refuses the calls themselves in a graph that is trained. In eager mode th
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import _VF, Tensor
+
+from gatedrnn.scan import gradients_with_graph
 
 
 def call_kernel(
@@ -86,6 +89,10 @@ def _gradient(
     ctx: torch.autograd.function.FunctionCtx, grad_output: Tensor, grad_h: Tensor, grad_c: Tensor
 ) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors  # type: ignore[attr-defined]
+    # Grad mode is on inside a backward exactly when the caller asked for create_graph.
+    if torch.is_grad_enabled():
+        upstream = (grad_output, grad_h) if saved[2] is None else (grad_output, grad_h, grad_c)
+        return tuple(gradients_with_graph(partial(_run, training=True), saved, upstream))
     found = iter(torch_rnn_gradient(grad_output, grad_h, grad_c, *saved))
     return tuple(None if v is None else next(found) for v in saved)
 

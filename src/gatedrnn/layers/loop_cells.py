@@ -12,11 +12,11 @@ from gatedrnn.cells.lstm import LSTMEquations
 from gatedrnn.cells.lstm_ladder import NoOutputGateLSTMEquations
 from gatedrnn.cells.mgu import MGUEquations
 from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
-from gatedrnn.layers.one_step import at_step, one_step
+from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.ragged import zero_masked_steps
 from gatedrnn.layers.regularise import Keep
-from gatedrnn.scan import accumulation_dtype, choose_backend, gradients_with_graph, implementation
-from gatedrnn.shapes import Flags, Series, State, empty_series, time_first
+from gatedrnn.scan import accumulation_dtype, choose_backend, gradients_with_graph, implementation, over_time
+from gatedrnn.shapes import Flags, Series, State, Step, empty_series, time_first
 
 CELLS: dict[str, LoopCell] = {
     cell.kernel: cell
@@ -39,18 +39,20 @@ def walk_in_torch(
 
     A masked step leaves the states as they were; its output is 0. A reset brings them back to zeros.
     """
-    # unbind, not indexing: the gradient of an index is a whole series of zeros for each step.
-    steps = projected.unbind(1)
-    outputs = []
-    for t in reversed(range(len(steps))) if reverse else range(len(steps)):
-        if resets is not None:
-            state = tuple(torch.where(resets[:, t, None], 0, s) for s in state)
-        after = one_step(cell, steps[t], state, recurrent, at_step(keep, t))
-        if mask is not None:
-            after = tuple(torch.where(mask[:, t, None], a, s) for a, s in zip(after, state, strict=True))
-        state = after
-        outputs.append(cell.output(*state))
-    output = torch.stack(outputs[::-1] if reverse else outputs, dim=1)
+
+    def step(
+        state: tuple[State, ...], projected: Step, reset: Tensor | None, real: Tensor | None, *kept: Tensor | None
+    ) -> tuple[Step, tuple[State, ...]]:
+        if reset is not None:
+            state = tuple(torch.where(reset.unsqueeze(1), 0, s) for s in state)
+        keep_now = None if keep is None else tuple(k if t is None else t for k, t in zip(keep, kept, strict=True))
+        after = one_step(cell, projected, state, recurrent, keep_now)
+        if real is not None:
+            after = tuple(torch.where(real.unsqueeze(1), a, s) for a, s in zip(after, state, strict=True))
+        return cell.output(*after), after
+
+    drawn = [k if isinstance(k, Tensor) else None for k in keep or ()]
+    output, state = over_time(step, state, (projected, resets, mask, *drawn), reverse)
     return output if mask is None else zero_masked_steps(output, mask), state
 
 

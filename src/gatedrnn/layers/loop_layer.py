@@ -11,7 +11,7 @@ from gatedrnn.layers.ragged import reversed_resets
 from gatedrnn.layers.regularise import DirectionNoise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
 from gatedrnn.layers.streaming import layer_suffixes, loop_weights, plain_states, plain_weights
-from gatedrnn.scan import BackendUnavailable, implementation, transforming
+from gatedrnn.scan import BackendUnavailable, implementation, torch_alone
 from gatedrnn.shapes import Flags, Series, States, Step
 
 
@@ -68,11 +68,11 @@ class LoopLayer(RecurrentLayer):
             resets = reversed_resets(resets)
         recurrent, keep = Recurrent(self.cell.projections, weights, noise.state), self._keep(noise)
         as_it_is = keep is None and self._between_steps() is None
-        if self.backend == "fused" and (transforming() or not as_it_is):
+        if self.backend == "fused" and (torch_alone() or not as_it_is):
             raise BackendUnavailable(
                 "backend 'fused': something stands between the steps, or transforms them; use 'auto'"
             )
-        if as_it_is and self.backend != "loop" and not transforming():
+        if as_it_is and self.backend != "loop" and not torch_alone():
             output, last = walk_in_kernel(self.cell, projected, state, recurrent, mask, resets, reverse)
         else:
             output, last = walk_in_torch(self.cell, projected, state, recurrent, mask, resets, reverse, keep)

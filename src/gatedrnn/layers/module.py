@@ -21,6 +21,7 @@ from gatedrnn.layers.arguments import (
     check_real,
     check_size,
 )
+from gatedrnn.layers.flops import register_flop_formulas
 from gatedrnn.layers.parameters import Weights, check_initial_values, initialise, shapes, state_sizes
 from gatedrnn.layers.regularise import REGULARISERS, DirectionNoise, Noise, draw_keep, draw_locked
 
@@ -98,6 +99,7 @@ class RecurrentModule(nn.RNNBase, ABC):
         longest_time_scale: float | None = None, **options: Any,
     ) -> None:  # fmt: skip
         nn.Module.__init__(self)
+        register_flop_formulas()
         check_flag("bias", bias)
         check_flag("batch_first", batch_first)
         for name, size in {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}.items():
@@ -139,6 +141,7 @@ class RecurrentModule(nn.RNNBase, ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__setstate__(self, state)
+        register_flop_formulas()
         if "_all_weights" not in state:  # pickled before layers were an RNNBase
             self._name_weights()
 

@@ -1,7 +1,5 @@
 """One step of any cell, from its projection: what streaming, the step loop and the single-step modules all do."""
 
-from torch import Tensor
-
 from gatedrnn.cells import Cell, Recurrent, split_gates
 from gatedrnn.layers.regularise import Keep, zoned
 from gatedrnn.scan import accumulation_dtype
@@ -17,8 +15,3 @@ def one_step(
     gates, before = split_gates(len(cell.projections), projected.to(wide)), tuple(s.to(wide) for s in state)
     after = zoned(keep, before, cell.step(gates, before, recurrent))
     return tuple(a.to(s.dtype) for a, s in zip(after, state, strict=True))
-
-
-def at_step(keep: Keep | None, t: int) -> Keep | None:
-    """What zoneout keeps at step t, from what it keeps in a whole series."""
-    return None if keep is None else tuple(k[:, t] if isinstance(k, Tensor) else k for k in keep)

@@ -8,6 +8,7 @@ from torch.nn.utils.rnn import PackedSequence
 from gatedrnn.cells import PositiveScanCell, ScanCell, split_gates
 from gatedrnn.layers.arguments import autocast_dtype, observed
 from gatedrnn.layers.gated_scan import gated_scan, has_kernel, scan_in_torch, with_bias
+from gatedrnn.layers.graphs import is_proxy
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.projected_scan import projected_scan, projects
 from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
@@ -21,7 +22,7 @@ from gatedrnn.scan import (
     choose_backend,
     implementation,
     log_space_scan,
-    transforming,
+    torch_alone,
 )  # fmt: skip
 from gatedrnn.shapes import Channels, Flags, Series, State, States, Step
 
@@ -74,9 +75,9 @@ class ScanLayer(RecurrentLayer):
         as_it_is = keep is None and noise.state is None and has_kernel(self.cell, x.device)
         if self.backend == "fused" and not as_it_is:
             raise BackendUnavailable("backend 'fused': something stands between gates and scan; use 'auto'")
-        if self.backend == "fused" and transforming():
-            raise BackendUnavailable("backend 'fused' knows no torch.func transform; use 'auto'")
-        if self.backend == "fused" or (self.backend == "auto" and as_it_is and not transforming()):
+        if self.backend == "fused" and torch_alone():
+            raise BackendUnavailable("backend 'fused' knows no torch.func transform and no export to ONNX; use 'auto'")
+        if self.backend == "fused" or (self.backend == "auto" and as_it_is and not torch_alone()):
             assert self.cell.kernel is not None
             output, last = self._in_one_pass(x, state[0], weights, mask, resets, self.cell.kernel, reverse)
         else:
@@ -189,7 +190,7 @@ class PositiveScanLayer(ScanLayer):
         if self.log_space:
             if resets is not None:
                 raise ValueError("log_space cannot reset a state: log 0 is infinite; use log_space=False")
-            traced = torch.compiler.is_compiling() or transforming()
+            traced = torch.compiler.is_compiling() or torch_alone() or is_proxy(input)
             if hx is not None and not traced and not all(_has_logarithm(h) for h in hx):
                 raise ValueError(
                     "log_space needs hx None or positive (0 if it needs no gradient): it takes its logarithm"

@@ -17,6 +17,7 @@ from gatedrnn.layers.arguments import (
     check_size,
     check_state_dtypes,
 )
+from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
 from gatedrnn.layers.loop_cells import has_kernel
 from gatedrnn.layers.module import chosen_options
 from gatedrnn.layers.one_step import one_step
@@ -96,6 +97,8 @@ class SingleStep(nn.RNNCellBase):
             input: (batch, input_size) or (input_size,).
             hx: the state before; the initial state if None.
         """
+        if is_proxy(input):
+            return whole_as_node(self, (input, hx), {})
         if input.dim() == 2 and streams(input):
             after = self._stream(input, hx)
             if after is not None:
@@ -112,6 +115,13 @@ class SingleStep(nn.RNNCellBase):
         state = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights))
         state = state if batched else tuple(s.squeeze(0) for s in state)
         return state if len(state) > 1 else state[0]
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        mode = self.layer_class.torch_mode
+        if mode is None or not self.cell.recurrent_bias or type(self).forward is not SingleStep.forward:
+            return for_script(self, None, "torch.nn has no cell of its kind")
+        kind: type[nn.RNNCellBase] = getattr(nn, f"{mode}Cell")
+        return for_script(self, kind(self.input_size, self.hidden_size, self.bias, device="meta"), "")
 
     def output(self, hx: State | tuple[State, ...]) -> Step:
         """What a layer hands on of a state: h."""

@@ -20,11 +20,12 @@ from gatedrnn.layers.arguments import (
     check_state_axes,
     check_state_dtypes,
 )
-from gatedrnn.layers.module import RecurrentModule
+from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
+from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule
 from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import repacked, unpacked, zero_masked_steps
-from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Keep, Noise
+from gatedrnn.layers.regularise import NOTHING, REGULARISERS, DirectionNoise, Keep, Noise
 from gatedrnn.layers.streaming import ROWS, streams
 from gatedrnn.scan import BackendUnavailable, accumulation_dtype
 from gatedrnn.shapes import Flags, Series, States, Step, time_first
@@ -93,6 +94,8 @@ class RecurrentLayer(RecurrentModule):
             RuntimeError, ValueError, TypeError: where `torch.nn.LSTM` raises them; ValueError for flags of another
             shape or dtype.
         """
+        if is_proxy(input):
+            return whole_as_node(self, (input, hx), {"mask": mask, "resets": resets, "noise": noise})
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, mask, resets, noise)
         if mask is None and resets is None and noise is None and input.dim() == 3 and streams(input):
@@ -161,6 +164,22 @@ class RecurrentLayer(RecurrentModule):
     def initial_state(self, batch: int) -> Any:
         """What `hx=None` stands for, in the form of `hx`: zeros, or what the cell has learned."""
         return self._give_state(self._initial_state(self.weight_ih_l0.new_empty(batch, 0)), batched=True)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        return for_script(self, *self._torchs_own())
+
+    def _torchs_own(self) -> tuple[nn.Module | None, str]:
+        """torch's layer of the same shapes on no device, or None and why there is none that computes the same."""
+        if self.torch_mode is None or type(self).forward is not RecurrentLayer.forward:
+            return None, "torch.nn has no layer of its kind"
+        if not self.cell.recurrent_bias:
+            return None, "torch's GRU applies the reset gate after the product"
+        for name in (*REGULARISERS, "layer_norm"):
+            if getattr(self, name):
+                return None, f"torch.nn has no {name}"
+        arguments = {name: getattr(self, name) for name in TORCH_ARGUMENTS if name != "proj_size" or self.proj_size}
+        kind: type[nn.RNNBase] = getattr(nn, self.torch_mode)
+        return kind(self.input_size, self.hidden_size, **arguments, device="meta"), ""
 
     def _forward_packed(
         self, packed: PackedSequence, hx: States | StateTuple | None, mask: Flags | None, resets: Flags | None,

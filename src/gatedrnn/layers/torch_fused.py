@@ -13,7 +13,7 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import Segments, left_aligned, reorder, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, StateTuple
-from gatedrnn.scan import BackendUnavailable, forward_mode, transforming
+from gatedrnn.scan import BackendUnavailable, exporting_to_onnx, forward_mode, torch_alone, transforming
 from gatedrnn.shapes import Flags, Series, State, States
 
 SHUT, SHUT_IN_FLOAT16 = 1e30, 3e4
@@ -59,13 +59,15 @@ class FusedLayer(LoopLayer):
             return self.backend == "torch"
         if forward_mode():  # which oneDNN's LSTM does not know
             return False
-        own_is_faster = self.faster_than_torch and self._between_steps() is None and not transforming()
+        own_is_faster = self.faster_than_torch and self._between_steps() is None and not torch_alone()
         return not self._beyond_torch(training) and not own_is_faster
 
     def _beyond_torch(self, training: bool) -> str | None:
         """What torch's kernel cannot do and this layer does; None if there is nothing."""
         if not self.cell.recurrent_bias:
             return "torch's GRU applies the reset gate after the product"
+        if self.proj_size and exporting_to_onnx():
+            return "ONNX knows no LSTM with a projection"
         if self.layer_norm:
             return "layer_norm stands inside torch's kernel, between product and gates"
         if self.zoneout:
@@ -80,7 +82,7 @@ class FusedLayer(LoopLayer):
     def _run(
         self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, noise: Noise | None
     ) -> tuple[Series, StateTuple]:
-        by_layer = mask is not None or resets is not None or noise is not None or torch.compiler.is_compiling()
+        by_layer = mask is not None or resets is not None or noise is not None or _by_op()
         if by_layer or not self._is_torchs(self.training):
             return super()._run(x, state, mask, resets, noise)
         output, *last = call_kernel(
@@ -112,7 +114,7 @@ class FusedLayer(LoopLayer):
         resets: Flags | None, reverse: bool,
     ) -> tuple[Series, StateTuple]:  # fmt: skip
         # Segments are found from the values of the flags, which a compiled graph or a transform does not know.
-        walked = resets is not None and (torch.compiler.is_compiling() or transforming())
+        walked = resets is not None and (torch.compiler.is_compiling() or torch_alone())
         inside = noise.state is not None or noise.keep is not None
         if self.backend == "torch" and (walked or inside):
             raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through resets; use 'auto'")
@@ -135,7 +137,7 @@ class FusedLayer(LoopLayer):
         """One call over the padded rectangle, forwards."""
         if mask is None:
             return self._call(x, state, weights)
-        ragged_left = torch.compiler.is_compiling() or bool((mask[:, 1:] & ~mask[:, :-1]).any())
+        ragged_left = torch.compiler.is_compiling() or torch_alone() or bool((mask[:, 1:] & ~mask[:, :-1]).any())
         if not ragged_left:
             return self._aligned(x, state, weights, mask)
         # Over padding before the first real step h would move: o * tanh(c) is not the h it came from.
@@ -170,7 +172,7 @@ class FusedLayer(LoopLayer):
     def _call(self, x: Series, state: StateTuple, weights: Weights) -> tuple[Series, StateTuple]:
         """torch's kernel for one layer, forwards."""
         stacked = tuple(s.unsqueeze(0) for s in state)
-        if torch.compiler.is_compiling():
+        if _by_op():
             names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
             h, c = stacked[0], stacked[1] if len(stacked) == 2 else None
             output, *last = torch_rnn(x, h, c, *(weights.get(name) for name in names))
@@ -181,6 +183,14 @@ class FusedLayer(LoopLayer):
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
         # With time first, as torch draws it: the same seed then drops the same numbers.
         return super()._dropped(x.transpose(0, 1).contiguous(), layer).transpose(0, 1) if self._drops(layer) else x
+
+
+def _by_op() -> bool:
+    """Whether torch's kernel is called as a registered op: in a compiled graph, and where a dispatch mode looks on,
+    which could not count what the kernel does."""
+    if exporting_to_onnx():  # which knows torch's kernel and no op of ours
+        return False
+    return torch.compiler.is_compiling() or (torch._C._len_torch_dispatch_stack() > 0 and not transforming())
 
 
 def _packed_call(

@@ -8,13 +8,15 @@ from gatedrnn.scan.functional import (
     forward_mode,
     implementation,
     linear_scan,
+    torch_alone,
     transforming,
 )
 from gatedrnn.scan.graph import gradients_with_graph
 from gatedrnn.scan.log_space import LOG_ZERO, log_space_scan
+from gatedrnn.scan.steps import exporting_to_onnx, over_time
 
 __all__ = [
     "LOG_ZERO", "BackendUnavailable", "accumulation_dtype", "applied", "block_scan", "choose_backend",
-    "choose_block_backend", "forward_mode", "gradients_with_graph", "implementation", "linear_scan", "log_space_scan",
-    "transforming",
+    "choose_block_backend", "exporting_to_onnx", "forward_mode", "gradients_with_graph", "implementation",
+    "linear_scan", "log_space_scan", "over_time", "torch_alone", "transforming",
 ]  # fmt: skip

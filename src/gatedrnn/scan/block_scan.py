@@ -12,9 +12,11 @@ from gatedrnn.scan.functional import (
     accumulation_dtype,
     choose_backend,
     implementation,
+    torch_alone,
     transforming,
 )
 from gatedrnn.scan.graph import gradients_with_graph
+from gatedrnn.scan.steps import over_time
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 BLOCK_BACKENDS = ("auto", "reference", "tree", "cpu")
@@ -56,11 +58,13 @@ def block_scan(
     """
     _check(transition, drive, h0, resets, reset_state, backend)
     if backend == "auto":
-        backend = "tree" if transforming() else choose_block_backend(drive.device).backend
+        # Only a loop can become one operator of a free length.
+        there = "tree" if transforming() else "reference"
+        backend = there if torch_alone() else choose_block_backend(drive.device).backend
     if backend == "cpu":
-        if transforming():
+        if torch_alone():
             raise BackendUnavailable(
-                "backend 'cpu' knows no transform of torch.func; use 'auto', 'tree' or 'reference'"
+                "backend 'cpu' knows no transform of torch.func and no export to ONNX; use 'auto', 'tree' or 'reference'"
             )
         return _block_scan(transition, drive, h0, resets, reset_state, reverse)
     return in_torch(transition, drive, h0, resets, reset_state, reverse, backend)
@@ -85,11 +89,12 @@ def in_torch(
     if reverse:
         a, b = a.flip(1), b.flip(1)
     if backend == "reference":
-        states = []
-        for a_t, b_t in zip(a.unbind(1), b.unbind(1), strict=True):
-            start = applied(a_t, start) + b_t
-            states.append(start)
-        h = torch.stack(states, dim=1)
+
+        def step(state: tuple[Tensor, ...], a: Tensor, b: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+            after = applied(a, state[0]) + b
+            return after, (after,)
+
+        h, _ = over_time(step, (start,), (a, b))
     else:
         h = _tree(a, torch.cat([b[:, :1] + applied(a[:, :1], start.unsqueeze(1)), b[:, 1:]], dim=1))
     last = h[:, -1].flatten(1).clone()

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from gatedrnn.scan import reference
+from gatedrnn.scan.steps import exporting_to_onnx
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 BACKENDS = ("auto", "reference", "cpu", "gpu")
@@ -64,8 +65,8 @@ def linear_scan(
         resets: bool, (batch, time). Where True, `reset_state` stands in the place of h_(t-1).
         reset_state: (channels,), zeros if None; dtype as for `h0`.
         reverse: walk from the last step to the first; h_(t-1) then reads h_(t+1).
-        backend: "reference", "cpu", "gpu", or "auto" (see `choose_backend`). Under `torch.func` (vmap, grad, jvp)
-            "auto" is the plain torch loop, which every transform knows; a kernel knows none.
+        backend: "reference", "cpu", "gpu", or "auto" (see `choose_backend`). Under `torch.func` (vmap, grad, jvp) and
+            in an export to ONNX "auto" is the plain torch loop, which they know; they know no kernel.
 
     Returns:
         h_1 … h_T in the dtype of `drive`, and the last state walked in the dtype of accumulation (the one at the first
@@ -77,13 +78,20 @@ def linear_scan(
         BackendUnavailable: a named backend cannot run here.
     """
     _check(decay, drive, h0, resets, reset_state, backend)
-    if transforming():
+    if torch_alone():
         if backend not in ("auto", "reference"):
-            raise BackendUnavailable(f"backend {backend!r} knows no torch.func transform; use 'auto' or 'reference'")
+            raise BackendUnavailable(
+                f"backend {backend!r} knows no torch.func transform and no export to ONNX; use 'auto' or 'reference'"
+            )
         a, b, start, onset = _accumulate(decay, drive, _initial(h0, drive), reset_state)
         h, last = reference.scan(a, b, start, resets, onset, reverse)
         return h.to(drive.dtype), last
     return _linear_scan(decay, drive, h0, resets, reset_state, reverse, backend)
+
+
+def torch_alone() -> bool:
+    """Whether what calls knows torch's operations alone and none of our ops."""
+    return transforming() or exporting_to_onnx()
 
 
 def transforming() -> bool:

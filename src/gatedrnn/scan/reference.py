@@ -1,7 +1,9 @@
 """The scan as a plain torch loop: the definition that every kernel is tested against."""
 
 import torch
+from torch import Tensor
 
+from gatedrnn.scan.steps import over_time
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 
@@ -9,14 +11,16 @@ def scan(
     decay: Series, drive: Series, h0: State, resets: Flags | None, reset_state: Channels | None, reverse: bool
 ) -> tuple[Series, State]:
     """All states of h_t = decay_t * h_(t-1) + drive_t and the last one walked. Differentiable by autograd."""
-    steps = drive.shape[1]
-    if reset_state is None:
-        reset_state = drive.new_zeros(drive.shape[2])
-    state, states = h0, []
-    for t in reversed(range(steps)) if reverse else range(steps):
-        previous = state if resets is None else torch.where(resets[:, t, None], reset_state, state)
-        state = decay[:, t] * previous + drive[:, t]
-        states.append(state)
-    if not states:
+    if not drive.shape[1]:
         return torch.zeros_like(drive), h0.clone()
-    return torch.stack(states[::-1] if reverse else states, dim=1), state.clone()
+    onset = drive.new_zeros(drive.shape[2]) if reset_state is None else reset_state
+
+    def step(
+        state: tuple[Tensor, ...], decay: Tensor, drive: Tensor, reset: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        previous = state[0] if reset is None else torch.where(reset.unsqueeze(1), onset, state[0])
+        h = decay * previous + drive
+        return h, (h,)
+
+    h, (last,) = over_time(step, (h0,), (decay, drive, resets), reverse)
+    return h, last.clone()

@@ -1,0 +1,50 @@
+"""What torch's older graph makers get for a layer: one node of `torch.fx`, or torch's own module for `torch.jit.script`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from torch.fx import Proxy
+
+
+def is_proxy(x: object) -> bool:
+    """Whether `torch.fx.symbolic_trace` calls; of a tensor, which a stream waits for, one comparison says no."""
+    return type(x) is not Tensor and isinstance(x, Proxy)
+
+
+def whole_as_node(layer: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The call of the layer as one node of the graph, as `torch.fx` keeps `nn.LSTM` whole.
+
+    Raises:
+        TypeError: the layer itself is what is traced.
+    """
+    tracer = args[0].tracer
+    path = tracer.path_of_module(layer)
+    if not path:
+        raise TypeError(
+            f"torch.fx keeps {type(layer).__name__} whole, as one node; trace a module that holds it, "
+            "such as nn.Sequential(layer)"
+        )
+    return tracer.create_proxy("call_module", path, args, {k: v for k, v in kwargs.items() if v is not None})
+
+
+def for_script(layer: nn.Module, torchs: nn.Module | None, why: str) -> nn.Module:
+    """What `torch.jit.script` compiles in the layer's place: torch's own module with the layer's very parameters.
+
+    Args:
+        torchs: torch's module of the same shapes, on no device; None where it has none that computes the same.
+        why: the reason, if it has none.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    name = type(layer).__name__
+    if torchs is not None and any(key not in layer._parameters for key, _ in torchs.named_parameters()):
+        torchs, why = None, "a weight is computed by a parametrisation or was removed"
+    if torchs is None:
+        raise RuntimeError(
+            f"torch.jit.script cannot compile {name}: {why}; use torch.jit.trace, torch.compile or torch.export"
+        )
+    for key, _ in list(torchs.named_parameters()):
+        setattr(torchs, key, layer._parameters[key])
+    return torchs.train(layer.training)
