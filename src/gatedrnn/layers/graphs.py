@@ -1,4 +1,4 @@
-"""What torch's older graph makers get for a layer: one node of `torch.fx`, or torch's own module for `torch.jit.script`."""
+"""What torch's older graph makers get for a layer: one node of `torch.fx`, or torch's own module to script."""
 
 from collections.abc import Mapping
 from typing import Any

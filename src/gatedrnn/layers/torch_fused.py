@@ -83,7 +83,7 @@ class FusedLayer(LoopLayer):
         self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, noise: Noise | None
     ) -> tuple[Series, StateTuple]:
         by_layer = mask is not None or resets is not None or noise is not None or _by_op()
-        if by_layer or not self._is_torchs(self.training):
+        if by_layer or _of_free_length(x) or not self._is_torchs(self.training):
             return super()._run(x, state, mask, resets, noise)
         output, *last = call_kernel(
             x, state, self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
@@ -118,7 +118,7 @@ class FusedLayer(LoopLayer):
         inside = noise.state is not None or noise.keep is not None
         if self.backend == "torch" and (walked or inside):
             raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through resets; use 'auto'")
-        if walked or inside or not self._is_torchs(training=False):
+        if walked or inside or _of_free_length(x) or not self._is_torchs(training=False):
             return super()._direction(x, state, weights, noise, mask, resets, reverse)
         if resets is not None:
             segments = Segments.of(torch.ones_like(resets) if mask is None else mask, resets, reverse)
@@ -191,6 +191,12 @@ def _by_op() -> bool:
     if exporting_to_onnx():  # which knows torch's kernel and no op of ours
         return False
     return torch.compiler.is_compiling() or (torch._C._len_torch_dispatch_stack() > 0 and not transforming())
+
+
+def _of_free_length(x: Series) -> bool:
+    """Whether an export to ONNX leaves the length open: torch's exporter writes the example's behind its LSTM
+    and GRU operators, so steps are one Scan there."""
+    return exporting_to_onnx() and isinstance(x.shape[1], torch.SymInt)
 
 
 def _packed_call(

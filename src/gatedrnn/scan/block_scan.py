@@ -64,7 +64,7 @@ def block_scan(
     if backend == "cpu":
         if torch_alone():
             raise BackendUnavailable(
-                "backend 'cpu' knows no transform of torch.func and no export to ONNX; use 'auto', 'tree' or 'reference'"
+                "backend 'cpu' knows no transform of torch.func and no ONNX export; use 'auto', 'tree' or 'reference'"
             )
         return _block_scan(transition, drive, h0, resets, reset_state, reverse)
     return in_torch(transition, drive, h0, resets, reset_state, reverse, backend)
