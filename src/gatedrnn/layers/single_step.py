@@ -120,7 +120,7 @@ class SingleStep(nn.RNNCellBase):
         mode = self.layer_class.torch_mode
         if mode is None or not self.cell.recurrent_bias or type(self).forward is not SingleStep.forward:
             return for_script(self, None, "torch.nn has no cell of its kind")
-        kind: type[nn.RNNCellBase] = getattr(nn, f"{mode}Cell")
+        kind: Any = getattr(nn, f"{mode}Cell")
         return for_script(self, kind(self.input_size, self.hidden_size, self.bias, device="meta"), "")
 
     def output(self, hx: State | tuple[State, ...]) -> Step:

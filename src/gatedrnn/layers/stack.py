@@ -178,7 +178,7 @@ class RecurrentLayer(RecurrentModule):
             if getattr(self, name):
                 return None, f"torch.nn has no {name}"
         arguments = {name: getattr(self, name) for name in TORCH_ARGUMENTS if name != "proj_size" or self.proj_size}
-        kind: type[nn.RNNBase] = getattr(nn, self.torch_mode)
+        kind: Any = getattr(nn, self.torch_mode)
         return kind(self.input_size, self.hidden_size, **arguments, device="meta"), ""
 
     def _forward_packed(
