@@ -12,9 +12,9 @@ import gatedrnn
 
 ROOT = Path(gatedrnn.__file__).parent
 FLOORS = {
-    "shapes": 0, "records": 0, "timing": 0, "terminal": 0, "pages": 0.5, "kernels": 1, "scan": 2, "cells": 3,
-    "layers": 4, "models": 5, "data": 5, "export": 6, "train": 6, "compare": 7, "probe": 7.3, "diagnose": 7.3,
-    "bench": 7.2, "verify": 7, "commands": 7.5, "cli": 8, "__main__": 8,
+    "shapes": 0, "records": 0, "timing": 0, "terminal": 0, "manifest": 0.3, "locks": 0.3, "pages": 0.5, "kernels": 1,
+    "scan": 2, "cells": 3, "layers": 4, "models": 5, "data": 5, "export": 6, "train": 6, "compare": 7, "probe": 7.3,
+    "diagnose": 7.3, "bench": 7.2, "verify": 7, "commands": 7.5, "cli": 8, "__main__": 8,
 }  # fmt: skip
 # The package itself names layers and what lies below them, so it stands just above those.
 PACKAGE_FLOOR = 4.5

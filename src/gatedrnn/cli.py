@@ -1,5 +1,6 @@
 """The command line: `gatedrnn COMMAND --flags`. Commands stand in `gatedrnn.commands`, imported when called."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ from cyclopts.config import Yaml
 from gatedrnn import __version__
 from gatedrnn.commands.progress import notices_shown
 from gatedrnn.terminal import plain
+from gatedrnn.train.interrupt import ended_by_signals
 
-USAGE, FAILURE, INTERRUPTED = 2, 1, 130
+USAGE, FAILURE, SIGNALLED = 2, 1, 128
 WITH_RECIPES = ("compare", "train")
 """Commands whose settings begin with the recipe of the task that is named."""
 EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript")}
@@ -38,6 +40,7 @@ def build_app() -> App:
     app.command("gatedrnn.commands.diagnose:diagnose", name="diagnose", help="Look into a trained model's gates.")
     app.command("gatedrnn.commands.describe:describe", name="describe", help="Say what cells are, and what runs them.")
     app.command("gatedrnn.commands.verify:verify", name="verify", help="Prove that all ways of running a cell agree.")
+    app.command("gatedrnn.commands.cache:cache", name="cache", help="Show or clear the texts that are kept as tokens.")
     app.command("gatedrnn.commands.bench:bench", name="bench", help="Measure speed and memory, as ratios.")
 
     @app.meta.default
@@ -81,16 +84,19 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or 130 (interrupted)."""
+    """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or, at a signal, 128 and its number:
+    130 at Ctrl-C, 143 at SIGTERM, 129 at SIGHUP."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     app = build_app()
     try:
         if tokens and tokens[0] in WITH_RECIPES and {"--help", "-h"} & set(tokens):
             _show_defaults_of_task(app[tokens[0]], tokens)
-        with notices_shown():
+        with notices_shown(), ended_by_signals():
             app.meta(tokens, exit_on_error=False, print_error=False)
-    except KeyboardInterrupt:
-        _stop(INTERRUPTED, "interrupted; what was finished is kept, the same command goes on from there")
+    except KeyboardInterrupt as error:
+        _stop(
+            _exit_code(error) or FAILURE, "interrupted; what was finished is kept, the same command goes on from there"
+        )
     except ImportError as error:
         missing = _missing_package(error)
         if missing is None:
@@ -104,17 +110,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _stop(code, _one_line(error))
 
 
-def _exit_code(error: Exception) -> int | None:
-    """The exit code of an error that a user can mend; None for one that is ours."""
+def _exit_code(error: BaseException) -> int | None:
+    """The exit code of a signal, or of an error that a user can mend; None for one that is ours."""
     if isinstance(error, (CycloptsError, FileNotFoundError, IsADirectoryError, UnicodeDecodeError)):
         return USAGE
     # By name, so that nothing heavy is imported only to fail.
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & {"UsageError", "DataError", "NoMatch", "TooLarge", "FolderTaken", "ValidationError", "YAMLError"}:
         return USAGE
-    if names & {"NonFiniteLoss", "CheckpointDamaged", "ExportWrong", "BrokenProcessPool", "OSError"}:
+    if names & {"NonFiniteLoss", "Damaged", "InUse", "ExportWrong", "BrokenProcessPool", "OSError"}:
         return FAILURE
-    return INTERRUPTED if "Interrupted" in names else None
+    if names & {"KeyboardInterrupt", "Interrupted"}:
+        return SIGNALLED + (getattr(error, "signal_number", None) or signal.SIGINT)
+    return None
 
 
 def _missing_package(error: BaseException | None) -> str | None:
@@ -132,7 +140,8 @@ def _one_line(error: Exception) -> str:
     cause: Any = error.__cause__ if hasattr(error.__cause__, "errors") else error
     if not hasattr(cause, "errors"):
         if isinstance(error, OSError) and error.filename is not None:
-            return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+            reason = error.strerror or str(error)
+            return f"{error.filename}: {reason[:1].lower()}{reason[1:]}"
         return " ".join(str(error).split())
     parts = []
     for fault in cause.errors():

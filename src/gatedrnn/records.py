@@ -1,13 +1,22 @@
 """What kept numbers need: where they were measured (naming no machine and no user), and files that are whole."""
 
 import datetime
+import errno
+import json
 import os
 import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate", "tokenizers", "scikit-learn")
+
+
+class Damaged(Exception):
+    """A file is not as it was written; the message names it."""
 
 
 def environment() -> dict[str, Any]:
@@ -25,10 +34,60 @@ def environment() -> dict[str, Any]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is either whole or as it was."""
+    """Write a file so that it is either whole or as it was, after a power failure too.
+
+    Raises:
+        OSError: it names the file, whatever failed.
+    """
     temporary = path.with_name(f"{path.name}.writing")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    with naming(path):
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            temporary.unlink(missing_ok=True)  # a full disk needs the space
+            raise
+        os.replace(temporary, path)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file.
+
+    Raises:
+        Damaged: it is missing, or no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise Damaged(f"{path}: is missing") from error
+    except ValueError as error:  # of JSON, or of UTF-8
+        raise Damaged(f"{path}: is damaged ({error})" if path.stat().st_size else f"{path}: is empty") from error
+
+
+@contextmanager
+def naming(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """Let an error of writing `path` name it, and the space that is left: an OSError, for `kinds` of error too."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, (OSError, *kinds)) or getattr(error, "filename", None) is not None:
+            raise
+        reason = getattr(error, "strerror", None) or "could not be written"
+        free = shutil.disk_usage(path.parent).free / 2**20
+        raise OSError(
+            getattr(error, "errno", None) or errno.EIO, f"{reason}; {free:,.1f} MiB are free there", str(path)
+        ) from error
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or a folder's names, onto the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _version(package: str) -> str | None:

@@ -16,6 +16,7 @@ from gatedrnn.compare.report import write_report
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.compare.summary import headline, score_rows, structure_rows
 from gatedrnn.data import DataSettings
+from gatedrnn.records import Damaged
 from gatedrnn.train.folder import FolderTaken
 from gatedrnn.train.loop import NonFiniteLoss
 
@@ -89,24 +90,25 @@ def test_a_comparison_with_another_configuration_is_refused_and_kept(finished: t
     assert json.loads((folder / "results.json").read_text()) == results
 
 
-def test_a_comparison_begun_before_a_setting_existed_is_taken_up(finished: tuple[Path, dict[str, Any]]) -> None:
-    folder, results = finished
+def test_a_comparison_begun_before_a_setting_and_before_manifests_is_taken_up(
+    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    folder, results = tmp_path / "old", finished[1]
+    shutil.copytree(finished[0], folder)
     config = folder / "comparison.yaml"
-    whole = config.read_text()
-    try:
-        for setting, other in (("longest_time_scale: null", "longest_time_scale: 9.0"), ("beta2: 0.999", "beta2: 0.9")):
-            assert f"  {setting}\n" in whole
-            config.write_text(whole.replace(f"  {setting}\n", ""))
-            assert unmeasured(compare(small(), folder)) == unmeasured(results)
-            config.write_text(whole.replace(setting, other))
-            with pytest.raises(FolderTaken, match=other.replace(": ", ": .*")):
-                compare(small(), folder)
-        for nonsense in ("hours: of training", "a word", "- 1"):
-            config.write_text(nonsense)
-            with pytest.raises(FolderTaken, match="another configuration"):
-                compare(small(), folder)
-    finally:
-        config.write_text(whole)
+    whole = config.read_text().split("\n", 1)[1]
+    for setting, other in (("longest_time_scale: null", "longest_time_scale: 9.0"), ("beta2: 0.999", "beta2: 0.9")):
+        (folder / "manifest.json").unlink()
+        assert f"  {setting}\n" in whole
+        config.write_text(whole.replace(f"  {setting}\n", ""))
+        assert unmeasured(compare(small(), folder)) == unmeasured(results)
+        config.write_text(whole.replace(setting, other))
+        with pytest.raises(FolderTaken, match=other.replace(": ", ": .*")):
+            compare(small(), folder)
+    for nonsense in ("hours: of training", "a word", "- 1"):
+        config.write_text(nonsense)
+        with pytest.raises(FolderTaken, match="another configuration"):
+            compare(small(), folder)
 
 
 def test_starting_over_removes_a_comparison_and_nothing_else(
@@ -260,3 +262,35 @@ def test_parity_says_why_the_minimal_cells_fail(tmp_path: Path) -> None:
     assert any("multiplied by a number between 0 and 1" in sentence for sentence in headline(results))
     assert set(results["contenders"][0]["scores"]) == {"validation", "test", "test_80"}
     assert len(structure_rows(results)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("damage", ["truncated", "emptied", "flipped", "deleted"])
+def test_no_damage_to_a_comparison_is_silent(damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from test_damage import DAMAGES, NOT_READ, files_of
+
+    contenders = ContenderSettings(cells=["mingru"], hidden_size=8, seeds=[0, 1])
+    settings = small(data=text_files(tmp_path), contenders=contenders)
+    whole, damaged = tmp_path / "whole", tmp_path / "damaged"
+    results = compare(settings, whole)
+    write_report(results, whole)
+    assert {"comparison.yaml", "manifest.json", "linear.json", "speed.json", "results.json", "report.html"} <= {
+        *files_of(whole)
+    }
+    for name in files_of(whole):
+        if name.endswith(NOT_READ):
+            continue
+        shutil.rmtree(damaged, ignore_errors=True)
+        shutil.copytree(whole, damaged)
+        DAMAGES[damage](damaged / name)
+        caplog.clear()
+        try:
+            again = compare(settings, damaged)
+        except (FolderTaken, Damaged) as error:
+            said = str(error)
+            # Without its settings the folder is nobody's.
+            assert Path(name).name in said or (damage == "deleted" and "holds no" in said), f"{name}: {said}"
+        else:
+            assert Path(name).name in caplog.text, f"{name} {damage} was passed over"
+            assert unmeasured(again) == unmeasured(results), name

@@ -15,6 +15,7 @@ from gatedrnn.data import DataError, DataSettings, load_task, stream
 from gatedrnn.data.corpus import Corpus, Piece, between, read_corpus
 from gatedrnn.data.lanes import Lanes
 from gatedrnn.data.stream import tokenise, tokenise_with
+from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.data.tokenizers import decode_stream, encode_stream, learn_tokenizer, unknown_in
 
 LINES = "The cat sat.\nA Dog ran!\n\nthe cat ran.\n"
@@ -150,10 +151,10 @@ def test_the_same_file_read_otherwise_is_tokenised_anew(tmp_path):
 def test_a_failure_while_tokenising_leaves_nothing_behind(monkeypatch):
     with pytest.raises(DataError, match="at least 2"):
         made("words", "\n")
-    left = list(stream.cache_folder().iterdir())
+    left = list(cache_folder().iterdir())
     with pytest.raises(DataError):
         made("words", "\n")
-    assert list(stream.cache_folder().iterdir()) == left
+    assert list(cache_folder().iterdir()) == left
 
 
 def test_another_text_is_read_in_the_vocabulary_that_is_there():

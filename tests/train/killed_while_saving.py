@@ -6,8 +6,9 @@ import signal
 import sys
 from pathlib import Path
 
+from gatedrnn import manifest
 from gatedrnn.cli import main
-from gatedrnn.train import checkpoint
+from gatedrnn.train import folder as run_folder
 
 point, number, *arguments = sys.argv[1:]
 left = int(number)
@@ -21,7 +22,8 @@ def reached(name: str) -> None:
             os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
-rename, remove, write_text = Path.rename, shutil.rmtree, Path.write_text
+rename, remove = Path.rename, shutil.rmtree
+write, write_whole = manifest.write, run_folder.write_whole
 
 
 def watched_rename(self: Path, target: Path) -> Path:
@@ -37,14 +39,26 @@ def watched_rename(self: Path, target: Path) -> Path:
 def watched_remove(path: Path, *rest: object, **named: object) -> None:
     if Path(path).name.startswith("step-"):
         reached("before the removal")
+    if Path(path).name == "checkpoint":
+        reached("result written")
     remove(path, *rest, **named)
 
 
-def watched_text(self: Path, *rest: object, **named: object) -> int:
-    if self.name == checkpoint.MANIFEST:
+def watched_sums(folder: Path, files: dict, **facts: object) -> None:
+    if folder.name.startswith("writing-"):
         reached("temporary written")
-    return write_text(self, *rest, **named)
+    if "result.json" in files:
+        reached("model written")
+    write(folder, files, **facts)
 
 
-Path.rename, shutil.rmtree, Path.write_text = watched_rename, watched_remove, watched_text
+def watched_text(path: Path, text: str) -> None:
+    if path.name == "result.json":
+        reached("sums written")
+    write_whole(path, text)
+
+
+Path.rename, shutil.rmtree, manifest.write, run_folder.write_whole = (
+    watched_rename, watched_remove, watched_sums, watched_text,
+)  # fmt: skip
 main(arguments)

@@ -17,6 +17,7 @@ FLAGS = (
     "--average 0.9 --threads 1 --checkpoint-every 5 --log-every 5 --test-fraction 0.1 --block=false"
 ).split()
 HERE = Path(__file__).parent
+ENDS = ("model written", "sums written", "result written")
 GATEDRNN, TWO = (
     ["-m", "gatedrnn"],
     ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "gatedrnn"],
@@ -29,7 +30,14 @@ def began(text: Path, output: Path, epochs: int, how: list[str] = GATEDRNN) -> s
     arguments = ["train", "--resume", str(output)] if (output / "config.yaml").exists() else begin
     return subprocess.Popen(
         [sys.executable, *how, *arguments], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        preexec_fn=heeds_signals,
     )  # fmt: skip
+
+
+def heeds_signals() -> None:
+    """What a shell starts in its background ignores Ctrl-C, and hands that down."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def to_its_end(process: subprocess.Popen) -> None:
@@ -85,6 +93,35 @@ def test_twenty_kills_at_random_moments_change_no_bit(text, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_twenty_signals_at_random_moments_change_no_bit(text, tmp_path):
+    """SIGTERM, SIGHUP and Ctrl-C end a run after its step; before its first step they end it at once."""
+    whole, disturbed = tmp_path / "whole", tmp_path / "disturbed"
+    to_its_end(began(text, whole, epochs=40))
+    moments, saved = random.Random(1), 0
+    for turn in range(20):
+        before = checkpoint_step(disturbed)
+        process = began(text, disturbed, epochs=40)
+        number = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)[turn % 3]
+        if turn % 5 == 4:  # while it is still setting out
+            time.sleep(moments.uniform(0.1, 4))
+        else:
+            while checkpoint_step(disturbed) < before + moments.randint(5, 40) and process.poll() is None:
+                time.sleep(0.001)
+            time.sleep(moments.uniform(0, 0.3))
+        assert process.poll() is None, f"the run ended after {turn} signals; give it more epochs"
+        os.killpg(process.pid, number)
+        _, said = process.communicate(timeout=60)
+        # Below zero: it had not yet come to its own handling.
+        assert process.returncode in (128 + number, -number, 1), said.decode()
+        assert process.returncode != 1 or b"KeyboardInterrupt" in said, said.decode()
+        saved += b"stopped at step" in said
+    assert saved >= 10
+    to_its_end(began(text, disturbed, epochs=40))
+    assert_same_outcome(whole, disturbed)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_one_of_two_processes_killed_and_both_resumed_change_no_bit(text, tmp_path):
     whole, disturbed = tmp_path / "whole", tmp_path / "disturbed"
@@ -124,9 +161,10 @@ def one_worker_of(launcher: int) -> int:
 def test_a_kill_at_each_point_of_saving_changes_no_bit(text, tmp_path):
     whole = tmp_path / "whole"
     to_its_end(began(text, whole, epochs=2))
-    for point in ("temporary written", "before the rename", "after the rename", "before the removal"):
+    points = ("temporary written", "before the rename", "after the rename", "before the removal")
+    for point, number in [(point, "3") for point in points] + [(point, "1") for point in ENDS]:
         disturbed = tmp_path / point.replace(" ", "-")
-        process = began(text, disturbed, epochs=2, how=[str(HERE / "killed_while_saving.py"), point, "3"])
+        process = began(text, disturbed, epochs=2, how=[str(HERE / "killed_while_saving.py"), point, number])
         process.communicate(timeout=200)
         assert process.returncode == -signal.SIGKILL, f"{point}: was not reached"
         to_its_end(began(text, disturbed, epochs=2))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -51,18 +52,18 @@ def test_a_folder_with_another_configuration_is_refused_and_kept(undisturbed: Pa
     assert outcome(undisturbed)[2] == before
 
 
-def test_a_run_begun_before_a_setting_existed_is_taken_up(undisturbed: Path) -> None:
-    config = undisturbed / "config.yaml"
-    whole = config.read_text()
-    try:
-        config.write_text(whole.replace("beta2: 0.999\n", ""))
-        assert config.read_text() != whole
-        run(digits_run(), undisturbed, killed_at(1))
-        config.write_text(whole.replace("beta2: 0.999\n", "beta2: much\n"))
-        with pytest.raises(FolderTaken, match=r"beta2: 'much' there, 0.999 here"):
-            run(digits_run(), undisturbed)
-    finally:
-        config.write_text(whole)
+def test_a_run_begun_before_a_setting_and_before_manifests_is_taken_up(undisturbed: Path, tmp_path: Path) -> None:
+    shutil.copytree(undisturbed, tmp_path / "run")
+    for manifest in (tmp_path / "run").rglob("manifest.json"):
+        manifest.unlink()
+    config = tmp_path / "run" / "config.yaml"
+    whole = config.read_text().split("\n", 1)[1]
+    config.write_text(whole.replace("beta2: 0.999\n", ""))
+    assert config.read_text() != whole
+    run(digits_run(), tmp_path / "run", killed_at(1))
+    config.write_text(whole.replace("beta2: 0.999\n", "beta2: much\n"))
+    with pytest.raises(FolderTaken, match=r"beta2: 'much' there, 0.999 here"):
+        run(digits_run(), tmp_path / "run")
 
 
 def test_config_yaml_holds_the_whole_run(undisturbed: Path) -> None:
@@ -191,14 +192,27 @@ def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path: Path, monkeyp
     assert seen["finite"]
 
 
-def test_ctrl_c_ends_the_step_saves_and_goes_on_to_the_same_bits(undisturbed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_step_saves_and_goes_on_to_the_same_bits(number, undisturbed: Path, tmp_path: Path) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.step == 9:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
-    with pytest.raises(Interrupted, match="stopped at step 10"):
+    before = signal.getsignal(number)
+    with pytest.raises(Interrupted, match="stopped at step 10") as interrupted:
         run(digits_run(), tmp_path / "run", interrupt)
+    assert interrupted.value.signal_number == number and signal.getsignal(number) == before
     run(digits_run(), tmp_path / "run")
+    assert_same_outcome(undisturbed, tmp_path / "run")
+
+
+def test_a_signal_that_is_ignored_stays_ignored(undisturbed: Path, tmp_path: Path) -> None:
+    """As nohup has it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        run(digits_run(), tmp_path / "run", lambda _: os.kill(os.getpid(), signal.SIGHUP))
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert_same_outcome(undisturbed, tmp_path / "run")
 
 

@@ -8,6 +8,7 @@ from train_helpers import small_text, text_run
 
 from gatedrnn.data import DataError
 from gatedrnn.data.tokenizers import UNK, encode_stream
+from gatedrnn.records import Damaged
 from gatedrnn.train.loop import run
 from gatedrnn.train.sampling import load_language_model, sample, write_samples
 
@@ -85,5 +86,8 @@ def test_what_is_no_language_model_is_refused(tmp_path, finished):
         (torn / file.name).write_bytes(file.read_bytes())
     weights = torn / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(Damaged, match=r"model\.safetensors: has"):
+        load_language_model(torn)
+    (torn / "manifest.json").unlink()
     with pytest.raises(DataError, match=r"torn: cannot be loaded as a language model"):
         load_language_model(torn)

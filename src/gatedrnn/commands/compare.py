@@ -26,6 +26,7 @@ def compare(
     memory: bool = False,
     output: Path | None = None,
     fresh: bool = False,
+    wait: bool = False,
 ) -> None:
     """Compare cells on a task: which one, and at what price?
 
@@ -40,6 +41,7 @@ def compare(
         memory: Measure the memory that training each contender takes.
         output: Folder of the comparison; runs/compare-TASK or runs/ladder-LADDER-TASK if not given.
         fresh: Remove that comparison first and start over.
+        wait: Wait for another process that writes into the folder, instead of giving up.
     """
     use_large_pages()
     from gatedrnn.compare.experiment import compare as run_comparison
@@ -57,8 +59,9 @@ def compare(
     folder = output or Path("runs") / (f"ladder-{ladder}-{data.task}" if ladder else f"compare-{data.task}")
     with RunsDisplay(console, "compare") as display:
         results = run_comparison(
-            settings, folder, jobs=jobs, memory=memory, fresh=fresh, command=command_line(), on_progress=display.show
-        )
+            settings, folder, jobs=jobs, memory=memory, fresh=fresh, wait=wait, command=command_line(),
+            on_progress=display.show,
+        )  # fmt: skip
     page = write_report(results, folder)
     print_summary(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)

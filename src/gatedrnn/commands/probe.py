@@ -21,6 +21,7 @@ def probe(
     jobs: Annotated[int | None, Parameter(validator=at_least_one)] = None,
     output: Path = Path("runs/probes"),
     fresh: bool = False,
+    wait: bool = False,
 ) -> None:
     """Ask cells what they can learn, and at what length they still do it.
 
@@ -38,6 +39,7 @@ def probe(
         jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given.
         output: Folder of the suite.
         fresh: Remove the results of these tasks first and start over.
+        wait: Wait for another process that writes into the folder, instead of giving up.
     """
     use_large_pages()
     from gatedrnn.probe.report import print_summary, write_report
@@ -47,8 +49,9 @@ def probe(
     settings = ProbeSettings(cells=cells or CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
     with RunsDisplay(console, "probe") as display:
         results = run_suite(
-            settings, output, jobs=jobs or threads_for(), fresh=fresh, command=command_line(), on_progress=display.show
-        )
+            settings, output, jobs=jobs or threads_for(), fresh=fresh, wait=wait, command=command_line(),
+            on_progress=display.show,
+        )  # fmt: skip
     page = write_report(results, output)
     print_summary(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from cyclopts import Parameter
 from pydantic import Field
 from rich.panel import Panel
@@ -60,6 +59,7 @@ def train(
     train: Annotated[TrainSettings, Parameter(name="*")] = TrainSettings(),
     output: Path | None = None,
     resume: Path | None = None,
+    wait: bool = False,
 ) -> None:
     """Train one model on a task and keep it as a Hugging Face folder; a language model, if no task is named.
 
@@ -69,8 +69,10 @@ def train(
         output: Folder of the run; runs/TASK-CELL-SEED if not given.
         resume: Folder of a run that was stopped: go on with it, with its own settings and to the same bits.
             Resume only runs of your own: a checkpoint holds pickled random states.
+        wait: Wait for another process that writes into the folder, instead of giving up.
     """
     use_large_pages()
+    from gatedrnn.locks import sole_writer
     from gatedrnn.train.loop import run
     from gatedrnn.train.report import write_report
 
@@ -90,26 +92,32 @@ def train(
         )
         folder = output or Path("runs") / f"{data.task}-{one.cell}-{one.seed}"
         if (folder / "config.yaml").exists() and is_first_process():
-            raise DataError(f"{folder}: there is a run already; go on with it by --resume, or give another --output")
+            with sole_writer(folder, wait=wait):  # first, so that one that is under way is said to be
+                raise DataError(
+                    f"{folder}: there is a run already; go on with it by --resume, or give another --output"
+                )
     if not is_first_process():
         NOTICES.setLevel(logging.WARNING)
         run(settings, folder)
         return
     with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
-        result = run(settings, folder, display.show_one)
+        result = run(settings, folder, display.show_one, wait=wait)
     for name, value in result.items():
         if name.endswith(("_accuracy", "_perplexity", "_bits_per_byte")):
             console.print(f"{name.replace('_', ' ')}: {value:.4f}", highlight=False)
-    if settings.data.task == LANGUAGE:
-        from gatedrnn.train.sampling import write_samples
+    with sole_writer(folder, wait=True):
+        if settings.data.task == LANGUAGE:
+            from gatedrnn.train.sampling import write_samples
 
-        console.print(Panel(Text(plain(write_samples(folder))), title="what it writes", title_align="left"))
-    for what, place in (("report", write_report(folder)), ("model", folder / "model")):
+            console.print(Panel(Text(plain(write_samples(folder))), title="what it writes", title_align="left"))
+        page = write_report(folder)
+    for what, place in (("report", page), ("model", folder / "model")):
         console.print(f"{what}: {place}", soft_wrap=True, highlight=False)
 
 
 def _settings_of(folder: Path) -> RunSettings:
-    config = folder / "config.yaml"
-    if not config.exists():
+    from gatedrnn.train.folder import RunFolder
+
+    if not (folder / "config.yaml").exists():
         raise DataError(f"{folder}: holds no run to resume (no config.yaml)")
-    return RunSettings.from_flat(yaml.safe_load(config.read_text(encoding="utf-8")))
+    return RunFolder(folder).settings()

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from gatedrnn import manifest
 from gatedrnn.compare.linear import linear_baseline
 from gatedrnn.compare.match import Contender, contenders
 from gatedrnn.compare.memory import training_memory
@@ -19,7 +19,8 @@ from gatedrnn.compare.speed import training_speed
 from gatedrnn.compare.statistics import difference_of, over_documents, score_of
 from gatedrnn.data import DataError, Examples, TaskData, load_task
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.records import environment, write_whole
+from gatedrnn.locks import LOCK, empty, sole_writer
+from gatedrnn.records import Damaged, environment, read_json, write_whole
 from gatedrnn.train.demand import demand_room
 from gatedrnn.train.folder import FolderTaken, as_of_now, differences, is_free
 from gatedrnn.train.metrics import read_metrics
@@ -29,13 +30,14 @@ from gatedrnn.train.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")
 SCHEMA = 3
+_RESTORE = "restore it, give another --output, or --fresh to start over"
 SPEED_SECONDS = 3.0
 """Of measuring speeds, for each contender."""
 
 
 def compare(
     settings: CompareSettings, folder: Path, *, jobs: int = 1, memory: bool = False, fresh: bool = False,
-    command: str = "", on_progress: OnProgress = lambda *_: None,
+    wait: bool = False, command: str = "", on_progress: OnProgress = lambda *_: None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run whatever is not finished yet and put the results together.
 
@@ -45,6 +47,7 @@ def compare(
         jobs: processes that work at the same time; the numbers do not depend on it, the times do.
         memory: measure each contender's memory in a process of its own.
         fresh: remove the comparison that is in `folder` first; not before the new one is seen to make sense.
+        wait: wait for another process that writes into the folder, instead of giving up.
         command: the command line, for the record.
         on_progress: told how far each run is.
 
@@ -52,20 +55,23 @@ def compare(
         The content of results.json, which is written into `folder`.
 
     Raises:
-        FolderTaken: the folder holds another comparison.  NoMatch: a width cannot be found.
+        FolderTaken: the folder holds another comparison.  InUse: another process writes into it.
+        Damaged: a record of it, or of one of its runs, is not as it was written.  NoMatch: a width cannot be found.
         NonFiniteLoss: of a run, after all others are finished; and whatever else a run raises. Finished runs are
         kept, and the same call goes on from there.
     """
     comparison = Comparison(settings, folder)
-    comparison.claim(fresh=fresh)
-    since = None if comparison.has_begun() else time.perf_counter()
-    comparison.linear()
-    records, diverged = run_all(comparison.runs, folder, jobs, on_progress)
-    if diverged:
-        raise diverged[0]
-    return comparison.put_together(
-        records, speed_seconds=SPEED_SECONDS, memory=memory, since=since, jobs=jobs, command=command
-    )
+    comparison.check(fresh=fresh)  # before a folder of something else gets a lock
+    with sole_writer(folder, wait=wait):
+        comparison.claim(fresh=fresh)
+        since = None if comparison.has_begun() else time.perf_counter()
+        comparison.linear()
+        records, diverged = run_all(comparison.runs, folder, jobs, on_progress)
+        if diverged:
+            raise diverged[0]
+        return comparison.put_together(
+            records, speed_seconds=SPEED_SECONDS, memory=memory, since=since, jobs=jobs, command=command
+        )
 
 
 class Comparison:
@@ -100,7 +106,7 @@ class Comparison:
             raise FolderTaken(f"{self.folder}: is not empty and holds no comparison; give another --output")
         if fresh or not self._holds_work():
             return
-        held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        held = self._held_settings()
         theirs = as_of_now(held, lambda: _written(CompareSettings.model_validate(_asked(held)), held["sources"]))
         if theirs != self.asked:
             raise FolderTaken(
@@ -112,14 +118,31 @@ class Comparison:
         """`check`, then make the folder this comparison's own; if `fresh`, without what is in it."""
         self.check(fresh=fresh)
         if fresh and self.folder.exists():
-            shutil.rmtree(self.folder)
-        if not self._holds_work():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(self.config, yaml.safe_dump(self.asked, sort_keys=False, allow_unicode=True))
+            empty(self.folder)
+        if self._holds_work():
+            if not manifest.is_expected(self.config):
+                return
+            manifest.say_what_is_made_again(self.folder)
+            if not manifest.fault_of(self.config, manifest.of(self.config) or {}):
+                return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text = manifest.HEADING + yaml.safe_dump(self.asked, sort_keys=False, allow_unicode=True)
+        write_whole(self.config, text)
+        manifest.add(self.folder, self.config.name)
 
     def _holds_work(self) -> bool:
         """Whether the folder is a comparison's, and something was done in it."""
-        return self.config.exists() and list(self.folder.iterdir()) != [self.config]
+        ours = {self.config, self.folder / LOCK, self.folder / manifest.MANIFEST}
+        return self.config.exists() and not ours.issuperset(self.folder.iterdir())
+
+    def _held_settings(self) -> Any:
+        try:
+            held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            raise Damaged(f"{self.config}: is damaged ({str(error).splitlines()[0]}); {_RESTORE}") from error
+        if held is None:
+            raise Damaged(f"{self.config}: is empty; {_RESTORE}")
+        return held
 
     def has_begun(self) -> bool:
         """Whether a run of it was begun already."""
@@ -158,6 +181,7 @@ class Comparison:
             **environment(),
         }
         write_whole(folder / "results.json", json.dumps(results, indent=1, ensure_ascii=False))
+        manifest.add(folder, "results.json")
         return results
 
 
@@ -170,10 +194,12 @@ def _asked(held: dict[str, Any]) -> dict[str, Any]:
 
 
 def _once(path: Path, make: Callable[[], Any]) -> Any:
-    """The content of `path`, made and written if it is not there yet."""
-    if not path.exists():
+    """The content of `path`, made and written if it is not there, or not as it was written."""
+    listed = manifest.of(path)
+    if not path.exists() or (listed and manifest.fault_of(path, listed)):
         write_whole(path, json.dumps(make(), indent=1))
-    return json.loads(path.read_text(encoding="utf-8"))
+        manifest.add(path.parent, path.name)
+    return read_json(path)
 
 
 def _memory(runs: dict[str, RunSettings]) -> dict[str, float | None]:

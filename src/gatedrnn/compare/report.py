@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from gatedrnn import manifest
 from gatedrnn.compare import summary
 from gatedrnn.compare.figures import figures
 from gatedrnn.pages import environment_rows, write_page
@@ -31,6 +32,7 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
     page = folder / "report.html"
     write_page("gatedrnn.compare", "report.html", page, figures(results), **shared)
     write_page("gatedrnn.compare", "report.md", folder / "report.md", {}, **shared)
+    manifest.add(folder, "report.html", "report.md")
     return page
 
 

@@ -85,15 +85,28 @@ def _side_by_side(
     return records, diverged
 
 
+class _ParentStops:
+    """Set when the parent process asks to stop, or is no more."""
+
+    def __init__(self, asked: StopFlag) -> None:
+        self.asked = asked
+
+    def is_set(self) -> bool:
+        parent = multiprocessing.parent_process()
+        return self.asked.is_set() or (parent is not None and not parent.is_alive())
+
+
 _stop: StopFlag | None = None  # a worker process's own, as the next; set once, when it begins
 _reports: Any = None
 
 
-def _begin_worker(stop: StopFlag, reports: Any) -> None:
+def _begin_worker(asked: StopFlag, reports: Any) -> None:
     global _stop, _reports
-    _stop, _reports = stop, reports
-    # A terminal sends Ctrl-C to every process; the parent alone answers it, through the flag.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _stop, _reports = _ParentStops(asked), reports
+    # A terminal sends Ctrl-C, and SIGHUP when it closes, to every process; the parent alone answers, through the flag.
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 def _run_in_worker(settings: RunSettings, folder: Path, name: str) -> dict[str, Any]:
@@ -107,4 +120,9 @@ def _run_in_worker(settings: RunSettings, folder: Path, name: str) -> dict[str, 
             next_report = time.monotonic() + SECONDS_BETWEEN_REPORTS
             _reports.put((name, progress))
 
-    return run(settings, folder / name, report, _stop)
+    try:
+        return run(settings, folder / name, report, _stop)
+    except Interrupted as error:
+        if error.signal_number is not None:  # this process alone was asked to end, and has saved
+            signal.raise_signal(error.signal_number)
+        raise

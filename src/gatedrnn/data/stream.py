@@ -3,21 +3,22 @@
 import hashlib
 import json
 import logging
-import os
 import tempfile
 from itertools import tee
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.corpus import Corpus
 from gatedrnn.data.errors import DataError
+from gatedrnn.data.token_cache import entry
 from gatedrnn.data.tokenizers import BY_LINE, encode_stream, is_by_line, learn_tokenizer
+from gatedrnn.records import naming
 
 LOG = logging.getLogger("gatedrnn")
-FORMAT = 5
+FORMAT = 6
 """Of what is kept; another number makes everything anew."""
 
 
@@ -56,18 +57,7 @@ def tokenise(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_si
         "splits": {split: [corpus.digest, corpus.reading] for split, corpus in splits.items()},
     }  # fmt: skip
     key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:20]
-    folder = cache_folder() / key
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as temporary:
-            made = Path(temporary) / "made"
-            made.mkdir()
-            _make(splits, kind, min_count, vocabulary_size, made)
-            try:
-                made.rename(folder)
-            except OSError:
-                if not folder.exists():  # another process was faster, if it does
-                    raise
+    folder = entry(key, lambda made: _make(splits, kind, min_count, vocabulary_size, made))
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
     return Tokenised(tokenizer, {split: _open(folder, split) for split in splits})
 
@@ -81,26 +71,30 @@ def tokenise_with(tokenizer: PreTrainedTokenizerFast, corpus: Corpus) -> TokenSt
         return stream._replace(tokens=np.array(stream.tokens))
 
 
-def cache_folder() -> Path:
-    """Where tokenised texts are kept: below XDG_CACHE_HOME, as systems have it."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatedrnn" / "tokens"
-
-
-def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size: int, folder: Path) -> None:
-    LOG.info("tokenising %s by %s", ", ".join(dict.fromkeys(corpus.name for corpus in splits.values())), kind)
+def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size: int, folder: Path) -> dict[str, Any]:
+    """Write tokenizer and splits into a folder; what `gatedrnn cache` shows of them."""
+    names = ", ".join(dict.fromkeys(corpus.name for corpus in splits.values()))
+    LOG.info("tokenising %s by %s", names, kind)
     texts = (piece.text for piece in splits["train"].pieces())
     learned = (line for text in texts for line in text.split("\n")) if kind in BY_LINE else texts
     tokenizer = learn_tokenizer(kind, learned, min_count, vocabulary_size, stream=True)
-    tokenizer.save_pretrained(folder)
+    with naming(folder / "tokenizer.json", Exception):  # the library raises no class of its own
+        tokenizer.save_pretrained(folder)
     for split, corpus in splits.items():
         _write(corpus, tokenizer, folder, split)
+    return {
+        "texts": names,
+        "tokenizer": kind,
+        "tokens": sum(_open(folder, split).predictions for split in splits),
+    }
 
 
 def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, folder: Path, split: str) -> None:
     dtype = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
     starts, written, text_bytes, unknown, ended = [1], 1, 0, 0, is_by_line(tokenizer)
     pieces, texts = tee(corpus.pieces())
-    with (folder / f"{split}.tokens").open("wb") as file:
+    path = folder / f"{split}.tokens"
+    with naming(path), path.open("wb") as file:
         file.write(np.array([tokenizer.eos_token_id], dtype).tobytes())
         for piece, ids in zip(pieces, encode_stream(tokenizer, (p.text for p in texts)), strict=True):
             if piece.begins and written > 1:

@@ -11,7 +11,7 @@ from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model
-from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.folder import RunFolder, check_model
 from gatedrnn.train.model import HEADS
 from gatedrnn.train.sampling import load_language_model
 from gatedrnn.train.scoring import data_of
@@ -41,7 +41,7 @@ def of_run(path: Path, split: str, rows: int, steps: int) -> Looked:
         raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
     found = data.evaluation[split]
     inputs = _of_lanes(found, rows, steps) if isinstance(found, Lanes) else _of_examples(found, rows, steps)
-    return Looked(_loaded(HEADS[data.labelled], folder.model), inputs, f"{data.name}, {split} split")
+    return Looked(_loaded(HEADS[data.labelled], check_model(path)), inputs, f"{data.name}, {split} split")
 
 
 def of_text(path: Path, file: Path, text_column: str | None, rows: int, steps: int) -> Looked:

@@ -8,6 +8,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from gatedrnn import manifest
 from gatedrnn.pages import COLOURS, environment_rows, write_page
 from gatedrnn.probe import findings
 
@@ -27,6 +28,7 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
     page, curves = folder / "report.html", {task: _curves(answers) for task, answers in results["tasks"].items()}
     write_page("gatedrnn.probe", "report.html", page, curves, **shown)
     write_page("gatedrnn.probe", "report.md", folder / "report.md", {}, **shown)
+    manifest.add(folder, "report.html", "report.md")
     return page
 
 

@@ -2,9 +2,11 @@
 
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
+from gatedrnn import manifest
 from gatedrnn.compare.experiment import Comparison
 from gatedrnn.compare.match import core_parameters
 from gatedrnn.compare.report import write_report
@@ -12,6 +14,7 @@ from gatedrnn.compare.runs import OnProgress, run_all
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.data import DataError, DataSettings, Examples, load_task
 from gatedrnn.data.probes import PROBES, labels_in
+from gatedrnn.locks import sole_writer
 from gatedrnn.probe.settings import ProbeSettings
 from gatedrnn.records import environment, write_whole
 from gatedrnn.train.recipes import with_recipe
@@ -28,8 +31,8 @@ SPEED_SECONDS = 1.0
 
 
 def probe(
-    settings: ProbeSettings, folder: Path, *, jobs: int = 1, fresh: bool = False, command: str = "",
-    on_progress: OnProgress = lambda *_: None,
+    settings: ProbeSettings, folder: Path, *, jobs: int = 1, fresh: bool = False, wait: bool = False,
+    command: str = "", on_progress: OnProgress = lambda *_: None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run whatever is not finished yet and put the results together.
 
@@ -38,6 +41,7 @@ def probe(
         folder: one folder a task goes there, a comparison with its own report.
         jobs: processes that work at the same time; the numbers do not depend on it.
         fresh: remove the comparisons of these tasks that are in `folder` first.
+        wait: wait for another process that writes into the folder, instead of giving up.
         command: the command line, for the record.
         on_progress: told how far each run is.
 
@@ -51,8 +55,20 @@ def probe(
     comparisons = {task: Comparison(_comparison(settings, task), folder / task) for task in settings.tasks}
     for comparison in comparisons.values():  # all of them, before anything is removed or written
         comparison.check(fresh=fresh)
-    for comparison in comparisons.values():
-        comparison.claim(fresh=fresh)
+    with ExitStack() as held:
+        for place in (folder, *(comparison.folder for comparison in comparisons.values())):
+            held.enter_context(sole_writer(place, wait=wait))
+        for comparison in comparisons.values():
+            comparison.claim(fresh=fresh)
+        manifest.say_what_is_made_again(folder)
+        return _run(settings, comparisons, folder, jobs, command, on_progress)
+
+
+def _run(
+    settings: ProbeSettings, comparisons: dict[str, Comparison], folder: Path, jobs: int, command: str,
+    on_progress: OnProgress,
+) -> dict[str, Any]:  # fmt: skip
+    """All runs of all comparisons, their reports, and probes.json, which is returned."""
     whole, started = not any(comparison.has_begun() for comparison in comparisons.values()), time.perf_counter()
     # All tasks' runs in one row, so that no process waits at the end of each task for the last of its runs.
     runs = {f"{task}/{name}": run for task, comparison in comparisons.items() for name, run in comparison.runs.items()}
@@ -79,6 +95,7 @@ def probe(
         },
     }
     write_whole(folder / "probes.json", json.dumps(results, indent=1))
+    manifest.add(folder, "probes.json")
     return results
 
 

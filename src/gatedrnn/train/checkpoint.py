@@ -1,17 +1,22 @@
 """Checkpoints that are whole or not there: written under another name, summed, renamed; checked before reading."""
 
-import hashlib
-import json
+import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-MANIFEST = "manifest.json"
+from safetensors import SafetensorError
+
+from gatedrnn import manifest
+from gatedrnn.records import Damaged, naming, sync
+
+LOG = logging.getLogger("gatedrnn")
 _UNFINISHED = "writing-"
 
 
-class CheckpointDamaged(Exception):
+class CheckpointDamaged(Damaged):
     """A checkpoint whose contents do not match its sums."""
 
 
@@ -28,8 +33,11 @@ class Together(Protocol):
 def save(folder: Path, step: int, write: Callable[[Path], None], together: Together) -> None:
     """Write the checkpoint of `step` below `folder`, then remove older ones. Called by all processes.
 
-    Killed at any moment, or without room on the disk, the newest checkpoint that was whole before is still there and
-    still whole.
+    Killed at any moment, without power or without space on the disk, the newest checkpoint that was whole before is
+    still there and still whole.
+
+    Raises:
+        OSError: it could not be written; it names the file.
     """
     final = folder / f"step-{step:08d}"
     temporary = folder / f"{_UNFINISHED}{final.name}"
@@ -37,18 +45,52 @@ def save(folder: Path, step: int, write: Callable[[Path], None], together: Toget
         remove_unfinished(folder)
         temporary.mkdir(parents=True)
     together.wait_for_everyone()
-    write(temporary)
+    with _kept_so_far(folder), written_whole(temporary):
+        write(temporary)
     together.wait_for_everyone()
     if together.is_main_process:
-        sums = {path.name: _sum(path) for path in sorted(temporary.iterdir())}
-        (temporary / MANIFEST).write_text(json.dumps(sums, indent=1))
+        with _kept_so_far(folder), written_whole(temporary):
+            manifest.write(temporary, {path.name: manifest.entry_at(path) for path in sorted(temporary.iterdir())})
+            for path in (*temporary.iterdir(), temporary):
+                sync(path)
         if final.exists():
             shutil.rmtree(final)
         temporary.rename(final)
+        sync(folder)  # the new name is on the disk before older checkpoints go
         for older in _steps(folder):
             if older != final:
                 shutil.rmtree(older)
     together.wait_for_everyone()
+
+
+@contextmanager
+def _kept_so_far(folder: Path) -> Iterator[None]:
+    """Let an error of writing say which checkpoint there is."""
+    try:
+        yield
+    except OSError as error:
+        kept = [step.name for step in _steps(folder)[-1:]] or ["no checkpoint"]
+        raise OSError(error.errno, f"{error.strerror}; kept so far: {kept[0]}", error.filename) from error
+
+
+@contextmanager
+def written_whole(folder: Path) -> Iterator[None]:
+    """Remove a folder that cannot be written to its end, as a full disk needs the space, and name the file.
+
+    Raises:
+        OSError: for what torch and safetensors raise too.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:
+        # safetensors removes what it has written: its file is the one that is not there.
+        newest = max(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, default=folder)
+        file = folder / "model.safetensors" if isinstance(error, SafetensorError) else newest
+        try:
+            with naming(file, RuntimeError, SafetensorError):
+                raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def newest(folder: Path) -> Path | None:
@@ -61,6 +103,8 @@ def newest(folder: Path) -> Path | None:
     for candidate in reversed(_steps(folder)):
         fault = _fault(candidate)
         if fault is None:
+            if damage:
+                LOG.warning("%s; going on from %s", damage[0], candidate.name)
             return candidate
         damage.append(f"{candidate}: {fault}")
     if damage:
@@ -80,18 +124,10 @@ def _steps(folder: Path) -> list[Path]:
 
 def _fault(checkpoint: Path) -> str | None:
     try:
-        sums = json.loads((checkpoint / MANIFEST).read_text())
-    except (OSError, ValueError):
-        return f"{MANIFEST} is missing or unreadable"
-    present = {path.name for path in checkpoint.iterdir()} - {MANIFEST}
-    if not isinstance(sums, dict) or sums.keys() != present:
-        return f"{MANIFEST} does not name the files that are there"
-    for name, expected in sums.items():
-        if _sum(checkpoint / name) != expected:
-            return f"{name} does not match its sha256 sum"
-    return None
-
-
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        files = manifest.read(checkpoint)
+    except Damaged as error:
+        return str(error)
+    present = {path.name for path in checkpoint.iterdir()} - {manifest.MANIFEST}
+    if files.keys() != present:
+        return f"{manifest.MANIFEST} does not name the files that are there"
+    return next((f"{name} {fault}" for name, fault in manifest.faults(checkpoint).items()), None)

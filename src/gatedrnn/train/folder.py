@@ -1,6 +1,11 @@
-"""A run is a folder: config.yaml, data.json (what was read), metrics.jsonl, checkpoint/, then model/, result.json."""
+"""A run is a folder: config.yaml, data.json (what was read), metrics.jsonl, checkpoint/, then model/, result.json.
+
+manifest.json has the sums of what is written once: of config.yaml and data.json from the beginning, of the rest from
+the end on. A file that does not match is refused by name.
+"""
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,8 +13,19 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from gatedrnn.records import write_whole
+from gatedrnn import manifest
+from gatedrnn.locks import LOCK
+from gatedrnn.records import Damaged, read_json, write_whole
+from gatedrnn.train import checkpoint
 from gatedrnn.train.settings import RunSettings
+
+SETTINGS = "settings.json"
+"""In a checkpoint: the settings that it was taken with."""
+DERIVED = ("samples.json", "report.html", "curves.svg")
+"""What is made again from the rest."""
+LOG = logging.getLogger("gatedrnn")
+_MODEL_SUMS = f"model/{manifest.MANIFEST}"
+_RESTORE = "restore it, or begin another run in another folder"
 
 
 class FolderTaken(Exception):
@@ -17,44 +33,191 @@ class FolderTaken(Exception):
 
 
 class RunFolder:
-    """Names and writes what stands in a run's folder."""
+    """Names, writes and checks what is in a run's folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config, self.data, self.metrics = path / "config.yaml", path / "data.json", path / "metrics.jsonl"
         self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
-        self.samples, self.report, self.curves = path / "samples.json", path / "report.html", path / "curves.svg"
+        self.samples, self.report, self.curves = (path / name for name in DERIVED)
 
     def claim(self, settings: RunSettings, sources: list[dict[str, Any]]) -> None:
         """Make the folder this run's own, or see that it already is: the same settings, the same data.
 
         Raises:
             FolderTaken: it holds a run with another configuration, or something else.
+            Damaged: config.yaml or data.json is not as it was written.
         """
         ours = settings.flat()
         if self.config.exists():
-            held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            held = self._held_settings()
             theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
             if theirs != ours:
                 raise FolderTaken(f"{self.path}: holds a run with another configuration ({differences(theirs, ours)})")
-            if json.loads(self.data.read_text(encoding="utf-8")) != sources:
+            if self.sources() != sources:
                 raise FolderTaken(f"{self.path}: the data have changed since this run began; give another --output")
             return
-        if not is_free(self.path):
-            raise FolderTaken(f"{self.path}: is not empty and holds no run; give another --output")
+        self.demand_free()
         self.path.mkdir(parents=True, exist_ok=True)
-        write_whole(self.data, json.dumps(sources, indent=1, ensure_ascii=False))
-        write_whole(self.config, yaml.safe_dump(ours, sort_keys=False, allow_unicode=True))
+        texts = {
+            self.data: json.dumps(sources, indent=1, ensure_ascii=False),
+            self.config: manifest.HEADING + yaml.safe_dump(ours, sort_keys=False, allow_unicode=True),
+        }
+        manifest.write(self.path, {path.name: manifest.entry_of(text.encode()) for path, text in texts.items()})
+        for path, text in texts.items():
+            write_whole(path, text)
+
+    def demand_free(self) -> None:
+        """See that the folder holds a run, or nothing.
+
+        Raises:
+            FolderTaken: it holds something else.
+        """
+        if not self.config.exists() and not is_free(self.path):
+            raise FolderTaken(f"{self.path}: is not empty and holds no run; give another --output")
+
+    def settings(self) -> RunSettings:
+        """The settings in config.yaml, as the run began with them.
+
+        Raises:
+            Damaged: they are missing, or were changed since; what changed is named.
+        """
+        held = self._held_settings()
+        try:
+            return RunSettings.from_flat(held)
+        except (ValidationError, TypeError) as error:
+            raise Damaged(f"{self.config}: holds no whole settings of a run ({_first_line(error)})") from error
+
+    def sources(self) -> list[dict[str, Any]]:
+        """What data the run reads, from data.json.
+
+        Raises:
+            Damaged: they are missing or damaged.
+        """
+        self.check(self.data.name)
+        sources: list[dict[str, Any]] = read_json(self.data)
+        return sources
+
+    def keep_settings(self, folder: Path, settings: RunSettings) -> None:
+        """Put the settings into a checkpoint, whose sums hold them."""
+        write_whole(folder / SETTINGS, json.dumps(settings.flat(), indent=1, ensure_ascii=False))
+
+    def demand_same_settings(self, folder: Path, settings: RunSettings) -> None:
+        """See that a checkpoint was taken with these settings.
+
+        Raises:
+            Damaged: it was taken with others.
+        """
+        if not (folder / SETTINGS).exists():  # it was taken before checkpoints had them
+            return
+        held = read_json(folder / SETTINGS)
+        theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
+        if theirs != settings.flat():
+            change = differences(theirs, settings.flat(), words=("in its checkpoint", "now"))
+            raise Damaged(f"{self.config}: was changed since the run began ({change}); {_RESTORE}")
 
     def finished(self) -> dict[str, Any] | None:
-        """The result, if the run has ended."""
-        return json.loads(self.result.read_text(encoding="utf-8")) if self.result.exists() else None
+        """The result, if the run has ended; every file of the run is checked before, and it is said which report,
+        picture or sample is not as it was written.
+
+        Raises:
+            Damaged: one is not as it was written.
+        """
+        if not self.result.exists() and any(self.checkpoints.glob("step-*")):
+            return None  # it may have been killed between its manifest and its result
+        if not self.result.exists() and self.result.name not in self._listed():
+            return None
+        self.check_all()
+        listed = self._listed()
+        for name in DERIVED:
+            if name in listed and (fault := manifest.fault_of(self.path / name, listed[name])):
+                LOG.warning("%s: %s; it is made again", self.path / name, fault)
+        result: dict[str, Any] = read_json(self.result)
+        return result
+
+    def check_all(self) -> None:
+        """See that all files that the manifest lists are as they were written, but for those that are made of others.
+
+        Raises:
+            Damaged: one is not.
+        """
+        self.check(*(name for name in self._listed() if name not in DERIVED))
+        if self.model.exists():
+            manifest.check(self.model)
+
+    def check(self, *names: str) -> None:
+        """See that these files, as far as the manifest lists them, are as they were written.
+
+        Raises:
+            Damaged: one is not.
+        """
+        listed = self._listed()
+        for name in names:
+            fault = manifest.fault_of(self.path / name, listed[name]) if name in listed else None
+            if fault:
+                raise Damaged(f"{self.path / name}: {fault}; {_RESTORE}")
+
+    def seal(self, result: dict[str, Any]) -> None:
+        """Write down the sums of all files, then the result, with which the run is finished."""
+        text = json.dumps(result, indent=1)
+        sums = self._listed()  # of settings and data: from the beginning
+        for path in (self.config, self.data):
+            sums.setdefault(path.name, manifest.entry_at(path))  # of a run begun before there were manifests
+        for name in (self.metrics.name, _MODEL_SUMS):
+            sums[name] = manifest.entry_at(self.path / name)
+        manifest.write(self.path, {**sums, self.result.name: manifest.entry_of(text.encode())})
+        write_whole(self.result, text)
+
+    def _held_settings(self) -> dict[str, Any]:
+        """What config.yaml holds, checked against the sum from when the run began."""
+        try:
+            held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            raise Damaged(f"{self.config}: is damaged ({_first_line(error)}); {_RESTORE}") from error
+        if not isinstance(held, dict):
+            raise Damaged(f"{self.config}: {'holds no settings' if held else 'is empty'}; {_RESTORE}")
+        entry = self._listed().get(self.config.name) if manifest.is_expected(self.config) else None
+        fault = entry and manifest.fault_of(self.config, entry)
+        if fault:
+            raise Damaged(f"{self.config}: was changed since the run began ({self._change(held) or fault}); {_RESTORE}")
+        return held
+
+    def _change(self, held: dict[str, Any]) -> str:
+        """In which settings the newest checkpoint differs from those held now; empty if there is none."""
+        kept = checkpoint.newest(self.checkpoints)
+        if kept is None or not (kept / SETTINGS).exists():
+            return ""
+        return differences(read_json(kept / SETTINGS), held, words=("in its checkpoint", "now"))
+
+    def _listed(self) -> dict[str, manifest.Entry]:
+        return manifest.read(self.path) if (self.path / manifest.MANIFEST).exists() else {}
 
 
 def is_free(path: Path) -> bool:
     """Whether a folder can be taken: it is not there, or holds nothing but what a killed process left half-written."""
-    leftovers = ("data.json", ".writing")  # data.json is written just before the configuration
+    leftovers = ("data.json", manifest.MANIFEST, LOCK, ".writing")  # all are written before the settings
     return not path.exists() or all(child.name.endswith(leftovers) for child in path.iterdir())
+
+
+def check_model(folder: Path) -> Path:
+    """Where the model of a run is, or of any model's folder, once its files are seen to be as they were written.
+
+    A folder without sums, as `save_pretrained` writes it, is taken as it is.
+
+    Raises:
+        Damaged: a file is not.
+    """
+    run = RunFolder(folder)
+    if not run.model.is_dir():
+        manifest.check(folder)
+        return folder
+    run.check(_MODEL_SUMS)
+    manifest.check(run.model)
+    return run.model
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 def as_of_now(held: Any, read: Callable[[], Any]) -> Any:
@@ -65,10 +228,11 @@ def as_of_now(held: Any, read: Callable[[], Any]) -> Any:
         return held
 
 
-def differences(theirs: Any, ours: Any, prefix: str = "") -> str:
-    """The keys in which two configurations differ, with both values."""
+def differences(theirs: Any, ours: Any, prefix: str = "", words: tuple[str, str] = ("there", "here")) -> str:
+    """The keys in which two configurations differ, with both values; three of them, if there are more."""
     if not (isinstance(theirs, dict) and isinstance(ours, dict)):
-        return f"{prefix}: {theirs!r} there, {ours!r} here"
+        return f"{prefix}: {theirs!r} {words[0]}, {ours!r} {words[1]}"
     keys = [key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key)]
     dot = f"{prefix}." if prefix else ""
-    return "; ".join(differences(theirs.get(key), ours.get(key), f"{dot}{key}") for key in keys)
+    named = [differences(theirs.get(key), ours.get(key), f"{dot}{key}", words) for key in keys[:3]]
+    return "; ".join(named + [f"and {len(keys) - 3} more"] * (len(keys) > 3))

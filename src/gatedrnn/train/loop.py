@@ -1,12 +1,11 @@
 """The training loop: one run from its settings to a result, resumable at any step to the same bits."""
 
-import json
 import logging
 import math
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,18 +14,20 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import set_seed
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from gatedrnn.data import TaskData, load_task, tokens_in
+from gatedrnn.locks import sole_writer
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.records import write_whole
+from gatedrnn.records import naming
 from gatedrnn.train import checkpoint
 from gatedrnn.train.card import model_card
 from gatedrnn.train.demand import demand_room
 from gatedrnn.train.evaluate import Scores, evaluate
 from gatedrnn.train.folder import FolderTaken, RunFolder
-from gatedrnn.train.interrupt import StopFlag, set_by_interrupt
+from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
 from gatedrnn.train.metrics import MetricsLog
 from gatedrnn.train.model import build_model, write_model
 from gatedrnn.train.objective import objective_of, rows_of
@@ -60,6 +61,9 @@ class NonFiniteLoss(Exception):
 class Interrupted(Exception):
     """The run was asked to stop; a checkpoint was taken first."""
 
+    signal_number: int | None = None
+    """Of the signal that asked; None if it was the caller."""
+
 
 @dataclass
 class RunState:
@@ -83,8 +87,9 @@ class RunState:
 
 
 def run(
-    settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None
-) -> dict[str, Any]:
+    settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None, *,
+    wait: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """Train, keep the best weights by validation, test once. Goes on where an earlier call was stopped.
 
     Started by torchrun, every process calls it alike.
@@ -93,32 +98,38 @@ def run(
         settings: the whole run.
         path: its folder; see `RunFolder`.
         on_step: told of every step and of the test after the last, in the first process alone.
-        stop: when set, the run saves and ends after the step under way; Ctrl-C, if None.
+        stop: when set, the run saves and ends after the step under way, as at Ctrl-C, SIGTERM or SIGHUP.
+        wait: wait for another process that writes into the folder, instead of giving up.
 
     Returns:
         The result, as it stands in result.json.
 
     Raises:
-        FolderTaken: the folder holds another run.  CheckpointDamaged: nothing whole to resume from.
+        FolderTaken: the folder holds another run.  InUse: another process writes into it.
+        Damaged: a record of the run is not as it was written.  CheckpointDamaged: nothing whole to resume from.
         NonFiniteLoss: the last good checkpoint is kept.  Interrupted: stopped, after a checkpoint.
         DataError: the data cannot be used.  TooLarge: the model does not fit into memory.
     """
     folder = RunFolder(path)
     accelerator = _accelerator(settings)
-    with accelerator.main_process_first():  # which tokenises, and writes what the others find
-        data = load_task(settings.data)
-        data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
-        demand_room(settings, data)
-        folder.claim(settings, data.sources)
-    done = folder.finished()
-    if done is not None:
-        return done
-    torch.set_num_threads(settings.threads)
-    trainer = Trainer(settings, data, folder, accelerator)
-    trainer.resume()
-    with nullcontext(stop) if stop is not None else set_by_interrupt() as flag:
-        trainer.fit(on_step, flag)
-    return trainer.finish(on_step)
+    with ExitStack() as held:
+        with accelerator.main_process_first():  # which tokenises, and writes what the others find
+            data = load_task(settings.data)
+            data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
+            demand_room(settings, data)
+            if accelerator.is_main_process:
+                folder.demand_free()
+                held.enter_context(sole_writer(path, wait=wait))
+            folder.claim(settings, data.sources)
+        done = folder.finished()
+        if done is not None:
+            return done
+        torch.set_num_threads(settings.threads)
+        trainer = Trainer(settings, data, folder, accelerator)
+        trainer.resume()
+        with set_by_signals(stop) as flag:
+            trainer.fit(on_step, flag)
+        return trainer.finish(on_step)
 
 
 def _accelerator(settings: RunSettings) -> Accelerator:
@@ -166,16 +177,17 @@ class Trainer:
         """Take up the newest whole checkpoint, if there is one; cut the log back to its step."""
         newest = checkpoint.newest(self.folder.checkpoints)
         if newest is not None:
+            self.folder.demand_same_settings(newest, self.settings)
             self.accelerator.load_state(str(newest))
             self.objective.load(newest, self.accelerator.process_index)
             self.best = load_file(newest / BEST) if (newest / BEST).exists() else {}
             if self.average is not None:
                 self.average.weights = load_file(newest / AVERAGE)
         if self.accelerator.is_main_process:
-            self.log.cut_back(self.state.step)
+            self.log.go_back(self.state.step, newest)
         self.accelerator.wait_for_everyone()
 
-    def fit(self, on_step: OnStep | None, stop: StopFlag) -> None:
+    def fit(self, on_step: OnStep | None, stop: SignalFlag) -> None:
         """Step after step to the end of the last epoch, or until validation has stopped improving."""
         train, state, first = self.settings.train, self.state, True
         main = self.accelerator.is_main_process
@@ -205,7 +217,9 @@ class Trainer:
             if main and on_step is not None:
                 on_step(self._progress(loss))
             if stopping:
-                raise Interrupted(f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept")
+                error = Interrupted(f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept")
+                error.signal_number = stop.signal_number
+                raise error
 
     def _progress(self, loss: float, doing: str = "") -> Progress:
         state = self.state
@@ -229,7 +243,7 @@ class Trainer:
                 self.settings, self.data, describe_structure(self.bare), count_parameters(self.bare), result
             )
             write_model(self.bare, self.data, self.folder.model, card)
-            write_whole(self.folder.result, json.dumps(result, indent=1))
+            self.folder.seal(result)
             shutil.rmtree(self.folder.checkpoints, ignore_errors=True)  # nothing is left to resume
         self.accelerator.wait_for_everyone()
         return result
@@ -316,7 +330,7 @@ class Trainer:
     def _improves_no_more(self) -> bool:
         return 0 < self.settings.train.early_stop <= self.state.waited
 
-    def _asked_to_stop(self, stop: StopFlag) -> bool:
+    def _asked_to_stop(self, stop: SignalFlag) -> bool:
         """Asked once a step: what stops the run must have been saved. By one process if by any."""
         if self.accelerator.num_processes == 1:
             return stop.is_set()
@@ -329,10 +343,14 @@ class Trainer:
         self.accelerator.save_state(str(into))
         self.objective.save(into, self.accelerator.process_index)
         if self.accelerator.is_main_process:
+            self.folder.keep_settings(into, self.settings)
+            self.log.keep(into)
             if self.best:
-                save_file(self.best, into / BEST)
+                with naming(into / BEST, SafetensorError):
+                    save_file(self.best, into / BEST)
             if self.average is not None:
-                save_file(self.average.weights, into / AVERAGE)
+                with naming(into / AVERAGE, SafetensorError):
+                    save_file(self.average.weights, into / AVERAGE)
 
 
 def numbers_of(scores: Scores) -> dict[str, float]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers.utils.logging import disable_progress_bar
 
+from gatedrnn import manifest
 from gatedrnn.data import DataError, TaskData
 from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.layers import LAYERS
@@ -16,6 +17,8 @@ from gatedrnn.models import (
     GatedRNNForTokenClassification,
 )
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.records import sync
+from gatedrnn.train.checkpoint import written_whole
 from gatedrnn.train.settings import RunSettings
 
 
@@ -71,8 +74,14 @@ def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, ca
     shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
     disable_progress_bar()
-    model.save_pretrained(temporary)
-    if data.tokenizer is not None:
-        data.tokenizer.save_pretrained(temporary)
-    (temporary / "README.md").write_text(card, encoding="utf-8")
+    temporary.mkdir(parents=True)
+    with written_whole(temporary):
+        model.save_pretrained(temporary)
+        if data.tokenizer is not None:
+            data.tokenizer.save_pretrained(temporary)
+        names = sorted(path.name for path in temporary.iterdir())
+        for name in names:
+            sync(temporary / name)
+        manifest.add(temporary, *names)
+        (temporary / "README.md").write_text(card, encoding="utf-8")  # not summed: it is there to be edited
     temporary.rename(folder)

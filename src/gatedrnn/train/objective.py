@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
 
 from gatedrnn.data import Batch, TaskData
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
+from gatedrnn.records import naming
 from gatedrnn.train.evaluate import Scores
 
 
@@ -122,7 +124,8 @@ class NextToken:
 
     def save(self, into: Path, rank: int) -> None:
         if self.carry is not None:
-            save_file(self.carry.tensors(), into / self._file(rank))
+            with naming(into / self._file(rank), SafetensorError):
+                save_file(self.carry.tensors(), into / self._file(rank))
 
     def load(self, folder: Path, rank: int) -> None:
         path = folder / self._file(rank)

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from gatedrnn.data import DataError
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model, open_tokenizer
+from gatedrnn.train.folder import check_model
 from gatedrnn.train.model import HEADS
 
 
@@ -57,12 +58,12 @@ def labelled_by(folder: Path) -> str:
 
 
 def model_place(folder: Path) -> Path:
-    """Where the Hugging Face folder is: below a run's, or the folder itself.
+    """Where the Hugging Face folder is: below a run's, or the folder itself; its files are checked.
 
     Raises:
-        DataError: there is none.
+        DataError: there is none.  Damaged: a file of it is not as it was written.
     """
-    place = folder / "model" if (folder / "model").is_dir() else folder
+    place = check_model(folder)
     if not (place / "config.json").exists():
         raise DataError(f"{folder}: holds no model; a run that has not ended has none yet (train --resume ends it)")
     return place

@@ -1,15 +1,14 @@
 """A run's own page and the picture of its curves, from its folder's records alone."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-import yaml
 
+from gatedrnn import manifest
 from gatedrnn.pages import COLOURS, environment_rows, write_page
-from gatedrnn.records import environment
+from gatedrnn.records import environment, read_json
 from gatedrnn.train.card import scores_of
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.metrics import read_metrics
@@ -21,18 +20,19 @@ Points = tuple[list[float], list[float]]
 def write_report(path: Path) -> Path:
     """Write report.html (one file, no network) and curves.svg into a finished run's folder; the path of the page."""
     folder = RunFolder(path)
-    result, lines = json.loads(folder.result.read_text(encoding="utf-8")), read_metrics(folder.metrics)
-    settings = yaml.safe_load(folder.config.read_text(encoding="utf-8"))
+    folder.check_all()
+    result, lines, settings = read_json(folder.result), read_metrics(folder.metrics), folder.settings().flat()
     curves = _curves(lines)
     _draw(curves, folder.curves)
     write_page(
         "gatedrnn.train", "report.html", folder.report, {name: _figure(lines) for name, lines in curves.items()},
         title=f"{settings['task']}: {settings['cell']}", scores=scores_of(result), result=result,
         settings={k: Path(str(v)).name if k.endswith("_file") else v for k, v in settings.items()},
-        sources=json.loads(folder.data.read_text(encoding="utf-8")),
-        samples=json.loads(folder.samples.read_text(encoding="utf-8")) if folder.samples.exists() else {},
+        sources=folder.sources(),
+        samples=read_json(folder.samples) if folder.samples.exists() else {},
         environment=environment_rows(environment()),
     )  # fmt: skip
+    manifest.add(path, folder.report.name, folder.curves.name)
     return folder.report
 
 

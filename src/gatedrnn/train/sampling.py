@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 from transformers.generation.streamers import BaseStreamer
 
+from gatedrnn import manifest
 from gatedrnn.data import DataError
 from gatedrnn.data.tokenizers import decode_stream, encode_stream
 from gatedrnn.models import GatedRNNForCausalLM
@@ -28,7 +29,7 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
     """The model and tokenizer of a run, or of a Hugging Face folder that one wrote.
 
     Raises:
-        DataError: there is none, or it is no language model, or it is damaged.
+        DataError: there is none, or it is no language model.  Damaged: a file of it is not as it was written.
     """
     place = model_place(folder)
     if labelled_by(folder) != "next":  # before transformers would fill the head of a language model with new weights
@@ -103,5 +104,7 @@ def write_samples(path: Path) -> str:
         f"{heat:g}": sample(model, tokenizer, "", SAMPLE_LENGTH, temperature=heat, endless=True)
         for heat in TEMPERATURES
     }
-    write_whole(RunFolder(path).samples, json.dumps(texts, indent=1, ensure_ascii=False))
+    folder = RunFolder(path)
+    write_whole(folder.samples, json.dumps(texts, indent=1, ensure_ascii=False))
+    manifest.add(path, folder.samples.name)
     return next(iter(texts.values()))

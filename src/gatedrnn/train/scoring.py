@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import DataError, Examples, Lanes, TaskData, load_task
@@ -19,7 +18,6 @@ from gatedrnn.train.label_scores import LabelScores, NumberScores, score_labels,
 from gatedrnn.train.opening import open_finished
 from gatedrnn.train.predicting import IGNORED, class_names, outputs_of, read_labelled_rows
 from gatedrnn.train.sampling import load_language_model
-from gatedrnn.train.settings import RunSettings
 
 
 def score_run(path: Path, split: str, file: Path | None, text_column: str | None) -> dict[str, Any]:
@@ -95,12 +93,12 @@ def data_of(folder: RunFolder) -> TaskData:
 
     Raises:
         DataError: it is no run's folder, or its data have changed since.
+        Damaged: its settings or its record of the data are not as they were written.
     """
     if not folder.config.exists():
         raise DataError(f"{folder.path}: is no run's folder (no config.yaml); name a text with --file")
-    settings = RunSettings.from_flat(yaml.safe_load(folder.config.read_text(encoding="utf-8")))
-    data = load_task(settings.data)
-    if json.loads(folder.data.read_text(encoding="utf-8")) != data.sources:
+    data = load_task(folder.settings().data)
+    if folder.sources() != data.sources:
         raise DataError(f"{folder.path}: the data have changed since this run; name a text with --file")
     return data
 

@@ -1,0 +1,36 @@
+"""gatedrnn cache."""
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+
+def cache(*, clear: bool = False) -> None:
+    """Show the texts that are kept as tokens, or remove them: they are made again when a run needs them.
+
+    Args:
+        clear: Remove them all. A run that is under way keeps what it has opened.
+    """
+    from gatedrnn.data import token_cache
+
+    console = Console()
+    if clear:
+        freed = token_cache.clear()
+        console.print(f"{token_cache.cache_folder()}: {freed:,} bytes removed", soft_wrap=True, highlight=False)
+        return
+    entries = list(token_cache.kept())
+    table = Table("text", "tokenizer", title="tokenised texts", title_justify="left")
+    for column in ("tokens", "bytes"):
+        table.add_column(column, justify="right")
+    table.add_column("state")
+    for one in entries:
+        state = f"{one.fault}: made again when it is needed" if one.fault else "whole"
+        table.add_row(
+            escape(one.texts or one.folder.name), one.tokenizer, f"{one.tokens:,}", f"{one.bytes:,}", escape(state)
+        )
+    if entries:
+        console.print(table)
+    total = sum(one.bytes for one in entries)
+    console.print(
+        f"{token_cache.cache_folder()}: {len(entries)} text(s), {total:,} bytes", soft_wrap=True, highlight=False
+    )

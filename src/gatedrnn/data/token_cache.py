@@ -1,0 +1,102 @@
+"""Tokenised texts on disk: made once, whole or not there, checked whenever they are opened."""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gatedrnn import manifest
+from gatedrnn.locks import held
+from gatedrnn.records import Damaged, sync
+
+LOG = logging.getLogger("gatedrnn")
+_MAKING = "making-"
+
+
+def cache_folder() -> Path:
+    """Where tokenised texts are kept: below XDG_CACHE_HOME, as systems have it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatedrnn" / "tokens"
+
+
+def entry(key: str, make: Callable[[Path], dict[str, Any]]) -> Path:
+    """The folder of `key`, as `make` wrote it; made if it is not there, and anew, with a line, if it is damaged.
+
+    Of several processes that ask for it one makes it, and the others wait.
+
+    Args:
+        key: what the content follows from.
+        make: writes the files into a folder and returns what `gatedrnn cache` shows of them; see `Kept`.
+    """
+    folder = cache_folder() / key
+    if fault_of(folder) is None:
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with held(folder.with_suffix(".lock"), f"{folder}", wait=True):
+        fault, making = fault_of(folder), folder.with_name(f"{_MAKING}{key}")
+        if fault is None:  # another process has made it
+            return folder
+        if folder.exists() or making.exists():
+            LOG.warning("%s: %s; the text is tokenised again", folder, fault if folder.exists() else "is half-written")
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir()
+        try:
+            facts = make(making)
+            files = sorted(path.name for path in making.iterdir())
+            for name in files:
+                sync(making / name)
+            manifest.write(making, {name: manifest.entry_at(making / name) for name in files}, **facts)
+            shutil.rmtree(folder, ignore_errors=True)
+            making.rename(folder)
+        except BaseException:
+            shutil.rmtree(making, ignore_errors=True)
+            raise
+        sync(folder.parent)
+    return folder
+
+
+def fault_of(folder: Path) -> str | None:
+    """Why an entry cannot be used; None if all its files are as they were written."""
+    if not folder.exists():
+        return "is missing"
+    try:
+        return next((f"{name} {fault}" for name, fault in manifest.faults(folder).items()), None)
+    except Damaged:
+        return f"{manifest.MANIFEST} is missing or damaged"
+
+
+class Kept(NamedTuple):
+    """An entry of the cache, as `gatedrnn cache` shows it."""
+
+    folder: Path
+    texts: str
+    """Names of the files or sets; empty where the manifest cannot be read."""
+    tokenizer: str
+    tokens: int
+    bytes: int
+    fault: str | None
+
+
+def kept() -> Iterator[Kept]:
+    """All entries; those that another version wrote or that were never finished are among them, with that fault."""
+    root = cache_folder()
+    for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []:
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        fault = "is half-written" if folder.name.startswith(_MAKING) else fault_of(folder)
+        facts = {} if fault else manifest.facts(folder)
+        yield Kept(
+            folder, str(facts.get("texts", "")), str(facts.get("tokenizer", "")), int(facts.get("tokens", 0)), size,
+            fault,
+        )  # fmt: skip
+
+
+def clear() -> int:
+    """Remove all entries, each when no process is making it; the bytes that this frees."""
+    freed = 0
+    for one in kept():
+        name = one.folder.name.removeprefix(_MAKING)
+        with held(cache_folder() / f"{name}.lock", f"{one.folder}", wait=True):
+            shutil.rmtree(one.folder, ignore_errors=True)  # the process that made it may have renamed it by now
+        freed += one.bytes
+    return freed

@@ -1,0 +1,129 @@
+"""manifest.json: sizes and sums of a folder's files, so that what is read is what was written."""
+
+import hashlib
+import json
+import logging
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from gatedrnn.records import Damaged, read_json, write_whole
+
+MANIFEST = "manifest.json"
+HEADING = f"# Its sum is in {MANIFEST}: settings of another run belong in another folder.\n"
+"""First line of a settings file whose folder has a manifest; without the line, it was written before there was one."""
+LOG = logging.getLogger("gatedrnn")
+
+Entry: TypeAlias = dict[str, int | str]
+"""`bytes` and `sha256` of a file."""
+
+
+def entry_of(content: bytes) -> Entry:
+    """What a manifest holds of a file with this content."""
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def entry_at(path: Path) -> Entry:
+    """The same for a file on the disk, of any size."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}
+
+
+def write(folder: Path, files: dict[str, Entry], **facts: Any) -> None:
+    """Write a folder's manifest: its files by their names in it, and what else is to be kept with them."""
+    held = {**facts, "files": files}
+    write_whole(folder / MANIFEST, json.dumps({**held, "sha256": _sum(held)}, indent=1, ensure_ascii=False))
+
+
+def add(folder: Path, *names: str) -> None:
+    """Write files of `folder` down as they are now, in the manifest that is there or in a new one."""
+    kept = read(folder) if (folder / MANIFEST).exists() else {}
+    write(folder, {**kept, **{name: entry_at(folder / name) for name in names}})
+
+
+def read(folder: Path) -> dict[str, Entry]:
+    """The files of a folder's manifest.
+
+    Raises:
+        Damaged: there is none, or it cannot be read.
+    """
+    files: dict[str, Entry] = facts(folder)["files"]
+    return files
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """All that a folder's manifest holds: `files`, and what is kept with them.
+
+    Raises:
+        Damaged: there is none, or it is not as it was written.
+    """
+    path = folder / MANIFEST
+    try:
+        held = read_json(path)
+    except Damaged as error:
+        raise Damaged(f"{error}; remove it to go on without a check") from error
+    if isinstance(held, dict) and held and all(_is_sum(value) for value in held.values()):
+        return {"files": {name: {"sha256": digest} for name, digest in held.items()}}  # of a checkpoint, at first
+    if not isinstance(held, dict) or held.pop("sha256", None) != _sum(held):
+        raise Damaged(f"{path}: does not match its own sum; remove it to go on without a check")
+    return held
+
+
+def _is_sum(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 64
+
+
+def _sum(held: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+
+
+def of(path: Path) -> Entry | None:
+    """What the manifest of a file's folder has of it; None if there is nothing."""
+    return read(path.parent).get(path.name) if (path.parent / MANIFEST).exists() else None
+
+
+def faults(folder: Path) -> dict[str, str]:
+    """What is wrong with each file of a manifest, by name; nothing for files that are as they were written.
+
+    Raises:
+        Damaged: the manifest itself cannot be read.
+    """
+    return {name: fault for name, entry in read(folder).items() if (fault := fault_of(folder / name, entry))}
+
+
+def fault_of(path: Path, entry: Entry) -> str | None:
+    """What is wrong with a file; None if it is as it was written."""
+    if not path.is_file():
+        return "is missing"
+    size = path.stat().st_size
+    if size != entry.get("bytes", size):
+        return f"has {size:,} bytes where {entry['bytes']:,} were written"
+    return None if entry_at(path)["sha256"] == entry.get("sha256") else "does not match its sha256 sum"
+
+
+def check(folder: Path) -> None:
+    """See that every file that a folder's manifest lists is as it was written; nothing if it has no manifest.
+
+    Raises:
+        Damaged: one is not, or the manifest cannot be read.
+    """
+    if (folder / MANIFEST).exists():
+        for name, fault in faults(folder).items():
+            raise Damaged(f"{folder / name}: {fault}. Restore it; if the change is yours, remove {folder / MANIFEST}")
+
+
+def say_what_is_made_again(folder: Path) -> None:
+    """Name the files that are not as they were written, where all of them are about to be made again."""
+    if (folder / MANIFEST).exists():
+        for name, fault in faults(folder).items():
+            LOG.warning("%s: %s; it is made again", folder / name, fault)
+
+
+def is_expected(settings: Path) -> bool:
+    """Whether the folder of a settings file has a manifest; if it had one, a line says that nothing is checked."""
+    if (settings.parent / MANIFEST).exists():
+        return True
+    with settings.open(encoding="utf-8", errors="replace") as file:
+        if file.readline() == HEADING:
+            LOG.warning("%s: is missing; files of this folder are not checked", settings.parent / MANIFEST)
+    return False
