@@ -99,7 +99,7 @@ class SingleStep(nn.RNNCellBase):
         """
         if is_proxy(input):
             return whole_as_node(self, (input, hx), {})
-        if input.dim() == 2 and streams(input):
+        if streams(input) and input.dim() == 2:
             after = self._stream(input, hx)
             if after is not None:
                 return after if len(after) > 1 else after[0]

@@ -98,7 +98,7 @@ class RecurrentLayer(RecurrentModule):
             return whole_as_node(self, (input, hx), {"mask": mask, "resets": resets, "noise": noise})
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, mask, resets, noise)
-        if mask is None and resets is None and noise is None and input.dim() == 3 and streams(input):
+        if mask is None and resets is None and noise is None and streams(input) and input.dim() == 3:
             by_step = input.transpose(0, 1) if self.batch_first else input
             found = self._stream(by_step[0], hx) if len(by_step) == 1 else None
             if found is not None:
@@ -135,7 +135,7 @@ class RecurrentLayer(RecurrentModule):
         Returns:
             The output (batch, P), and the state to hand to the next call.
         """
-        if resets is None and noise is None and x.dim() == 2 and streams(x):
+        if resets is None and noise is None and streams(x) and x.dim() == 2:
             found = self._stream(x, hx)
             if found is not None:
                 output, state = found
