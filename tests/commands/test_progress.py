@@ -70,7 +70,10 @@ def test_a_probe_says_how_far_it_is(often: Path, tmp_path: Path) -> None:
     assert any(LINE.match(line) and line.startswith("parity/mingru/seed-0: ") for line in lines), lines
 
 
-def test_a_text_is_said_to_be_tokenised_before_its_first_step(often: Path, tmp_path: Path) -> None:
+def test_a_text_is_said_to_be_tokenised_before_its_first_step(
+    often: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # nobody has tokenised it before
     text = small_text(tmp_path / "book.txt")
     flags = "--hidden-size 8 --layers 1 --embedding-size 8 --epochs 1 --threads 1".split()
     lines = piped(often, "train", "--train-file", text, *flags, "--output", tmp_path / "run")

@@ -195,7 +195,7 @@ def test_a_step_without_a_batch_takes_one_flag(name):
         expected, expected_last = layer.step(x, before)
         assert torch.equal(output, expected)
         assert all(torch.equal(a, b) for a, b in zip(as_tuple(last), as_tuple(expected_last), strict=True))
-    with pytest.raises(ValueError, match="resets must be bool"):
+    with pytest.raises(ValueError, match="resets must have the input's first axes"):
         layer.step(x, hx, resets=torch.tensor([True]))
 
 
