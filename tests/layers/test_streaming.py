@@ -103,7 +103,38 @@ def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, rows, hid
             assert_equal_within(end, want, dtype, "state")
 
 
-@pytest.mark.parametrize("name", ["gru", "lstm", "mingru"])
+@pytest.mark.parametrize("block_size", [2, 3, 4])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_stream_of_a_cell_of_blocks_is_a_kernels(block_size, dtype, bias, monkeypatch):
+    """By `step`, by calls of one step each, and by its single-step module."""
+    seen, step = [], cpu.block_step
+    monkeypatch.setattr(cpu, "block_step", lambda kind, *rest: (seen.append(kind), step(kind, *rest))[1])
+    torch.manual_seed(0)
+    layer = gatedrnn.BlockOrthogonalRNN(
+        5, 24, num_layers=2, batch_first=True, dtype=dtype, bias=bias, block_size=block_size
+    )
+    x = 3 * torch.randn(3, 6, 5, dtype=dtype)
+    output, last = layer(x)
+    with torch.no_grad():
+        by_step = stream(layer, x)
+        state, outputs = None, []
+        for t in range(6):
+            one, state = layer(x[:, t : t + 1], state)
+            outputs.append(one)
+    for got, end in (by_step, (torch.cat(outputs, 1), state)):
+        assert_equal_within(got, output, dtype, "output")
+        assert_equal_within(end, last, dtype, "state")
+    module = gatedrnn.BlockOrthogonalRNNCell(5, 24, bias, dtype=dtype, block_size=block_size)
+    h = module(x[:, 0])
+    with torch.no_grad():
+        assert_equal_within(module(x[:, 0]), h, dtype, "one step")
+        nowhere = module(torch.full_like(x[:, 0], torch.nan))
+    assert nowhere.isnan().all()
+    assert len(seen) == 2 * 6 + 2 * 6 + 2 and set(seen) == {layer.cell.kernel}
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm", "mingru", "block-orthogonal"])
 def test_a_step_reads_the_weights_as_they_are_now(name):
     layer = LAYERS[name](5, 8)
     x = torch.randn(2, 5)

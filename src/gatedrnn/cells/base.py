@@ -81,7 +81,7 @@ class Cell(ABC):
     recurrent_bias: bool = False
     """Whether the recurrent product has a bias of its own, as in torch's LSTM and GRU."""
     kernel: str | None = None
-    """The name of the kernel that runs these very equations over a whole sequence; None where there is none."""
+    """The name of the kernel that runs these very equations; None where there is none."""
 
     @abstractmethod
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

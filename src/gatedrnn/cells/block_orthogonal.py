@@ -39,6 +39,7 @@ class BlockOrthogonalEquations(BlockScanCell):
         turns = ("turn",) if block_size == 2 else ("reflect", *(f"axis-{i + 1}" for i in range(block_size)))
         self.projections = ("candidate", "decay", *turns)
         self.straight_through = turns[:1]
+        self.kernel = "block-rotation" if block_size == 2 else "block-reflections"
 
     def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
         v, decay, *turns = projected

@@ -1,17 +1,20 @@
 """Any cell of small blocks as a layer."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
-from gatedrnn.cells import BlockScanCell, split_gates
+from gatedrnn.cells import BlockOrthogonalEquations, BlockScanCell, split_gates
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Keep
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
-from gatedrnn.scan import accumulation_dtype, block_scan, choose_block_backend
-from gatedrnn.shapes import Flags, Series
+from gatedrnn.layers.streaming import layer_suffixes, plain_states, plain_weights, scan_weights
+from gatedrnn.scan import accumulation_dtype, block_scan, choose_backend, choose_block_backend, implementation
+from gatedrnn.shapes import Flags, Series, State, States, Step
 
 
 class BlockScanLayer(RecurrentLayer):
@@ -34,6 +37,22 @@ class BlockScanLayer(RecurrentLayer):
         if self.backend != "auto":
             backend, reason = self.backend, f"backend={self.backend!r} asks for it"
         return Path(f"one block_scan, backend {backend}", reason)
+
+    def _stream(self, x: Step, hx: States | StateTuple | None) -> tuple[Step, StateTuple] | None:
+        shapes = self._stream_shapes(x)
+        if shapes is None or not has_step(self.cell, x.device):
+            return None
+        suffixes = layer_suffixes(self.num_layers)
+        names = scan_weights(self.cell, self.bias, self.input_size, self.hidden_size, suffixes)
+        state = self._initial_state(x) if hx is None else plain_states(hx, shapes, x)
+        weights = plain_weights(self, names, x.dtype)
+        if state is None or weights is None:
+            return None
+        before = state[0].contiguous()
+        after = torch.empty_like(before)
+        for layer in range(self.num_layers):
+            x = step_in_kernel(self.cell, x, weights[layer :: self.num_layers], before[layer], after[layer])
+        return x, (after,)
 
     def _direction(
         self, x: Series, state: StateTuple, weights: Weights, noise: DirectionNoise, mask: Flags | None,
@@ -66,6 +85,28 @@ class BlockScanLayer(RecurrentLayer):
         k = torch.as_tensor(keep[0], dtype=drive.dtype, device=drive.device).expand(drive.shape)
         rows = k.unflatten(2, (self.cell.block_size, 1, -1))
         return rows * _identity_like(transition) + (1 - rows) * transition, (1 - k) * drive
+
+
+def has_step(cell: BlockScanCell, device: torch.device) -> bool:
+    """Whether `step_in_kernel` can run the cell on this device."""
+    # The very class: one derived from it may have other equations.
+    return type(cell) is BlockOrthogonalEquations and choose_backend(device).backend == "cpu"
+
+
+def step_in_kernel(
+    cell: BlockScanCell, x: Step, weights: Sequence[Tensor | None], before: State, after: State
+) -> Step:  # fmt: skip
+    """One step without gradients: the product, then gates and state as one kernel call.
+
+    Args:
+        weights: the matrix, and the bias if there is one.
+        after: where the next state goes.
+    """
+    matrix, *bias = weights
+    assert matrix is not None and cell.kernel is not None
+    projected, output = linear(x, matrix, *bias), torch.empty_like(after)
+    implementation("cpu", x.device).block_step(cell.kernel, cell.block_size, projected, before, after, output)
+    return output
 
 
 def _identity_like(transition: Tensor) -> Tensor:

@@ -3,10 +3,10 @@
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import _VF, Tensor, nn
 from torch.nn.functional import linear
 
-from gatedrnn.cells import Cell, LoopCell, Recurrent, ScanCell
+from gatedrnn.cells import BlockScanCell, Cell, GRUEquations, LoopCell, LSTMEquations, Recurrent, ScanCell
 from gatedrnn.layers.arguments import (
     as_states,
     check_blocks,
@@ -17,6 +17,7 @@ from gatedrnn.layers.arguments import (
     check_size,
     check_state_dtypes,
 )
+from gatedrnn.layers.block_layer import has_step, step_in_kernel
 from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
 from gatedrnn.layers.loop_cells import has_kernel
 from gatedrnn.layers.module import chosen_options
@@ -39,9 +40,12 @@ from gatedrnn.layers.public import (
     SignedMinGRU,
 )
 from gatedrnn.layers.stack import RecurrentLayer
-from gatedrnn.layers.streaming import ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
-from gatedrnn.scan import accumulation_dtype, implementation
+from gatedrnn.layers.streaming import DTYPES, ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
+from gatedrnn.scan import accumulation_dtype, exporting_to_onnx, implementation
 from gatedrnn.shapes import State, Step
+
+TORCHS: dict[type[Cell], Any] = {LSTMEquations: _VF.lstm_cell, GRUEquations: _VF.gru_cell}
+"""torch's own step, where it has one: two products of its library, as fast as memory delivers the weights."""
 
 
 class SingleStep(nn.RNNCellBase):
@@ -99,6 +103,14 @@ class SingleStep(nn.RNNCellBase):
         """
         if is_proxy(input):
             return whole_as_node(self, (input, hx), {})
+        torchs = TORCHS.get(type(self.cell))
+        if torchs is not None and self.cell.recurrent_bias and _takes(input, hx, self.cell.states):
+            weight = self.weight_ih
+            if weight.dtype == input.dtype:
+                if hx is None:
+                    hx = input.new_zeros(len(input), self.hidden_size)
+                    hx = hx if self.cell.states == 1 else (hx, hx)
+                return torchs(input, hx, weight, self.weight_hh, self.bias_ih, self.bias_hh)
         if streams(input) and input.dim() == 2:
             after = self._stream(input, hx)
             if after is not None:
@@ -128,15 +140,16 @@ class SingleStep(nn.RNNCellBase):
         return self.cell.output(*(hx if isinstance(hx, (tuple, list)) else (hx,)))
 
     def _stream(self, x: Step, hx: State | tuple[State, ...] | None) -> tuple[State, ...] | None:
-        """The step of rows that `streams` approves of in one kernel call; None where none runs it, and where shapes or
-        dtypes do not fit."""
+        """The step of rows that `streams` approves of in one call; None where none runs it, and where shapes or dtypes
+        do not fit."""
         cell, sizes = self.cell, (self.input_size, self.hidden_size)
         if not 0 < len(x) <= ROWS or x.shape[1] != self.input_size:
             return None
-        looped = isinstance(cell, LoopCell) and has_kernel(cell, x.device)
-        if not looped and not (isinstance(cell, ScanCell) and projects(cell, x.device)):
+        loops = isinstance(cell, LoopCell) and has_kernel(cell, x.device)
+        in_blocks = isinstance(cell, BlockScanCell) and has_step(cell, x.device)
+        if not loops and not in_blocks and not (isinstance(cell, ScanCell) and projects(cell, x.device)):
             return None
-        names = (loop_weights if looped else scan_weights)(cell, self.bias, *sizes, ("",))
+        names = (loop_weights if loops else scan_weights)(cell, self.bias, *sizes, ("",))
         weights = plain_weights(self, names, x.dtype)
         learned = hx is None and cell.learns_initial_state
         shapes_of_state = [(len(x), self.hidden_size)] * cell.states
@@ -144,12 +157,15 @@ class SingleStep(nn.RNNCellBase):
         if weights is None or state is None:
             return None
         kernels = implementation("cpu", x.device)
-        if looped:
+        if loops:
             return tuple(kernels.loop_step(cell.kernel, x.contiguous(), weights, state)[1])
-        before = state[0].contiguous().unsqueeze(0)
+        before = state[0].contiguous()
         after = torch.empty_like(before)
-        kernels.stack_step(cell.kernel, x.contiguous(), weights[:1], weights[1:], before, after)
-        return (after.squeeze(0),)
+        if isinstance(cell, BlockScanCell):
+            step_in_kernel(cell, x, weights, before, after)
+        else:
+            kernels.stack_step(cell.kernel, x.contiguous(), weights[:1], weights[1:], before[None], after[None])
+        return (after,)
 
     def _weights(self) -> dict[str, Tensor]:
         """By attribute: what is shared or replaced by a parametrisation has another name, or none, as a parameter."""
@@ -183,6 +199,17 @@ class SingleStep(nn.RNNCellBase):
         shown = [] if self.bias else ["bias=False"]
         shown += chosen_options(self.cell, self.layer_class.options)
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
+
+
+def _takes(x: Step, hx: State | tuple[State, ...] | None, states: int) -> bool:
+    """Whether a step is torch's: of a batch, on a CPU, in one dtype throughout; in half precision sums are ours."""
+    if type(x) is not Tensor or x.dim() != 2 or x.dtype not in DTYPES or not x.is_cpu:
+        return False
+    if torch.is_autocast_enabled("cpu") or exporting_to_onnx():
+        return False
+    if states == 1 or hx is None:
+        return hx is None or (isinstance(hx, Tensor) and hx.dim() == 2 and hx.dtype == x.dtype)
+    return type(hx) is tuple and len(hx) == 2 and all(s.dim() == 2 and s.dtype == x.dtype for s in hx)
 
 
 class LSTMCell(SingleStep):

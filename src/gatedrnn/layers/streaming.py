@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.cells import LoopCell, ScanCell
+from gatedrnn.cells import BlockScanCell, LoopCell, ScanCell
 from gatedrnn.layers.arguments import observed
 
 ROWS = 8
@@ -86,8 +86,10 @@ def loop_weights(cell: LoopCell, bias: bool, inputs: int, size: int, suffixes: t
 
 
 @lru_cache(maxsize=256)
-def scan_weights(cell: ScanCell, bias: bool, inputs: int, size: int, suffixes: tuple[str, ...]) -> Names:
-    """The matrices of all layers (by their suffixes), then their biases: what `kernels.cpu.stack_step` takes."""
+def scan_weights(
+    cell: ScanCell | BlockScanCell, bias: bool, inputs: int, size: int, suffixes: tuple[str, ...]
+) -> Names:
+    """The matrices of all layers (by their suffixes), then their biases: what a step without recurrence reads."""
     rows = len(cell.projections) * size
     matrices = [(f"weight_ih{suffix}", rows * (size if layer else inputs)) for layer, suffix in enumerate(suffixes)]
     return (*matrices, *((f"bias_ih{suffix}", rows) for suffix in suffixes if bias))
