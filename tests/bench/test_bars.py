@@ -16,15 +16,22 @@ class Asked(Findings):
     def ratio(self, *key):
         self.left_out.append(key)
 
+    def largest_ratio(self, section, way, numerators, denominator):
+        self.left_out += [(section, way, numerator, denominator, None) for numerator in numerators]
+
     def count(self, *key):
         self.left_out.append(key)
 
 
 def asked_by(bar):
+    """What a bar looks at; of several contenders the first."""
+    return all_asked_by(bar)[0]
+
+
+def all_asked_by(bar):
     asked = Asked()
     assert bar.find(asked) is None
-    (key,) = asked.left_out
-    return key
+    return asked.left_out
 
 
 @pytest.mark.parametrize("bound, below, at, above", [("at_most", True, True, False), ("at_least", False, True, True)])
@@ -42,19 +49,19 @@ def test_a_bar_is_judged_where_it_was_measured_and_nowhere_else():
     assert all(bar.holds is None for bar in found if bar.value is None)
 
 
-def test_every_bar_of_a_cpu_is_measured_by_the_default_run(monkeypatch):
+def test_every_bar_of_a_cpu_is_measured(monkeypatch):
     """At small sizes: by section, way and names."""
     pytest.importorskip("minGRU_pytorch")
     monkeypatch.setattr(memory, "peaks", lambda cells, setting: {})
-    found = bench(Request(only=("layers", "scan", "memory", "loops", "language"), sizes=SIZES, seconds=0.1))
+    found = bench(Request(only=("layers", "scan", "memory", "loops", "language", "drop-in"), sizes=SIZES, seconds=0.1))
     assert not found.wrong
     measured = {(row.section, row.way, row.numerator, row.denominator) for row in found.ratios}
     measured |= {(row.section, row.way, row.contender) for row in found.counts}
     for bar in bars():
-        key = asked_by(bar)
-        if bar.device == "cpu" and key[0] not in ("length", "run"):
-            names = key[:4] if len(key) > 4 else key[:3]
-            assert names in measured, bar.measure
+        for key in all_asked_by(bar):
+            if bar.device == "cpu" and key[0] not in ("length", "run"):
+                names = key[:4] if len(key) > 4 else key[:3]
+                assert names in measured, (bar.measure, key)
 
 
 def test_every_bar_stands_at_a_size_of_its_device():
@@ -64,8 +71,22 @@ def test_every_bar_stands_at_a_size_of_its_device():
             assert bar.shape[1] in sizes.lengths and bar.shape[2] == sizes.length_width
         elif section == "language":
             assert bar.shape in (sizes.softmax, (1, 1, sizes.stream[1]))
+        elif section == "drop-in":
+            assert bar.shape is None  # all of them
         elif section != "run":
             assert bar.shape in getattr(sizes, section), bar.measure
+
+
+def test_the_largest_of_several_ratios_is_judged():
+    way = "one step, 1 thread"
+    rows = [
+        Quotient("drop-in", way, "gru", "nn.GRU", (1, 1, width), None, ratio, ratio, ratio, 4)
+        for width, ratio in ((32, 0.9), (64, 1.2))
+    ]
+    found = Findings(ratios=rows)
+    assert found.largest_ratio("drop-in", way, ["gru", "mgu"], "nn.GRU") == 1.2
+    assert found.largest_ratio("drop-in", way, ["mgu"], "nn.GRU") is None
+    assert [bar.holds for bar in judged(found) if bar.value is not None] == [False]
 
 
 def test_the_bound_of_linear_time_is_taken_between_two_lengths():

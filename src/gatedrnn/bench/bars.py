@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from itertools import product
 
 from gatedrnn.bench.contenders import Shape
+from gatedrnn.bench.drop_in import CELL, ONE_STEP, THREADS, TORCHS_CELLS, by_step, cell_of, larger_than_gru, on
 from gatedrnn.bench.families import by_loop, products_of
 from gatedrnn.bench.findings import Findings
-from gatedrnn.bench.measure import BOTH, FORWARD
+from gatedrnn.bench.measure import BOTH, FORWARD, Way
 from gatedrnn.bench.memory import KEPT
 from gatedrnn.bench.peers import PEER_SCANS
 from gatedrnn.bench.sections import AUTOCAST, NARROW
 from gatedrnn.bench.sizes import LONG, SHORT
+from gatedrnn.layers import LAYERS
 
 WHOLE_RUN = "whole default run"
 ONE_TOKEN = "one token, one thread"
@@ -92,7 +94,28 @@ def bars() -> Iterator[Bar]:
     )
     yield _ratio("language", ONE_TOKEN, "mingru", products_of("mingru"), (1, 1, 512), at_most=2)
     yield Bar("cpu", f"{WHOLE_RUN}, seconds", None, lambda found: found.count("run", WHOLE_RUN, "", None), at_most=180)
+    yield from _drop_in()
     yield from _on_gpu()
+
+
+def _drop_in() -> Iterator[Bar]:
+    """The largest ratio over all batches and widths."""
+    larger = [cell for cell in LAYERS if larger_than_gru(cell)]
+    others = [cell for cell in LAYERS if cell not in larger]
+    for count in THREADS:
+        yield _largest(on(count, BOTH), ["gru"], "gru", "nn.GRU", 1.05)
+        for cells, title, most in ((others, "gru and cells with as few weights", 1.05), (larger, "larger cells", 1.45)):
+            yield _largest(on(count, ONE_STEP), cells, title, "nn.GRU", most)
+            yield _largest(on(count, ONE_STEP), [by_step(cell) for cell in cells], by_step(title), "nn.GRU", most)
+        for theirs, cell in TORCHS_CELLS.items():
+            yield _largest(on(count, CELL), [cell_of(cell)], cell_of(cell), theirs, 1.05)
+
+
+def _largest(way: Way, numerators: list[str], title: str, denominator: str, most: float) -> Bar:
+    return Bar(
+        "cpu", f"{title} ÷ {denominator} ({way.name}), the largest", None,
+        lambda found: found.largest_ratio("drop-in", way.name, numerators, denominator), at_most=most,
+    )  # fmt: skip
 
 
 def _on_gpu() -> Iterator[Bar]:

@@ -1,6 +1,6 @@
 """What a run found, as plain rows: times, ratios, counts, what was wrong and what was left out."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass, field
 
 from gatedrnn.bench.contenders import Shape
@@ -97,6 +97,14 @@ class Findings:
         wanted = (section, way, numerator, denominator, shape, other)
         keys: Sequence[str] = ("section", "way", "numerator", "denominator", "shape", "denominator_shape")
         return next((q.ratio for q in self.ratios if tuple(getattr(q, key) for key in keys) == wanted), None)
+
+    def largest_ratio(self, section: str, way: str, numerators: Container[str], denominator: str) -> float | None:
+        """Of all that were measured, over all shapes; None if there was none."""
+        found = [
+            q.ratio for q in self.ratios
+            if (q.section, q.way, q.denominator) == (section, way, denominator) and q.numerator in numerators
+        ]  # fmt: skip
+        return max(found, default=None)
 
     def count(self, section: str, way: str, contender: str, shape: Shape | None) -> float | None:
         """A number that was counted; None if it was not."""

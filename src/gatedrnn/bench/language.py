@@ -1,7 +1,6 @@
 """The section on language models: what a large vocabulary costs, and what a token of a stream costs."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from torch.nn.functional import cross_entropy, embedding, linear
 from gatedrnn.bench.contenders import Contender, Expected, Setting
 from gatedrnn.bench.equations import Weights
 from gatedrnn.bench.families import products_of
-from gatedrnn.bench.measure import BOTH, Bench, Way
+from gatedrnn.bench.measure import BOTH, Bench, Way, threads
 from gatedrnn.bench.sizes import Sizes
 from gatedrnn.bench.training import in_float64
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM
@@ -34,7 +33,8 @@ def language(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -
     setting = Setting(sizes.softmax, bench.device)
     bench.compare("language", _vocabulary(setting, sizes.words), [(VOCABULARY, PRODUCTS)], (BOTH,), seconds / 2)
     pairs = [(name, products_of(cell)) for cell in cells for name in (cell, by_generate(cell))]
-    with one_thread():
+    # A product of one row with a matrix is done before a second thread has begun.
+    with threads(1):
         streams = [contender for cell in cells for contender in _stream(cell, sizes, bench.device)]
         bench.compare("language", streams, pairs, (TOKEN,), seconds / 2)
 
@@ -111,14 +111,3 @@ def _stream(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
     yield Contender(
         by_generate(cell), setting, generated, leaves, Expected(first, leaves, None), times=1 / (GENERATED + 1)
     )
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """A product of one row with a matrix is done before a second thread has begun."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -1,6 +1,7 @@
 """From contenders to rows: each through the gate, then all that passed in turn."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -108,3 +109,14 @@ class Bench:
 
     def _synchronize(self) -> Action | None:
         return torch.cuda.synchronize if self.device == "cuda" else None
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many of torch's threads, and of ours, inside."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

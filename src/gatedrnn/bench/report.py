@@ -11,7 +11,8 @@ Row = dict[str, Any]
 
 TITLES = {
     "layers": "Layers", "scan": "The bare scan", "memory": "Memory", "loops": "Loop cells", "step": "Streaming",
-    "length": "Time against length", "model": "Whole models",
+    "length": "Time against length", "model": "Whole models", "language": "Language models",
+    "drop-in": "In the place of torch's",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import torch
 
 from gatedrnn.bench import sections
 from gatedrnn.bench.bars import WHOLE_RUN, judged
+from gatedrnn.bench.drop_in import drop_in
 from gatedrnn.bench.findings import Count, Findings
 from gatedrnn.bench.measure import Bench, OnStep
 from gatedrnn.bench.memory import memory
@@ -22,12 +23,16 @@ from gatedrnn.layers import LAYERS
 from gatedrnn.records import environment, write_whole
 
 SCHEMA = 1
-Section = Literal["layers", "scan", "memory", "loops", "step", "length", "model", "language"]
-SECTIONS: tuple[Section, ...] = get_args(Section)
+Section = Literal["layers", "scan", "memory", "loops", "step", "length", "model", "language", "drop-in"]
+SECTIONS: tuple[Section, ...] = get_args(Section)[:-1]
+"""Of a default run; the last section takes minutes by itself."""
 WITH_MODELS = ("model", "language")
 SECONDS = 60.0
-PARTS = {"layers": 0.46, "scan": 0.05, "loops": 0.17, "step": 0.07, "length": 0.11, "model": 0.08, "language": 0.08}
-"""Of the time for measuring; memory is counted and takes none of it."""
+PARTS = {
+    "layers": 0.46, "scan": 0.05, "loops": 0.17, "step": 0.07, "length": 0.11, "model": 0.08, "language": 0.08,
+    "drop-in": 4.0,
+}  # fmt: skip
+"""Of the time for measuring; memory is counted and takes none of it. The last comes on top."""
 
 
 class Request(NamedTuple):
@@ -58,7 +63,7 @@ def bench(request: Request, on_step: OnStep = lambda _: None) -> Findings:
             at_work.leave_out(peer.package, why)
     timed: dict[str, Callable[[Bench, Sizes, Sequence[str], float], None]] = {
         "layers": sections.layers, "scan": sections.scan, "loops": sections.loops, "step": sections.step,
-        "length": sections.length,
+        "length": sections.length, "drop-in": drop_in,
     }  # fmt: skip
     for name in request.only:
         cells = request.cells or default_cells(name)

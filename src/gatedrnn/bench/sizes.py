@@ -28,10 +28,16 @@ class Sizes:
     """The vocabulary of WikiText-2."""
     stream: tuple[int, int, int] = (4, 512, 256)
     """Layers, width and vocabulary of the model whose tokens are timed."""
+    drop_in: tuple[Shape, ...] = tuple(
+        (batch, time, width)
+        for width in (32, 64, 128, 256, 512, 1024)
+        for batch, time in ((1, 128), (8, 64), (32, 32), (64, 32))
+    )
+    drop_in_widths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
 
     def at(self, shapes: tuple[Shape, ...]) -> "Sizes":
         """The same with other shapes wherever there are any."""
-        return replace(self, layers=shapes, autocast=shapes, scan=shapes, memory=shapes, loops=shapes)
+        return replace(self, layers=shapes, autocast=shapes, scan=shapes, memory=shapes, loops=shapes, drop_in=shapes)
 
 
 LONG, SHORT = 65_536, 4_096

@@ -1,0 +1,132 @@
+"""The section on our layers in the place of torch's: a GRU over sequences, steps of one row, single-step cells."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from gatedrnn.bench.contenders import Contender, Expected, Setting
+from gatedrnn.bench.equations import Weights, walk
+from gatedrnn.bench.families import our_layer, ours, torch_layer
+from gatedrnn.bench.measure import BOTH, Bench, Way, threads
+from gatedrnn.bench.sizes import Sizes
+from gatedrnn.layers import CELLS, RecurrentLayer
+
+THREADS = (1, 2)
+TORCHS_CELLS = {"nn.LSTMCell": "lstm", "nn.GRUCell": "gru"}
+ONE_STEP = Way("one step", lambda contender: contender.forward, backward=False)
+CELL = Way("one step of a cell", lambda contender: contender.forward, backward=False)
+SEQUENCES, STEPS = 0.55, 0.35
+"""Shares of the time; the cells get the rest."""
+
+
+def by_step(cell: str) -> str:
+    """The name of a layer's `step`, beside a call of the layer with one step."""
+    return f"{cell} by step"
+
+
+def cell_of(cell: str) -> str:
+    """The name of a single-step module."""
+    return CELLS[cell].__name__
+
+
+def on(count: int, way: Way) -> Way:
+    """The same on so many threads."""
+    return way._replace(name=f"{way.name}, {count} thread{'s' if count > 1 else ''}")
+
+
+def larger_than_gru(cell: str) -> bool:
+    """Whether a layer of that cell has more weights to read than one of a GRU."""
+    return _weights(cell) > _weights("gru")
+
+
+def _weights(cell: str) -> int:
+    return sum(weight.numel() for weight in our_layer(cell, 8, "cpu").parameters() if weight.dim() == 2)
+
+
+def drop_in(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
+    """Ours over torch's, on one thread and on two."""
+    if bench.device != "cpu":
+        bench.leave_out("drop-in", "its bounds are those of a CPU")
+        return
+    steps = [(name, "nn.GRU") for cell in cells for name in (by_step(cell), cell)]
+    modules = [(cell_of(cell), theirs) for theirs, cell in TORCHS_CELLS.items()]
+    for count in THREADS:
+        with threads(count):
+            for shape in sizes.drop_in:
+                gru = ours("gru", Setting(shape))
+                share = SEQUENCES * seconds / len(THREADS) / len(sizes.drop_in)
+                both = [gru.contender, torch_layer(gru)]
+                bench.compare("drop-in", both, [("gru", "nn.GRU")], (on(count, BOTH),), share)
+            for width in sizes.drop_in_widths:
+                setting, part = Setting((1, 1, width)), seconds / len(THREADS) / len(sizes.drop_in_widths)
+                bench.compare("drop-in", _steps(cells, setting), steps, (on(count, ONE_STEP),), STEPS * part)
+                rest = (1 - SEQUENCES - STEPS) * part
+                bench.compare("drop-in", _modules(setting), modules, (on(count, CELL),), rest)
+
+
+def _steps(cells: Sequence[str], setting: Setting) -> Iterator[Contender]:
+    for cell in dict.fromkeys((*cells, "gru")):
+        layer, x = our_layer(cell, setting.shape[2], setting.device), setting.normal(*setting.shape)
+        state = tuple(setting.normal(1, 1, size) for size in layer.state_sizes())
+        leaves = {"input": x, **_named(state), **dict(layer.named_parameters())}
+        called = Expected(_formula(layer), leaves, None)
+        if cell in cells:
+            yield Contender(cell, setting, _call(layer, x, state), leaves, called)
+            stepped = Expected(_formula(layer, lambda output: output[:, 0]), leaves, None)
+            yield Contender(by_step(cell), setting, _call(layer.step, x[:, 0], state), leaves, stepped)
+        if cell == "gru":
+            theirs = nn.GRU(layer.input_size, layer.hidden_size, batch_first=True)
+            theirs.load_state_dict(layer.state_dict())
+            yield Contender("nn.GRU", setting, _call(theirs, x, state), leaves, called)
+
+
+def _modules(setting: Setting) -> Iterator[Contender]:
+    """Single-step modules with the very tensors of torch's: where weights lie in memory decides how fast they come."""
+    width = setting.shape[2]
+    for name, cell in TORCHS_CELLS.items():
+        kind: Any = getattr(nn, name.removeprefix("nn."))
+        theirs, own = kind(width, width), CELLS[cell](width, width)
+        for parameter, weight in theirs.named_parameters():
+            setattr(own, parameter, weight)
+        layer, x = our_layer(cell, width, setting.device), setting.normal(1, width)
+        state = tuple(setting.normal(1, width) for _ in layer.state_sizes())
+        leaves = {"input": x[None], **_named(state)}
+        leaves |= {f"{parameter}_l0": weight for parameter, weight in theirs.named_parameters()}
+        expected = Expected(_formula(layer, None), leaves, None)
+        for title, module in ((name, theirs), (cell_of(cell), own)):
+            yield Contender(title, setting, partial(module, x, _given(state)), leaves, expected)
+
+
+def _formula(
+    layer: RecurrentLayer, output_of: Callable[[Tensor], Tensor] | None = lambda output: output
+) -> Callable[[Weights], list[Tensor]]:
+    """Output and states of one step; with None the states alone, as a single-step module gives them."""
+
+    def found(w: Weights) -> list[Tensor]:
+        state = tuple(w[f"state {n}"].reshape(1, -1) for n in range(layer.cell.states))
+        output, *after = walk(layer, w, w["input"], state)
+        return after if output_of is None else [output_of(output), *(s[None] for s in after)]
+
+    return found
+
+
+def _call(run: Callable[..., Any], x: Tensor, state: tuple[Tensor, ...]) -> Callable[[], tuple[Tensor, ...]]:
+    """A call of a layer, as (output, states …)."""
+    given = _given(state)
+
+    def called() -> tuple[Tensor, ...]:
+        output, after = run(x, given)
+        return (output, *after) if isinstance(after, tuple) else (output, after)
+
+    return called
+
+
+def _named(state: tuple[Tensor, ...]) -> dict[str, Tensor]:
+    return {f"state {n}": tensor for n, tensor in enumerate(state)}
+
+
+def _given(state: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
+    """As `hx`."""
+    return state if len(state) > 1 else state[0]
