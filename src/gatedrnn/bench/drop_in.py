@@ -17,7 +17,7 @@ THREADS = (1, 2)
 TORCHS_CELLS = {"nn.LSTMCell": "lstm", "nn.GRUCell": "gru"}
 ONE_STEP = Way("one step", lambda contender: contender.forward, backward=False)
 CELL = Way("one step of a cell", lambda contender: contender.forward, backward=False)
-SEQUENCES, STEPS = 0.55, 0.35
+SEQUENCES, STEPS = 0.5, 0.25
 """Shares of the time; the cells get the rest."""
 
 
@@ -51,7 +51,6 @@ def drop_in(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) ->
         bench.leave_out("drop-in", "its bounds are those of a CPU")
         return
     steps = [(name, "nn.GRU") for cell in cells for name in (by_step(cell), cell)]
-    modules = [(cell_of(cell), theirs) for theirs, cell in TORCHS_CELLS.items()]
     for count in THREADS:
         with threads(count):
             for shape in sizes.drop_in:
@@ -62,8 +61,10 @@ def drop_in(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) ->
             for width in sizes.drop_in_widths:
                 setting, part = Setting((1, 1, width)), seconds / len(THREADS) / len(sizes.drop_in_widths)
                 bench.compare("drop-in", _steps(cells, setting), steps, (on(count, ONE_STEP),), STEPS * part)
-                rest = (1 - SEQUENCES - STEPS) * part
-                bench.compare("drop-in", _modules(setting), modules, (on(count, CELL),), rest)
+                rest = (1 - SEQUENCES - STEPS) * part / len(TORCHS_CELLS)
+                for theirs, cell in TORCHS_CELLS.items():
+                    pair = [(cell_of(cell), theirs)]
+                    bench.compare("drop-in", _modules(theirs, cell, setting), pair, (on(count, CELL),), rest)
 
 
 def _steps(cells: Sequence[str], setting: Setting) -> Iterator[Contender]:
@@ -82,21 +83,20 @@ def _steps(cells: Sequence[str], setting: Setting) -> Iterator[Contender]:
             yield Contender("nn.GRU", setting, _call(theirs, x, state), leaves, called)
 
 
-def _modules(setting: Setting) -> Iterator[Contender]:
+def _modules(torchs: str, cell: str, setting: Setting) -> Iterator[Contender]:
     """Single-step modules with the very tensors of torch's: where weights lie in memory decides how fast they come."""
     width = setting.shape[2]
-    for name, cell in TORCHS_CELLS.items():
-        kind: Any = getattr(nn, name.removeprefix("nn."))
-        theirs, own = kind(width, width), CELLS[cell](width, width)
-        for parameter, weight in theirs.named_parameters():
-            setattr(own, parameter, weight)
-        layer, x = our_layer(cell, width, setting.device), setting.normal(1, width)
-        state = tuple(setting.normal(1, width) for _ in layer.state_sizes())
-        leaves = {"input": x[None], **_named(state)}
-        leaves |= {f"{parameter}_l0": weight for parameter, weight in theirs.named_parameters()}
-        expected = Expected(_formula(layer, None), leaves, None)
-        for title, module in ((name, theirs), (cell_of(cell), own)):
-            yield Contender(title, setting, partial(module, x, _given(state)), leaves, expected)
+    kind: Any = getattr(nn, torchs.removeprefix("nn."))
+    theirs, own = kind(width, width), CELLS[cell](width, width)
+    for parameter, weight in theirs.named_parameters():
+        setattr(own, parameter, weight)
+    layer, x = our_layer(cell, width, setting.device), setting.normal(1, width)
+    state = tuple(setting.normal(1, width) for _ in layer.state_sizes())
+    leaves = {"input": x[None], **_named(state)}
+    leaves |= {f"{parameter}_l0": weight for parameter, weight in theirs.named_parameters()}
+    expected = Expected(_formula(layer, None), leaves, None)
+    for title, module in ((torchs, theirs), (cell_of(cell), own)):
+        yield Contender(title, setting, partial(module, x, _given(state)), leaves, expected)
 
 
 def _formula(

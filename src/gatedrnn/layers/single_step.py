@@ -207,9 +207,14 @@ def _takes(x: Step, hx: State | tuple[State, ...] | None, states: int) -> bool:
         return False
     if torch.is_autocast_enabled("cpu") or exporting_to_onnx():
         return False
-    if states == 1 or hx is None:
-        return hx is None or (isinstance(hx, Tensor) and hx.dim() == 2 and hx.dtype == x.dtype)
-    return type(hx) is tuple and len(hx) == 2 and all(s.dim() == 2 and s.dtype == x.dtype for s in hx)
+    if hx is None:
+        return True
+    if states == 1:
+        return isinstance(hx, Tensor) and hx.dim() == 2 and hx.dtype == x.dtype
+    if type(hx) is not tuple or len(hx) != 2:
+        return False
+    h, c = hx
+    return h.dim() == 2 and c.dim() == 2 and h.dtype == x.dtype and c.dtype == x.dtype
 
 
 class LSTMCell(SingleStep):

@@ -10,8 +10,7 @@ from torch import Tensor
 from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.memory import flags, flat
-from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ZERO, borrowed, copy, keep_alive, part
-from gatedrnn.kernels.cpu.team import on_team
+from gatedrnn.kernels.cpu.numbers import FAST, INLINED, borrowed, clear, copy, keep_alive, part
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.shapes import Channels, Flags, Series, State
 
@@ -139,7 +138,7 @@ def walk_blocks_back(
             before = t + 1 if backwards else t - 1
             cut_here = resets.size > 0 and resets[b * steps + t]
             place, entries = (b * steps + t) * channels + low, (b * steps + t) * size * channels + low
-            through[:] = ZERO
+            clear(through)
             for i in range(size):
                 d, upward = part(delta, i * n, n), part(grad, place + i * blocks, n)
                 into = part(grad_drive, place + i * blocks, n)
@@ -165,7 +164,7 @@ def walk_blocks_back(
                     into, on = part(grad_reset, b * channels + i * blocks + low, n), part(through, i * n, n)
                     for m in range(n):
                         into[m] += on[m]
-                delta[:] = ZERO
+                clear(delta)
             else:
                 delta, through = through, delta
         for i in range(size):
@@ -174,15 +173,5 @@ def walk_blocks_back(
     restore_denormals(exactness)
 
 
-@compiled(**FAST)
-def _walk_blocks_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(walk_blocks, begin, items, parts, arguments)
-
-
-@compiled(**FAST)
-def _walk_blocks_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(walk_blocks_back, begin, items, parts, arguments)
-
-
-WALK_BLOCKS = Kernel(walk_blocks, _walk_blocks_shared)
-WALK_BLOCKS_BACK = Kernel(walk_blocks_back, _walk_blocks_back_shared)
+WALK_BLOCKS = Kernel.of(walk_blocks)
+WALK_BLOCKS_BACK = Kernel.of(walk_blocks_back)

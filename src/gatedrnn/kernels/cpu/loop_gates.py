@@ -8,7 +8,7 @@ from typing import Any
 
 import numba
 
-from gatedrnn.kernels.cpu.numbers import FAST, ONE, sigmoid, tanh
+from gatedrnn.kernels.cpu.numbers import INNER, ONE, block, sigmoid, tanh
 
 LSTM, NO_OUTPUT_GATE, GRU, GRU_BEFORE, NO_RESET_GATE, MGU, MGU_KEEP = range(7)
 KINDS = {
@@ -24,13 +24,7 @@ HALVED = (GRU_BEFORE, MGU, MGU_KEEP)
 """Those in which a gate multiplies h before the product of the candidate."""
 
 
-@numba.njit(**FAST)
-def block(row: Any, i: int, size: int) -> Any:
-    """Gate i of a row."""
-    return row[i * size : (i + 1) * size]
-
-
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def lstm(x: Any, u: Any, c: Any, peepholes: Any, h: Any, kept: Any) -> None:
     """c and h = o tanh(c), in place; peepholes may be empty."""
     n = c.size
@@ -57,7 +51,7 @@ def lstm(x: Any, u: Any, c: Any, peepholes: Any, h: Any, kept: Any) -> None:
         h[k] = o * tanh(c[k])
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def lstm_back(
     kept: Any, before: Any, after: Any, peepholes: Any, delta_h: Any, delta_c: Any, grad: Any, grad_peepholes: Any
 ) -> None:
@@ -90,7 +84,7 @@ def lstm_back(
             into_f[k] += d_f[k] * before[k]
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def no_output_gate(x: Any, u: Any, c: Any, h: Any, kept: Any) -> None:
     """c and h = tanh(c), in place."""
     n = c.size
@@ -106,7 +100,7 @@ def no_output_gate(x: Any, u: Any, c: Any, h: Any, kept: Any) -> None:
         h[k] = tanh(c[k])
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def no_output_gate_back(kept: Any, before: Any, h: Any, delta_h: Any, delta_c: Any, grad: Any) -> None:
     """As `lstm_back`; h is the output after the step."""
     n = before.size
@@ -122,7 +116,7 @@ def no_output_gate_back(kept: Any, before: Any, h: Any, delta_h: Any, delta_c: A
         delta_c[k] = d * f
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def gru(x: Any, u: Any, h: Any, kept: Any) -> None:
     """h in place, the reset gate after the product; u_n itself is kept too."""
     n = h.size
@@ -139,7 +133,7 @@ def gru(x: Any, u: Any, h: Any, kept: Any) -> None:
         h[k] = new + z_t[k] * (h[k] - new)
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def gru_back(kept: Any, before: Any, delta: Any, grad: Any, grad_u_n: Any) -> None:
     """From the gradient of h: those of x, that of u_n, and in delta's place what passes the gates to the h before."""
     n = before.size
@@ -156,7 +150,7 @@ def gru_back(kept: Any, before: Any, delta: Any, grad: Any, grad_u_n: Any) -> No
         d_r[k] = d_n[k] * q_t[k] * r * (ONE - r)
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def no_reset_gate(x: Any, u: Any, h: Any, kept: Any) -> None:
     """h in place."""
     n = h.size
@@ -168,7 +162,7 @@ def no_reset_gate(x: Any, u: Any, h: Any, kept: Any) -> None:
         h[k] = new + z * (h[k] - new)
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def no_reset_gate_back(kept: Any, before: Any, delta: Any, grad: Any) -> None:
     """As `gru_back`."""
     n = before.size
@@ -180,7 +174,7 @@ def no_reset_gate_back(kept: Any, before: Any, delta: Any, grad: Any) -> None:
         delta[k] = d * z
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def gate_the_state(kind: int, x: Any, u: Any, h: Any, kept: Any, gated: Any) -> None:
     """The first half of a step in which a gate multiplies h before the product of the candidate (GRU_BEFORE, MGU)."""
     n = h.size
@@ -193,7 +187,7 @@ def gate_the_state(kind: int, x: Any, u: Any, h: Any, kept: Any, gated: Any) -> 
         gated[k] = gate[k] * h[k]
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def renew_the_state(kind: int, x: Any, u_n: Any, h: Any, kept: Any) -> None:
     """The second half, from the candidate's recurrent product: candidate, and h in place."""
     n, last = h.size, 2 if kind == GRU_BEFORE else 1
@@ -208,7 +202,7 @@ def renew_the_state(kind: int, x: Any, u_n: Any, h: Any, kept: Any) -> None:
             h[k] = n_t[k] + gate[k] * (h[k] - n_t[k])
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def renew_the_state_back(kind: int, kept: Any, before: Any, delta: Any, grad: Any) -> None:
     """Gradients of the candidate's pre-activation, and of the gate that mixes (before its activation's slope); in
     delta's place what reaches the h before past the gates."""
@@ -233,7 +227,7 @@ def renew_the_state_back(kind: int, kept: Any, before: Any, delta: Any, grad: An
             delta[k] = d * gate[k]
 
 
-@numba.njit(**FAST)
+@numba.njit(**INNER)
 def gate_the_state_back(kind: int, kept: Any, before: Any, delta_gated: Any, delta: Any, grad: Any) -> None:
     """From the gradient of the gated state: those of the gates' pre-activations, and its part in delta."""
     n = before.size

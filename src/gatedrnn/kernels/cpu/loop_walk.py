@@ -6,6 +6,7 @@ thread's sequences.
 
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 
 from gatedrnn.kernels.cpu import loop_gates as gates
@@ -13,9 +14,8 @@ from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.loop_gates import GRU, LSTM, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu.memory import Memory
-from gatedrnn.kernels.cpu.numbers import FAST, ZERO, copy, widened
+from gatedrnn.kernels.cpu.numbers import FAST, INLINED, block, clear, copy, part, widened
 from gatedrnn.kernels.cpu.products import add_product
-from gatedrnn.kernels.cpu.team import on_team
 from gatedrnn.kernels.cpu.threads import Kernel
 
 
@@ -59,23 +59,18 @@ class Parameters(NamedTuple):
     """(batch, width): multiplies h where gates read it."""
 
 
-@compiled(**FAST)
-def _row(flat: Any, place: int, size: int) -> Any:
-    return flat[place * size : (place + 1) * size]
-
-
-@compiled(**FAST)
+@numba.njit(**INLINED)
 def _time(plan: LoopPlan, k: int) -> int:
     return plan.steps - 1 - k if plan.backwards else k
 
 
-@compiled(**FAST)
+@numba.njit(**INLINED)
 def _place(plan: LoopPlan, b: int, t: int) -> int:
     """The row of a step in a series."""
     return b * plan.batch_stride + t * plan.time_stride
 
 
-@compiled(**FAST)
+@numba.njit(**INLINED)
 def _read(h: Any, dropped: Any, low: int, rows: int, width: int, room: Any) -> Any:
     """h as gates read it."""
     if dropped.size == 0:
@@ -107,75 +102,75 @@ def walk_cells(
     for item in range(first, last):
         low = item * plan.rows
         rows = min(plan.rows, plan.batch - low)
-        own = h[low * width : (low + rows) * width]
+        own = part(h, low * width, rows * width)
         for k in range(steps):
             t = _time(plan, k)
             for r in range(rows):
                 if resets.size and resets[(low + r) * steps + t]:
-                    _row(own, r, width)[:] = ZERO
+                    clear(block(own, r, width))
                     if c.size:
-                        _row(c, low + r, n)[:] = ZERO
+                        clear(block(c, low + r, n))
                 if parameters.bias.size:
-                    copy(parameters.bias, _row(u, r, u_width)[:wide])
+                    copy(parameters.bias, part(u, r * u_width, wide))
                 else:
-                    _row(u, r, u_width)[:] = ZERO
+                    clear(block(u, r, u_width))
             read = _read(own, parameters.dropped, low, rows, width, fed)
             add_product(rows, width, read, width, parameters.recurrent, u_width, u)
             for r in range(rows):
                 b = low + r
                 place = _place(plan, b, t)
                 if mask.size and not mask[b * steps + t]:
-                    _row(between, r, n)[:] = ZERO
-                    _row(kept, place, plan.kept * n)[:] = ZERO  # a weight's gradient multiplies it with 0
+                    clear(block(between, r, n))
+                    clear(block(kept, place, plan.kept * n))  # a weight's gradient multiplies it with 0
                     continue
-                x_row = widened(x.numbers[b * x.batch + t * x.time : b * x.batch + t * x.time + wide], room)
-                u_row, k_row, h_row = _row(u, r, u_width), _row(kept, place, plan.kept * n), _row(own, r, width)
+                x_row = widened(part(x.numbers, b * x.batch + t * x.time, wide), room)
+                u_row, k_row, h_row = block(u, r, u_width), block(kept, place, plan.kept * n), block(own, r, width)
                 if kind == LSTM:
-                    to = _row(between, r, n) if parameters.projection.size else h_row
-                    gates.lstm(x_row, u_row, _row(c, b, n), parameters.peepholes, to, k_row)
+                    to = block(between, r, n) if parameters.projection.size else h_row
+                    gates.lstm(x_row, u_row, block(c, b, n), parameters.peepholes, to, k_row)
                 elif kind == NO_OUTPUT_GATE:
-                    gates.no_output_gate(x_row, u_row, _row(c, b, n), h_row, k_row)
+                    gates.no_output_gate(x_row, u_row, block(c, b, n), h_row, k_row)
                 elif kind == GRU:
                     gates.gru(x_row, u_row, h_row, k_row)
                 elif halved:
-                    gates.gate_the_state(kind, x_row, u_row, h_row, k_row, _row(between, r, n))
+                    gates.gate_the_state(kind, x_row, u_row, h_row, k_row, block(between, r, n))
                 else:
                     gates.no_reset_gate(x_row, u_row, h_row, k_row)
             if halved:
                 read = _read(between, parameters.dropped, low, rows, width, fed)
-                candidate[:] = ZERO
+                clear(candidate)
                 add_product(rows, width, read, width, parameters.candidate, new_width, candidate)
                 for r in range(rows):
                     b = low + r
                     if mask.size == 0 or mask[b * steps + t]:
-                        x_row = widened(x.numbers[b * x.batch + t * x.time : b * x.batch + t * x.time + wide], room)
-                        k_row = _row(kept, _place(plan, b, t), plan.kept * n)
-                        gates.renew_the_state(kind, x_row, _row(candidate, r, new_width), _row(own, r, width), k_row)
+                        x_row = widened(part(x.numbers, b * x.batch + t * x.time, wide), room)
+                        k_row = block(kept, _place(plan, b, t), plan.kept * n)
+                        gates.renew_the_state(kind, x_row, block(candidate, r, new_width), block(own, r, width), k_row)
             if parameters.projection.size:
-                projected[:] = ZERO
+                clear(projected)
                 add_product(rows, n, between, n, parameters.projection, fed_width, projected)
                 for r in range(rows):
                     if mask.size == 0 or mask[(low + r) * steps + t]:
-                        copy(projected[r * fed_width : r * fed_width + width], _row(own, r, width))
+                        copy(part(projected, r * fed_width, width), block(own, r, width))
             for r in range(rows):
                 place = _place(plan, low + r, t)
-                copy(_row(own, r, width), _row(hs, place, width))
+                copy(block(own, r, width), block(hs, place, width))
                 if c.size:
-                    copy(_row(c, low + r, n), _row(cs, place, n))
+                    copy(block(c, low + r, n), block(cs, place, n))
     restore_denormals(exactness)
 
 
-@compiled(**FAST)
+@numba.njit(**INLINED)
 def _before(series: Any, start: Any, plan: LoopPlan, b: int, k: int, size: int, cut: bool, zeros: Any) -> Any:
     """A state before step k of the walk."""
     if cut:
-        return zeros[:size]
+        return part(zeros, 0, size)
     if k == 0:
-        return _row(start, b, size)
-    return _row(series, _place(plan, b, _time(plan, k - 1)), size)
+        return block(start, b, size)
+    return block(series, _place(plan, b, _time(plan, k - 1)), size)
 
 
-@compiled(**FAST)
+@numba.njit(**INLINED)
 def _add_read(to: Any, row: Any, dropped: Any, b: int) -> None:
     """Add the gradient of h as gates read it."""
     if dropped.size:
@@ -209,96 +204,86 @@ def walk_cells_back(
     for item in range(first, last):
         low = item * plan.rows
         rows = min(plan.rows, plan.batch - low)
-        own = delta_h[low * width : (low + rows) * width]
+        own = part(delta_h, low * width, rows * width)
         for k in range(steps - 1, -1, -1):
             t = _time(plan, k)
             for r in range(rows):
                 b = low + r
                 if mask.size and not mask[b * steps + t]:
                     continue
-                given = widened(
-                    grad.numbers[b * grad.batch + t * grad.time : b * grad.batch + t * grad.time + width], room
-                )
-                row = _row(own, r, width)
+                given = widened(part(grad.numbers, b * grad.batch + t * grad.time, width), room)
+                row = block(own, r, width)
                 for i in range(width):
                     row[i] += given[i]
                 if grad_h.size:
-                    copy(row, _row(grad_h, _place(plan, b, t), width))
+                    copy(row, block(grad_h, _place(plan, b, t), width))
             if parameters.projection.size:
-                of_h[:] = ZERO
+                clear(of_h)
                 add_product(rows, width, own, width, parameters.projection, of_h_width, of_h)
             for r in range(rows):
                 b = low + r
                 place = _place(plan, b, t)
-                p_row, d_row = _row(pre, r, wide), _row(own, r, width)
+                p_row, d_row = block(pre, r, wide), block(own, r, width)
                 if mask.size and not mask[b * steps + t]:
-                    p_row[:] = ZERO
+                    clear(p_row)
                     continue
                 cut = resets.size > 0 and resets[b * steps + t]
-                k_row = _row(kept, place, plan.kept * n)
+                k_row = block(kept, place, plan.kept * n)
                 if kind == LSTM or kind == NO_OUTPUT_GATE:
                     before = _before(cs, c0, plan, b, k, n, cut, zeros)
                     if kind == LSTM:
-                        upon_h = of_h[r * of_h_width : r * of_h_width + n] if parameters.projection.size else d_row
+                        upon_h = part(of_h, r * of_h_width, n) if parameters.projection.size else d_row
                         gates.lstm_back(
-                            k_row, before, _row(cs, place, n), parameters.peepholes, upon_h, _row(delta_c, b, n), p_row,
-                            _row(grad_peepholes, b, 3 * n),
+                            k_row, before, block(cs, place, n), parameters.peepholes, upon_h, block(delta_c, b, n),
+                            p_row, block(grad_peepholes, b, 3 * n),
                         )  # fmt: skip
                     else:
-                        gates.no_output_gate_back(k_row, before, _row(hs, place, n), d_row, _row(delta_c, b, n), p_row)
-                    d_row[:] = ZERO
+                        gates.no_output_gate_back(
+                            k_row, before, block(hs, place, n), d_row, block(delta_c, b, n), p_row
+                        )
+                    clear(d_row)
                 else:
                     before = _before(hs, h0, plan, b, k, n, cut, zeros)
                     if kind == GRU:
-                        u_row = _row(grad_u_n, place, n)
+                        u_row = block(grad_u_n, place, n)
                         gates.gru_back(k_row, before, d_row, p_row, u_row)
-                        copy(p_row, _row(grad_x, place, wide))
-                        copy(u_row, p_row[wide - n :])
+                        copy(p_row, block(grad_x, place, wide))
+                        copy(u_row, part(p_row, wide - n, n))
                     elif halved:
                         gates.renew_the_state_back(kind, k_row, before, d_row, p_row)
                     else:
                         gates.no_reset_gate_back(k_row, before, d_row, p_row)
             if halved:
-                back[:] = ZERO
-                add_product(rows, n, pre[until:], wide, parameters.candidate, back_width, back)
+                clear(back)
+                add_product(rows, n, part(pre, until, pre.size - until), wide, parameters.candidate, back_width, back)
                 for r in range(rows):
                     b = low + r
                     if mask.size == 0 or mask[b * steps + t]:
                         cut = resets.size > 0 and resets[b * steps + t]
                         before = _before(hs, h0, plan, b, k, n, cut, zeros)
-                        delta = _row(between, r, n)
-                        delta[:] = ZERO
-                        _add_read(delta, back[r * back_width :], parameters.dropped, b)
+                        delta = block(between, r, n)
+                        clear(delta)
+                        _add_read(delta, block(back, r, back_width), parameters.dropped, b)
                         gates.gate_the_state_back(
-                            kind, _row(kept, _place(plan, b, t), plan.kept * n), before, delta, _row(own, r, n),
-                            _row(pre, r, wide),
+                            kind, block(kept, _place(plan, b, t), plan.kept * n), before, delta, block(own, r, n),
+                            block(pre, r, wide),
                         )  # fmt: skip
-            back[:] = ZERO
+            clear(back)
             add_product(rows, until, pre, wide, parameters.recurrent, back_width, back)
             for r in range(rows):
                 b = low + r
                 place = _place(plan, b, t)
-                _add_read(_row(own, r, width), back[r * back_width :], parameters.dropped, b)
+                _add_read(block(own, r, width), block(back, r, back_width), parameters.dropped, b)
                 if kind != GRU or (mask.size and not mask[b * steps + t]):
-                    copy(_row(pre, r, wide), _row(grad_x, place, wide))
+                    copy(block(pre, r, wide), block(grad_x, place, wide))
                 if kind == GRU and mask.size and not mask[b * steps + t]:
-                    _row(grad_u_n, place, n)[:] = ZERO
+                    clear(block(grad_u_n, place, n))
                 if resets.size and resets[b * steps + t]:
-                    _row(own, r, width)[:] = ZERO
+                    clear(block(own, r, width))
                     if delta_c.size:
-                        _row(delta_c, low + r, n)[:] = ZERO
+                        clear(block(delta_c, low + r, n))
     restore_denormals(exactness)
 
 
-@compiled(**FAST)
-def _walk_cells_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(walk_cells, begin, items, parts, arguments)
-
-
-@compiled(**FAST)
-def _walk_cells_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(walk_cells_back, begin, items, parts, arguments)
-
-
-WALK_CELLS = Kernel(walk_cells, _walk_cells_shared)
-WALK_CELLS_BACK = Kernel(walk_cells_back, _walk_cells_back_shared)
+WALK_CELLS = Kernel.of(walk_cells)
+WALK_CELLS_BACK = Kernel.of(walk_cells_back)

@@ -15,9 +15,11 @@ from gatedrnn.kernels.cpu.memory import Memory
 from gatedrnn.kernels.cpu.numbers import (
     FAST,
     INLINED,
+    INNER,
     ONE,
     ZERO,
     borrowed,
+    clear,
     copy,
     keep_alive,
     part,
@@ -40,7 +42,6 @@ from gatedrnn.kernels.cpu.rows import (
     lent,
     row_of,
 )  # fmt: skip
-from gatedrnn.kernels.cpu.team import on_team
 from gatedrnn.kernels.cpu.threads import Kernel
 
 MANY = 64  # steps whose gradients of a bias are summed by themselves: a long sum would lose digits
@@ -86,7 +87,7 @@ def walk(
             row = row_of(out, b, t, low, n)
             to = place_for(row, part(room, 0 * plan.block, n))
             if mask.size and not mask[b * plan.steps + t]:
-                to[:] = ZERO
+                clear(to)
                 if hold:
                     copy(h, to)
             else:
@@ -123,7 +124,7 @@ def compose(first: int, last: int, plan: Plan, given: Reading, state: Any, produ
             t = plan.steps - 1 - k if plan.backwards else k
             if resets.size and resets[b * plan.steps + t]:
                 copy(part(reset_state, low, n), h)
-                through[:] = ZERO
+                clear(through)
             if mask.size == 0 or mask[b * plan.steps + t]:
                 decay = gate_of(x, bias, 0, plan, b, t, low, n, part(room, 1 * plan.block, n))
                 drive = gate_of(y, bias, 1, plan, b, t, low, n, part(room, 2 * plan.block, n))
@@ -179,13 +180,13 @@ def compose_back(
                     delta[i] *= decay[i]
                     through[i] *= decay[i]
             if resets.size and resets[b * plan.steps + t]:
-                delta[:] = ZERO
-                through[:] = ZERO
+                clear(delta)
+                clear(through)
     keep_alive(kept)
     restore_denormals(exactness)
 
 
-@compiled(**FAST)
+@numba.njit(**INNER)
 def _add_gradient(grad: Any, states: Memory, b: int, t: int, low: int, squashed: bool, delta: Any, room: Any) -> None:
     """Add the gradient of an output to that of its state."""
     n = delta.size
@@ -234,7 +235,9 @@ def walk_back(
                 place_for(rows[2], part(room, 2 * plan.block, n)),
             )
             if mask.size and not mask[b * plan.steps + t]:
-                to[0][:], to[1][:], to[2][:] = ZERO, ZERO, ZERO
+                clear(to[0])
+                clear(to[1])
+                clear(to[2])
             else:
                 if cut:
                     previous = part(reset_state, low, n)
@@ -262,7 +265,7 @@ def walk_back(
                 for gate in range(gates):
                     recent = part(room, (10 + gate) * plan.block, n)
                     _add(recent, part(grad_bias, (place - low) * gates + gate * plan.channels + low, n))
-                    recent[:] = ZERO
+                    clear(recent)
             store(to[0], rows[0])
             store(to[1], rows[1])
             store(to[2], rows[2])
@@ -274,27 +277,7 @@ def walk_back(
     restore_denormals(exactness)
 
 
-@compiled(**FAST)
-def _walk_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(walk, begin, items, parts, arguments)
-
-
-@compiled(**FAST)
-def _compose_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(compose, begin, items, parts, arguments)
-
-
-@compiled(**FAST)
-def _compose_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(compose_back, begin, items, parts, arguments)
-
-
-@compiled(**FAST)
-def _walk_back_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(walk_back, begin, items, parts, arguments)
-
-
-WALK = Kernel(walk, _walk_shared)
-COMPOSE = Kernel(compose, _compose_shared)
-COMPOSE_BACK = Kernel(compose_back, _compose_back_shared)
-WALK_BACK = Kernel(walk_back, _walk_back_shared)
+WALK = Kernel.of(walk)
+COMPOSE = Kernel.of(compose)
+COMPOSE_BACK = Kernel.of(compose_back)
+WALK_BACK = Kernel.of(walk_back)

@@ -22,7 +22,12 @@ LIMIT = np.float32(87.0)  # e^87 and e^-87 are near the ends of float32
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 """Options of every kernel: no lock held, no branch on a division, products and sums may be fused."""
 
-INLINED = {"error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
+INNER = FAST | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Options of what only compiled code calls."""
+INLINED = {
+    "error_model": "numpy", "fastmath": {"contract"}, "forceinline": True, "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}  # fmt: skip
 """Options of what stands in the inner loops: a call that is left in a loop keeps it from being vectorised."""
 
 
@@ -68,13 +73,27 @@ def part(typing: Any, array: Any, start: Any, size: Any) -> Any:
     """array[start : start + size] of a borrowed array, without a slice's checks: they cost as much as a short row."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole = context.make_array(array)(context, builder, arguments[0])
-        made = context.make_array(array)(context, builder)
-        populate_array(
-            made, data=builder.gep(whole.data, [arguments[1]]), shape=[arguments[2]], strides=[whole.itemsize],
-            itemsize=whole.itemsize, meminfo=None,
-        )  # fmt: skip
-        return made._getvalue()
+        return _part(context, builder, array, *arguments)
+
+    return array(array, types.intp, types.intp), build
+
+
+def _part(context: Any, builder: Any, array: Any, numbers: Any, start: Any, size: Any) -> Any:
+    whole, made = context.make_array(array)(context, builder, numbers), context.make_array(array)(context, builder)
+    populate_array(
+        made, data=builder.gep(whole.data, [start]), shape=[size], strides=[whole.itemsize], itemsize=whole.itemsize,
+        meminfo=None,
+    )  # fmt: skip
+    return made._getvalue()
+
+
+@intrinsic
+def block(typing: Any, array: Any, number: Any, size: Any) -> Any:
+    """The part of `size` numbers that has so many of its size before it: a gate of a row, a row of a table."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers, count, length = arguments
+        return _part(context, builder, array, numbers, builder.mul(count, length), length)
 
     return array(array, types.intp, types.intp), build
 
@@ -172,6 +191,13 @@ def copy(row: Any, to: Any) -> None:
     """to[:] = row, without a comparison of their sizes: to compile its message takes two seconds."""
     for i in range(to.size):
         to[i] = row[i]
+
+
+@numba.njit(**INLINED)
+def clear(row: Any) -> None:
+    """row[:] = 0, as quickly compiled."""
+    for i in range(row.size):
+        row[i] = ZERO
 
 
 @numba.njit(**INLINED)

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.memory import flat
-from gatedrnn.kernels.cpu.numbers import FAST, ZERO
-from gatedrnn.kernels.cpu.team import on_team
+from gatedrnn.kernels.cpu.numbers import FAST, clear
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 
 _FEATURES = llvmlite.binding.get_host_cpu_features()
@@ -61,7 +60,7 @@ def _pack(first: int, last: int, matrix: Any, panels: Any, inner: int, columns: 
             place = start * wide + item * depth * panel
             to = panels[place : place + depth * panel]
             if width < panel:
-                to[:] = ZERO
+                clear(to)
             if not transposed:
                 for k in range(depth):
                     row = matrix[(start + k) * columns + low : (start + k) * columns + low + width]
@@ -81,12 +80,7 @@ def _pack(first: int, last: int, matrix: Any, panels: Any, inner: int, columns: 
                     to[k * panel + j] = row[k]
 
 
-@compiled(**FAST)
-def _pack_shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(_pack, begin, items, parts, arguments)
-
-
-_PACK = Kernel(_pack, _pack_shared)
+_PACK = Kernel.of(_pack)
 
 
 @compiled(**FAST)

@@ -10,7 +10,6 @@ from torch import Tensor
 from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.memory import flat
 from gatedrnn.kernels.cpu.numbers import FAST, ZERO, borrowed, exp, part, store, widened
-from gatedrnn.kernels.cpu.team import on_team
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 
 LANES = 16  # sums and maxima that go on beside each other, so that LLVM has a vector for them
@@ -95,9 +94,4 @@ def _turn_into_powers(row: Any, largest: Any) -> Any:
     return total
 
 
-@compiled(**FAST)
-def _cross_entropy_on_team(begin: int, items: int, parts: int, *arguments: Any) -> None:
-    on_team(_cross_entropy, begin, items, parts, arguments)
-
-
-_CROSS_ENTROPY = Kernel(_cross_entropy, _cross_entropy_on_team)
+_CROSS_ENTROPY = Kernel.of(_cross_entropy)

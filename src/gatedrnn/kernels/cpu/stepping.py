@@ -14,7 +14,7 @@ from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.gates import GATES, KINDS, SQUASHED
 from gatedrnn.kernels.cpu.loops import walk
 from gatedrnn.kernels.cpu.memory import DTYPES, Memory
-from gatedrnn.kernels.cpu.numbers import FAST, ZERO, borrowed, copy
+from gatedrnn.kernels.cpu.numbers import FAST, ZERO, block, borrowed, copy
 from gatedrnn.kernels.cpu.rows import Plan, Reading
 from gatedrnn.shapes import Channels, State, Step
 
@@ -117,9 +117,9 @@ def _stack(
 def _products(rows: int, inner: int, x: Any, width: int, matrix: Any, out: Any) -> None:
     """out = x @ matrix.T; x (rows, inner), matrix (width, inner), row by row. Reads the matrix once."""
     for j in range(width):
-        weights = matrix[j * inner : (j + 1) * inner]
+        weights = block(matrix, j, inner)
         for r in range(rows):
-            total, row = ZERO * weights[0], x[r * inner : (r + 1) * inner]
+            total, row = ZERO * weights[0], block(x, r, inner)
             for k in range(inner):
                 total += weights[k] * row[k]
             out[r * width + j] = total
@@ -136,7 +136,7 @@ def _step(
         kind, Memory(projected, width, width, 0), Memory(projected, width, width, channels), third, bias, none, none,
         nothing,
     )  # fmt: skip
-    state = after[layer * batch * channels : (layer + 1) * batch * channels]
-    copy(before[layer * batch * channels : (layer + 1) * batch * channels], state)
+    state = block(after, layer, batch * channels)
+    copy(block(before, layer, batch * channels), state)
     plan = Plan(1, channels, channels, 1, False, 0, batch, 0, 1)
     walk(0, batch, plan, given, state, squashed, False, Memory(output, channels, channels, 0))

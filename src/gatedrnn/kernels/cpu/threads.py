@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from gatedrnn.kernels.cpu.compiling import CompiledFunction
+from gatedrnn.kernels.cpu.team import SharedForm
+
 WORTH_A_THREAD = 1 << 15  # numbers below which handing work to a thread costs more than it saves
 
 
@@ -25,6 +28,11 @@ class Kernel(NamedTuple):
     """Called with (first, last, *arguments): items of the work."""
     shared: Any
     """Called with (begin, items, parts, *arguments): all items, on an OpenMP team, see `on_team`."""
+
+    @classmethod
+    def of(cls, kernel: CompiledFunction) -> "Kernel":
+        """Both forms of a function of (first, last, *arguments)."""
+        return cls(kernel, SharedForm(kernel))
 
 
 def threads_for(numbers: int) -> int:
