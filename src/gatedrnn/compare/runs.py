@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gatedrnn.train.interrupt import StopFlag
+from gatedrnn.train.kernels import compile_kernels
 from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Progress, run
 from gatedrnn.train.settings import RunSettings
 
@@ -28,6 +29,7 @@ def run_all(
     Each goes into a folder of its name in `folder`. A run whose loss is not finite lets the others finish; whatever
     else a run raises ends them all, and the same call goes on from there.
     """
+    compile_kernels(run for name, run in runs.items() if not (folder / name / "result.json").exists())
     on_progress("", None, 0, len(runs))
     records, diverged = (
         _one_by_one(runs, folder, on_progress) if jobs == 1 else _side_by_side(runs, folder, jobs, on_progress)

@@ -28,6 +28,7 @@ from gatedrnn.train.demand import demand_room
 from gatedrnn.train.evaluate import Scores, evaluate
 from gatedrnn.train.folder import FolderTaken, RunFolder
 from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
+from gatedrnn.train.kernels import compile_kernels
 from gatedrnn.train.metrics import MetricsLog
 from gatedrnn.train.model import build_model, write_model
 from gatedrnn.train.objective import objective_of, rows_of
@@ -124,6 +125,7 @@ def run(
         done = folder.finished()
         if done is not None:
             return done
+        compile_kernels([settings])
         torch.set_num_threads(settings.threads)
         trainer = Trainer(settings, data, folder, accelerator)
         trainer.resume()

@@ -1,5 +1,6 @@
 """Compiled loops for the CPU (Numba), each with its gradient."""
 
+from gatedrnn.kernels.cpu.ahead import compiled_ahead
 from gatedrnn.kernels.cpu.block_scanning import block_scan, block_scan_gradient
 from gatedrnn.kernels.cpu.block_stepping import block_step
 from gatedrnn.kernels.cpu.loop_stepping import WEIGHTS, loop_step
@@ -10,7 +11,8 @@ from gatedrnn.kernels.cpu.scoring import cross_entropy
 from gatedrnn.kernels.cpu.stepping import gated_step, stack_step
 
 __all__ = [
-    "WEIGHTS", "Recurrence", "Walked", "block_scan", "block_scan_gradient", "block_step", "cross_entropy", "gated_scan",
-    "gated_scan_gradient", "gated_step", "loop_cells", "loop_cells_gradient", "loop_step", "projected_scan",
-    "projected_scan_gradient", "scan", "scan_gradient", "stack_step",
+    "WEIGHTS", "Recurrence", "Walked", "block_scan", "block_scan_gradient", "block_step", "compiled_ahead",
+    "cross_entropy", "gated_scan", "gated_scan_gradient", "gated_step", "loop_cells", "loop_cells_gradient",
+    "loop_step", "projected_scan", "projected_scan_gradient", "scan", "scan_gradient",
+    "stack_step",
 ]  # fmt: skip

@@ -54,11 +54,30 @@ def folders() -> list[Path]:
     return [SOURCES / "__pycache__", *([user / "gatedrnn" / name] if user.is_absolute() else [])]
 
 
+def can_save() -> bool:
+    """Whether one of the folders can be written, as far as its permissions say."""
+    there = (next(path for path in (folder, *folder.parents) if path.exists()) for folder in folders())
+    return any(path.is_dir() and os.access(path, os.W_OK) for path in there)
+
+
+def any_saved() -> bool:
+    """Whether something of these sources is compiled already."""
+    return any(_begins_as_ours(file) for folder in folders() if folder.is_dir() for file in folder.glob("*.compiled"))
+
+
+def _begins_as_ours(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(2 * DIGEST)[DIGEST:] == stamp()
+    except OSError:
+        return False
+
+
 class DiskCache(_Cache):
     """The compiled forms of one function, one for each tuple of argument types; Numba's interface."""
 
     def __init__(self, function: Any) -> None:
-        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self.name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
 
     @property
     def cache_path(self) -> str:
@@ -75,7 +94,7 @@ class DiskCache(_Cache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """In the first folder that can be written; without one, the compiled form serves this process alone."""
-        assert not data.library.has_dynamic_globals, f"{self._name} holds addresses of this process"
+        assert not data.library.has_dynamic_globals, f"{self.name} holds addresses of this process"
         name, content = self._file(sig, data.library.codegen), stamp() + dumps(data._reduce())
         reasons = []
         for folder in folders():
@@ -109,7 +128,7 @@ class DiskCache(_Cache):
     def _file(self, sig: Any, codegen: Any) -> str:
         types, _ = normalize_signature(sig)
         key = hashlib.sha256(repr((types, codegen.magic_tuple())).encode()).hexdigest()[:16]
-        return f"{self._name}-{key}.{sys.implementation.cache_tag}.compiled"
+        return f"{self.name}-{key}.{sys.implementation.cache_tag}.compiled"
 
     def _read(self, name: str) -> bytes | None:
         """A file's content, if it is whole and of these sources."""

@@ -1,7 +1,8 @@
 """Functions that Numba compiles at their first call for each tuple of argument types, once for all processes."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numba.core.compiler_lock import global_compiler_lock
@@ -23,11 +24,20 @@ class CompiledFunction(CPUDispatcher):
         super().__init__(*args, **kwargs)
         self._cache = DiskCache(self.py_func)
 
+    @property
+    def name(self) -> str:
+        """Of module and function."""
+        return self._cache.name
+
+    def is_compiled(self, argument_types: tuple[Any, ...]) -> bool:
+        """Whether there is a form for these types, in memory or on disk."""
+        return argument_types in self.overloads or self._cache.holds(argument_types, self.targetctx)
+
     def compile(self, sig: Any) -> Any:
         # Numba's lock before that of a file: else two threads could each hold what the other waits for.
         with global_compiler_lock:
             types, _ = normalize_signature(sig)
-            if tuple(types) in self.overloads or self._cache.holds(sig, self.targetctx):
+            if self.is_compiled(tuple(types)):
                 return super().compile(sig)
             with self._cache.locked(sig, self.targetctx):
                 if not CompiledFunction._depth and not self._cache.holds(sig, self.targetctx):
@@ -39,6 +49,16 @@ class CompiledFunction(CPUDispatcher):
                     return super().compile(sig)
                 finally:
                     CompiledFunction._depth -= 1
+
+
+@contextmanager
+def unannounced() -> Iterator[None]:
+    """What is compiled inside was announced before."""
+    CompiledFunction._depth += 1
+    try:
+        yield
+    finally:
+        CompiledFunction._depth -= 1
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -19,10 +19,10 @@ ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
 NEAREST_CACHE, IS_DATA = 3, 1  # what llvm.prefetch calls them
 INFINITE = np.float32(math.inf)
 LIMIT = np.float32(87.0)  # e^87 and e^-87 are near the ends of float32
-FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "no_cfunc_wrapper": True}
 """Options of every kernel: no lock held, no branch on a division, products and sums may be fused."""
 
-INNER = FAST | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INNER = FAST | {"no_cpython_wrapper": True}
 """Options of what only compiled code calls."""
 INLINED = {
     "error_model": "numpy", "fastmath": {"contract"}, "forceinline": True, "no_cpython_wrapper": True,

@@ -106,16 +106,16 @@ def ask_to_write(series: Memory, b: int, t: int, low: int, n: int, upwards: bool
 @numba.njit(**INLINED)
 def ask_for_gates(x: Memory, y: Memory, z: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
     """The gates of a step lie one after another."""
-    ask(x if upwards else z, b, t, low, n, upwards)
-    ask(y, b, t, low, n, upwards)
-    ask(z if upwards else x, b, t, low, n, upwards)
+    gates = (x, y, z)
+    for i in range(3):
+        ask(gates[i if upwards else 2 - i], b, t, low, n, upwards)
 
 
 @numba.njit(**INLINED)
 def ask_to_write_gates(x: Memory, y: Memory, z: Memory, b: int, t: int, low: int, n: int, upwards: bool) -> None:
-    ask_to_write(x if upwards else z, b, t, low, n, upwards)
-    ask_to_write(y, b, t, low, n, upwards)
-    ask_to_write(z if upwards else x, b, t, low, n, upwards)
+    gates = (x, y, z)
+    for i in range(3):
+        ask_to_write(gates[i if upwards else 2 - i], b, t, low, n, upwards)
 
 
 @numba.njit(**INLINED)

@@ -9,7 +9,7 @@ from numba.core import cgutils, types
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from gatedrnn.kernels.cpu.compiling import CompiledFunction
+from gatedrnn.kernels.cpu.compiling import CompiledFunction, unannounced
 from gatedrnn.kernels.cpu.numbers import FAST
 
 WORD, HALF_WORD, POINTER = ir.IntType(64), ir.IntType(32), cgutils.voidptr_t
@@ -75,7 +75,8 @@ class SharedForm(CompiledFunction):
         found = self._kernel.overloads[wanted]
         address = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
         llvmlite.binding.add_symbol(symbol(self._kernel, wanted), address)
-        return super().compile(sig)
+        with unannounced():  # it takes no time that a line would have to explain
+            return super().compile(sig)
 
 
 def _begin(context: Any, builder: Any, function: Any, described: Any, values: Any) -> Any:

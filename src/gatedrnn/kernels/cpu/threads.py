@@ -7,7 +7,10 @@ several Python threads; no threading library of the kernels' own is involved.
 
 import ctypes
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +25,7 @@ WORTH_A_THREAD = 1 << 15  # numbers below which handing work to a thread costs m
 
 
 class Kernel(NamedTuple):
-    """A compiled function in two forms."""
+    """A compiled function in two forms; `KERNELS` has all of them."""
 
     alone: Any
     """Called with (first, last, *arguments): items of the work."""
@@ -32,7 +35,37 @@ class Kernel(NamedTuple):
     @classmethod
     def of(cls, kernel: CompiledFunction) -> "Kernel":
         """Both forms of a function of (first, last, *arguments)."""
-        return cls(kernel, SharedForm(kernel))
+        found = KERNELS[kernel.name] = cls(kernel, SharedForm(kernel))
+        return found
+
+    @property
+    def name(self) -> str:
+        return str(self.alone.name)
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+class Call(NamedTuple):
+    """Of a kernel, that would have been run over items 0 to the last."""
+
+    kernel: Kernel
+    threads: int
+    arguments: tuple[Any, ...]
+
+
+_calls: ContextVar[list[Call] | None] = ContextVar("calls", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[list[Call]]:
+    """Inside, `share_out` notes what it is asked for and runs nothing: results are whatever memory holds."""
+    calls: list[Call] = []
+    token = _calls.set(calls)
+    try:
+        yield calls
+    finally:
+        _calls.reset(token)
 
 
 def threads_for(numbers: int) -> int:
@@ -43,7 +76,9 @@ def threads_for(numbers: int) -> int:
 def share_out(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None:
     """Run a kernel over all items, in up to `threads` parts at once."""
     threads = min(threads, items)
-    if threads <= 1:
+    if (calls := _calls.get()) is not None:
+        calls.append(Call(kernel, threads, arguments))
+    elif threads <= 1:
         kernel.alone(0, items, *arguments)
     elif (begin := team(os.getpid())) is not None:
         kernel.shared(begin, items, threads, *arguments)

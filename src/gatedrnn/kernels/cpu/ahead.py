@@ -1,0 +1,137 @@
+"""Kernels compiled before a computation that will call them, all at once and by several processes.
+
+The computation is run once with nothing but its kernels left out, which says which of them it calls, for which types.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numba
+from numba.core import types
+from numba.core.typing.typeof import Purpose, typeof
+
+from gatedrnn.kernels.cpu.cache import any_saved, can_save, folders
+from gatedrnn.kernels.cpu.compiling import LOG, unannounced
+from gatedrnn.kernels.cpu.threads import KERNELS, Call, noting
+
+PROCESSES = 4  # at most: each begins by importing what it compiles with
+BEGINNING = 3000  # what another process does before it compiles, in bytes of code
+CHILD = "from gatedrnn.kernels.cpu.ahead import compile_for_parent; compile_for_parent()"
+
+
+class Form(NamedTuple):
+    """A kernel by its name, for one tuple of argument types; on several threads, the shared form too."""
+
+    kernel: str
+    arguments: Any
+    """Numba's type of the tuple of them."""
+    shared: bool
+
+    @property
+    def signatures(self) -> list[tuple[Any, tuple[Any, ...]]]:
+        """Functions and argument types."""
+        whole, kernel = types.int64, KERNELS[self.kernel]
+        found = [(kernel.alone, (whole, whole, *self.arguments.types))]
+        if self.shared:
+            found.append((kernel.shared, (whole, whole, whole, self.arguments)))
+        return found
+
+    def is_compiled(self) -> bool:
+        return all(function.is_compiled(wanted) for function, wanted in self.signatures)
+
+    def compile(self) -> None:
+        for function, wanted in self.signatures:
+            function.compile(wanted)
+
+
+@contextmanager
+def compiled_ahead() -> Iterator[None]:
+    """Inside, kernels are not run: results are whatever memory holds. At the end all that was called is compiled.
+
+    Says so first; says and does nothing where all is there.
+    """
+    # Where nothing is compiled yet there will be work: the other processes import what they need meanwhile.
+    children = _begin(_processes()) if can_save() and not any_saved() else []
+    try:
+        with noting() as calls:
+            yield
+        _compile(calls, children)
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
+
+
+def _compile(calls: Sequence[Call], children: list[subprocess.Popen[bytes]]) -> None:
+    forms = dict.fromkeys(
+        Form(call.kernel.name, typeof(call.arguments, Purpose.argument), call.threads > 1) for call in calls
+    )
+    missing = [form for form in forms if not form.is_compiled()]
+    count = min(_processes(), len(missing))
+    if count < 2 or not can_save():
+        return  # each compiles, and says so, where it is called
+    LOG.warning(
+        "compiling %d kernels for this machine in %d processes, some seconds; saved in %s",
+        len(missing), count, folders()[0],
+    )  # fmt: skip
+    children += _begin(count - len(children))
+    own, *others = _shares(missing, count)
+    for child, share in zip(children, others, strict=False):
+        assert child.stdin is not None
+        child.stdin.write(pickle.dumps(share))
+        child.stdin.close()
+    with unannounced():
+        for form in own:
+            form.compile()
+        for child, _ in zip(children, others, strict=False):
+            child.wait()
+
+
+def _shares(forms: Sequence[Form], count: int) -> list[list[Form]]:
+    """About as much work for each process; kernels of one module, which share functions, go to one where they can."""
+    modules = {form.kernel.partition(".")[0] for form in forms}
+    groups: dict[str, list[Form]] = {}
+    for form in forms:
+        groups.setdefault(form.kernel.partition(".")[0] if len(modules) >= count else form.kernel, []).append(form)
+    shares, work = [list[Form]() for _ in range(count)], [0] + [BEGINNING] * (count - 1)
+    for group in sorted(groups.values(), key=_length, reverse=True):
+        least = work.index(min(work))
+        shares[least] += group
+        work[least] += _length(group)
+    return shares
+
+
+def _length(forms: Sequence[Form]) -> int:
+    """Of the sources: a longer one takes longer."""
+    return sum(len(KERNELS[form.kernel].alone.py_func.__code__.co_code) for form in forms)
+
+
+def _processes() -> int:
+    return min(len(os.sched_getaffinity(0)), PROCESSES)
+
+
+def _begin(processes: int) -> list[subprocess.Popen[bytes]]:
+    """All but this one."""
+    # None of multiprocessing's: those run a script that has no guard once more.
+    where = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_CACHE_DIR": numba.config.CACHE_DIR}
+    return [
+        subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, env={**os.environ, **where})
+        for _ in range(processes - 1)
+    ]
+
+
+def compile_for_parent() -> None:
+    """Compile the forms that standard input brings."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all; the parent ends this process
+    import gatedrnn.kernels.cpu  # noqa: F401  all kernels
+
+    given = sys.stdin.buffer.read()
+    with unannounced():
+        for form in pickle.loads(given) if given else []:
+            form.compile()
