@@ -1,8 +1,11 @@
 """`gatedrnn bench` prints what it measured, keeps it, and fails when a result is wrong."""
 
+import io
 import json
+from contextlib import redirect_stdout
 from dataclasses import fields
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from bench.small import SHAPE, SIZES
@@ -17,10 +20,14 @@ GUIDE = Path(__file__).parents[2] / "benchmarks" / "README.md"
 
 @pytest.fixture(autouse=True)
 def small(tmp_path, monkeypatch):
+    smallest(monkeypatch, tmp_path)
+
+
+def smallest(patched, folder):
     """Default sizes that take no time, no processes, and a folder to write in."""
-    monkeypatch.setitem(run.SIZES, "cpu", SIZES)
-    monkeypatch.setattr(memory, "peaks", lambda cells, setting: {"mingru": 2.0**20, "nn.LSTM": None})
-    monkeypatch.chdir(tmp_path)
+    patched.setitem(run.SIZES, "cpu", SIZES)
+    patched.setattr(memory, "peaks", lambda cells, setting: {"mingru": 2.0**20, "nn.LSTM": None})
+    patched.chdir(folder)
 
 
 def outcome(*arguments):
@@ -35,9 +42,28 @@ def record(folder="runs/bench"):
     return json.loads((Path(folder) / "bench.json").read_text())
 
 
-def test_everything_is_measured_printed_and_kept(capsys):
-    assert outcome("--seconds", "0.3") == 0
-    said, kept = " ".join(capsys.readouterr().out.split()), record()
+class Run(NamedTuple):
+    """What a default run said and kept."""
+
+    said: str
+    record: dict[str, Any]
+    page: str
+
+
+@pytest.fixture(scope="module")
+def default_run(tmp_path_factory):
+    """In a thousandth of its time."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(said):
+        smallest(patched, tmp_path_factory.mktemp("default"))
+        for name, part in run.PARTS.items():
+            patched.setitem(run.PARTS, name, part / 1000)
+        assert outcome() == 0
+        return Run(" ".join(said.getvalue().split()), record(), Path("runs/bench/report.html").read_text())
+
+
+def test_everything_is_measured_printed_and_kept(default_run):
+    said, kept, page = default_run
     for title in (
         "Layers, forward:", "Layers, forward+backward, bfloat16 autocast:", "The bare scan, forward:", "Loop cells,",
         "Memory, kept for backward:", "Memory, peak of forward+backward: MiB", "Streaming, one token:",
@@ -47,16 +73,14 @@ def test_everything_is_measured_printed_and_kept(capsys):
     assert "every result is right" in said and "left out: accelerated-scan: has kernels for CUDA alone" in said
     assert kept["passed"] is True and not kept["wrong"]
     assert {row["section"] for row in kept["timings"]} == set(run.SECTIONS) - {"memory"}
-    assert {row["section"] for row in kept["counts"]} == {"memory"}
+    assert {row["section"] for row in kept["counts"]} == {"memory", "run"}
     assert {"section": "memory", "way": memory.PEAK, "contender": "mingru", "shape": list(SHAPE), "value": 1.0,
             "unit": "MiB"} in kept["counts"]  # fmt: skip
-    page = Path("runs/bench/report.html").read_text()
     assert "<h2>Time against length</h2>" in page and "https://" not in page.split("<script")[0]
 
 
-def test_what_is_kept_has_the_form_that_the_guide_describes():
-    assert outcome("--seconds", "0.2") == 0
-    kept = record()
+def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
+    kept = default_run.record
     rows = {
         "timings": findings.Timing, "ratios": findings.Quotient, "counts": findings.Count,
         "left_out": findings.LeftOut, "bars": Judged,
@@ -70,7 +94,7 @@ def test_what_is_kept_has_the_form_that_the_guide_describes():
     ]  # fmt: skip
     assert kept["schema"] == run.SCHEMA
     assert list(kept["measured"]) == ["date", "environment", "threads", "gpu"]
-    assert kept["settings"]["sizes"]["layers"] == [list(SHAPE)] and kept["settings"]["seconds"] == 0.2
+    assert kept["settings"]["sizes"]["layers"] == [list(SHAPE)] and kept["settings"]["seconds"] == run.SECONDS
     assert [bar["measure"] for bar in kept["bars"]] == [bar.measure for bar in bars()]
     guide = GUIDE.read_text()
     assert f"schema {run.SCHEMA}" in guide
@@ -108,13 +132,10 @@ def test_a_wrong_result_gets_no_time_and_exit_code_1(capsys, monkeypatch):
     assert kept["wrong"][0]["what"] == "output 0" and kept["wrong"][0]["error"] > kept["wrong"][0]["allowed"]
 
 
-def test_the_whole_default_run_is_timed_and_no_other(monkeypatch):
-    for part in run.PARTS:
-        monkeypatch.setitem(run.PARTS, part, 1e-3)
-    assert outcome() == 0
-    whole = record()["bars"]
+def test_the_whole_default_run_is_timed_and_no_other(default_run, monkeypatch):
+    whole = default_run.record["bars"]
     assert [bar["holds"] for bar in whole if bar["measure"] == "whole default run, seconds"] == [True]
-    assert outcome("--only", "step") == 0
+    assert outcome("--only", "step", "--seconds", "0.1") == 0
     assert [bar["holds"] for bar in record()["bars"] if bar["measure"] == "whole default run, seconds"] == [None]
 
 

@@ -194,7 +194,7 @@ def _hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_ctrl_c_keeps_what_was_finished_and_ends_with_130(jobs: str, tmp_path: Path) -> None:
     flags = f"compare --task digits --cells lstm mingru --seeds 0 1 --epochs 60 --jobs {jobs} --threads 1".split()
     command = [sys.executable, "-m", "gatedrnn", *flags, "--output", str(tmp_path / "c")]

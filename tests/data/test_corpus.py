@@ -131,6 +131,7 @@ def test_a_data_set_of_the_hub_is_read_by_split_and_column(tmp_path):
 
 def test_a_hub_that_cannot_be_reached_says_what_to_do(hosts_asked, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between one attempt and the next
     with pytest.raises(DataError, match=r"Salesforce/wikitext train: could not be loaded .* give local copies"):
         read_hub_corpus("Salesforce/wikitext", "wikitext-2-v1", "train", None, None)
 
