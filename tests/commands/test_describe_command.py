@@ -110,3 +110,12 @@ def test_an_option_of_none_of_the_named_cells_is_refused(capsys):
     code, said = said_by(capsys, "lstm", "mgu", "--reset-before")
     assert code == 2 and "reset_after is an option of none of lstm, mgu" in said
     assert said_by(capsys, "lstm", "gru", "--reset-before")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "width, said",
+    [("1000000", "GiB, and this machine has"), ("10000000000000", "more parameters than can be counted in 64 bits")],
+)
+def test_a_layer_beyond_this_machine_is_refused_with_its_bytes(width, said, capsys):
+    code, error = said_by(capsys, "lstm", "--hidden-size", width)
+    assert code == 2 and said in error

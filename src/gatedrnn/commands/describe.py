@@ -1,7 +1,9 @@
 """gatedrnn describe."""
 
+import os
 from typing import Annotated, Any, Literal
 
+import torch
 from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
@@ -98,9 +100,23 @@ def describe(
 
 def _layer(name: str, input_size: int, hidden_size: int, arguments: dict[str, Any]) -> RecurrentLayer:
     try:
-        return LAYERS[name](input_size, hidden_size, **arguments)
+        with torch.device("meta"):
+            parameters = sum(
+                weight.numel() for weight in LAYERS[name](input_size, hidden_size, **arguments).parameters()
+            )
+    except (RuntimeError, OverflowError) as error:
+        if "overflow" not in str(error).lower():
+            raise
+        raise UsageError(f"{name}: more parameters than can be counted in 64 bits; choose smaller sizes") from error
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from error
+    taken, there = 4 * parameters, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if taken > there:
+        raise UsageError(
+            f"{name}: {parameters:,} parameters take {taken / 2**30:,.1f} GiB, and this machine has "
+            f"{there / 2**30:,.1f} GiB; choose smaller sizes"
+        )
+    return LAYERS[name](input_size, hidden_size, **arguments)
 
 
 def _print(layer: RecurrentLayer, console: Console) -> None:
