@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -32,6 +34,7 @@ def test_a_cell_of_ones_own_is_described(tmp_path):
     assert "32" in said and "h = (1 - r) * h + r * tanh(W_v x)" in said and "linear_scan" in said
 
 
+@pytest.mark.slow
 def test_a_cell_of_ones_own_is_compared_in_processes_of_their_own(tmp_path):
     said = run(
         tmp_path, "compare", "--cells", "mingru", "leaky-average", "--task", "digits", "--epochs", "1", "--seeds", "0",

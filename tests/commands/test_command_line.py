@@ -196,7 +196,7 @@ def _hear_ctrl_c() -> None:
 
 @pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_ctrl_c_keeps_what_was_finished_and_ends_with_130(jobs: str, tmp_path: Path) -> None:
-    flags = f"compare --task digits --cells lstm mingru --seeds 0 1 --epochs 60 --jobs {jobs} --threads 1".split()
+    flags = f"compare --task digits --cells lstm mingru --seeds 0 1 --epochs 20 --jobs {jobs} --threads 1".split()
     command = [sys.executable, "-m", "gatedrnn", *flags, "--output", str(tmp_path / "c")]
     process = subprocess.Popen(
         command, start_new_session=True, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c

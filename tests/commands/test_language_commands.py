@@ -162,6 +162,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing_behind(capsys, finished, tex
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, text):
     """The system's own limit on the size of a file, as a disk without room would have it."""
     flags = " ".join(SMALL).replace("--hidden-size 16", "--hidden-size 200").split()

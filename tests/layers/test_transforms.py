@@ -67,7 +67,9 @@ def assert_compiles(layer, backend, **flags):
     assert_same(run(layer, x, states, grads, partial(compiled, **flags)), run(layer, x, states, grads, **flags))
 
 
-@every_cell
+@pytest.mark.parametrize(
+    "name", [name if name in ("gru", "mingru", "mgu") else pytest.param(name, marks=pytest.mark.slow) for name in CELLS]
+)
 @every_use
 def test_a_compiled_layer_is_the_layer(name, flags):
     assert_compiles(layer_of(name), "aot_eager", **flags_of(*flags, steps=SHORT))

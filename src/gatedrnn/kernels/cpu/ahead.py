@@ -22,7 +22,7 @@ from gatedrnn.kernels.cpu.threads import KERNELS, Call, noting
 
 PROCESSES = 4  # at most: each begins by importing what it compiles with
 BEGINNING = 3000  # what another process does before it compiles, in bytes of code
-CHILD = "from gatedrnn.kernels.cpu.ahead import compile_for_parent; compile_for_parent()"
+CHILD = "import gatedrnn.kernels.cpu; from gatedrnn.kernels.cpu.ahead import compile_for_parent; compile_for_parent()"
 
 
 class Form(NamedTuple):
@@ -129,8 +129,6 @@ def _begin(processes: int) -> list[subprocess.Popen[bytes]]:
 def compile_for_parent() -> None:
     """Compile the forms that standard input brings."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all; the parent ends this process
-    import gatedrnn.kernels.cpu  # noqa: F401  all kernels
-
     given = sys.stdin.buffer.read()
     with unannounced():
         for form in pickle.loads(given) if given else []:
