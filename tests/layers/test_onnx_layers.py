@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from copy import deepcopy
 
 import onnx
 import onnxruntime
@@ -42,9 +43,11 @@ def assert_runs_alike(path, model, given):
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     found = session.run(None, {i.name: x.numpy() for i, x in zip(session.get_inputs(), given, strict=True)})
     with torch.no_grad():
-        expected = model(*given)
-    for i, (got, right) in enumerate(zip(found, expected, strict=True)):
-        assert_equal_within(torch.tensor(got), right, torch.float32, f"output {i}")
+        expected, exact = model(*given), deepcopy(model).double()(*(x.double() for x in given))
+    for i, (got, right, truth) in enumerate(zip(found, expected, exact, strict=True)):
+        # Two roundings of float32 may be further apart than each is from the exact numbers: the nearer one is judged.
+        nearer = min((right, truth), key=lambda wanted: float((torch.tensor(got) - wanted).abs().max()))
+        assert_equal_within(torch.tensor(got), nearer, torch.float32, f"output {i}")
     graph = onnx.load(path)
     assert {entry.domain for entry in graph.opset_import} <= {"", "ai.onnx", "pkg.torch.__subgraph__"}
     return {node.op_type for node in graph.graph.node}

@@ -69,14 +69,16 @@ def test_of_two_trainings_of_one_folder_the_second_is_refused_or_waits_and_the_b
     text, run = small_text(tmp_path / "text.txt"), tmp_path / "run"
     begin = ["train", "--train-file", text, *FLAGS, "--epochs", 40]
     whole = command(*begin, "--output", tmp_path / "whole")
-    assert whole.wait() == 0
+    _, said = whole.communicate(timeout=200)
+    assert whole.returncode == 0, said
     first = command(*begin, "--output", run)
     under_way(first, run)
     for second in (command(*begin, "--output", run), command("train", "--resume", run)):
         _, said = second.communicate(timeout=100)
         assert second.returncode == 1 and f"run: is in use by process {first.pid} since" in said, said
     waiting = command("train", "--resume", run, "--wait")
-    assert first.wait(timeout=200) == 0, first.stderr.read()
+    _, said = first.communicate(timeout=200)
+    assert first.returncode == 0, said
     _, said = waiting.communicate(timeout=100)
     assert waiting.returncode == 0 and "waiting" in said, said
     assert_same_outcome(tmp_path / "whole", run)

@@ -110,7 +110,7 @@ class Comparison:
         theirs = as_of_now(held, lambda: _written(CompareSettings.model_validate(_asked(held)), held["sources"]))
         if theirs != self.asked:
             raise FolderTaken(
-                f"{self.folder}: holds a comparison with another configuration ({differences(theirs, self.asked)}); "
+                f"{self.config}: of a comparison with another configuration ({differences(theirs, self.asked)}); "
                 "give another --output, or --fresh to start over"
             )
 

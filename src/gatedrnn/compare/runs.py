@@ -1,7 +1,9 @@
 """Many runs, one after another or several at a time, each in its own folder; what is finished is not run again."""
 
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -98,13 +100,24 @@ class _ParentStops:
         return self.asked.is_set() or (parent is not None and not parent.is_alive())
 
 
-_stop: StopFlag | None = None  # a worker process's own, as the next; set once, when it begins
+_stop: StopFlag | None = None  # a worker process's own, as the next two; set once, when it begins
 _reports: Any = None
+_at_work = threading.Lock()
+
+
+def _end_with_parent() -> None:
+    """End this process when the parent is killed, as soon as the run under way has saved: nobody would."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    with _at_work:
+        os._exit(1)
 
 
 def _begin_worker(asked: StopFlag, reports: Any) -> None:
     global _stop, _reports
     _stop, _reports = _ParentStops(asked), reports
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     # A terminal sends Ctrl-C, and SIGHUP when it closes, to every process; the parent alone answers, through the flag.
     for name in ("SIGINT", "SIGHUP"):
         if hasattr(signal, name):
@@ -123,7 +136,8 @@ def _run_in_worker(settings: RunSettings, folder: Path, name: str) -> dict[str, 
             _reports.put((name, progress))
 
     try:
-        return run(settings, folder / name, report, _stop)
+        with _at_work:
+            return run(settings, folder / name, report, _stop)
     except Interrupted as error:
         if error.signal_number is not None:  # this process alone was asked to end, and has saved
             signal.raise_signal(error.signal_number)

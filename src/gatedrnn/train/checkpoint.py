@@ -127,7 +127,7 @@ def _fault(checkpoint: Path) -> str | None:
         files = manifest.read(checkpoint)
     except Damaged as error:
         return str(error)
+    found = [f"{name} {fault}" for name, fault in manifest.faults(checkpoint).items()]
     present = {path.name for path in checkpoint.iterdir()} - {manifest.MANIFEST}
-    if files.keys() != present:
-        return f"{manifest.MANIFEST} does not name the files that are there"
-    return next((f"{name} {fault}" for name, fault in manifest.faults(checkpoint).items()), None)
+    found += [f"{name} is not named in {manifest.MANIFEST}" for name in sorted(present - files.keys())]
+    return found[0] if found else None
