@@ -12,12 +12,12 @@ import gatedrnn
 
 ROOT = Path(gatedrnn.__file__).parent
 FLOORS = {
-    "shapes": 0, "records": 0, "timing": 0, "terminal": 0, "manifest": 0.3, "locks": 0.3, "pages": 0.5, "kernels": 1,
-    "scan": 2, "cells": 3, "layers": 4, "models": 5, "data": 5, "export": 6, "train": 6, "compare": 7, "probe": 7.3,
-    "diagnose": 7.3, "bench": 7.2, "verify": 7, "commands": 7.5, "cli": 8, "__main__": 8,
+    "errors": 0, "shapes": 1, "records": 1, "timing": 1, "terminal": 1, "manifest": 2, "locks": 2, "pages": 3,
+    "kernels": 4, "scan": 5, "cells": 6, "layers": 7, "models": 9, "data": 9, "export": 10, "train": 10, "compare": 11,
+    "verify": 11, "bench": 12, "probe": 12, "diagnose": 12, "commands": 13, "cli": 14, "__main__": 14,
 }  # fmt: skip
 # The package itself names layers and what lies below them, so it stands just above those.
-PACKAGE_FLOOR = 4.5
+PACKAGE_FLOOR = 8
 HEAVY = ("transformers", "accelerate", "datasets", "numba", "triton", "sklearn", "plotly")
 
 
@@ -54,7 +54,7 @@ def imports_of(module: str, modules: dict[str, str]) -> Iterator[str]:
         yield from (target for target in targets if target.split(".")[0] == "gatedrnn" and target != module)
 
 
-def place(module: str) -> tuple[str, float]:
+def place(module: str) -> tuple[str, int]:
     """The folder (or single file) directly below the package, and its floor. `cli` and `__main__` are one place."""
     _, *inner = module.split(".")
     if not inner:

@@ -1,5 +1,6 @@
 """Gated recurrent networks, from the LSTM of 1997 to the minLSTM and minGRU of 2024, shaped like `torch.nn.LSTM`."""
 
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers import (
     GRU,
     LSTM,
@@ -32,7 +33,7 @@ from gatedrnn.layers import (
     from_min_gru_pytorch,
     register,
 )
-from gatedrnn.scan import BackendUnavailable, choose_backend, linear_scan
+from gatedrnn.scan import choose_backend, linear_scan
 
 __version__ = "0.1.0"
 

@@ -11,10 +11,10 @@ from cyclopts.config import Yaml
 
 from gatedrnn import __version__
 from gatedrnn.commands.progress import notices_shown
+from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error
 from gatedrnn.terminal import plain
 from gatedrnn.train.interrupt import ended_by_signals
 
-USAGE, FAILURE, SIGNALLED = 2, 1, 128
 WITH_RECIPES = ("compare", "train")
 """Commands whose settings begin with the recipe of the task that is named."""
 EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript")}
@@ -114,15 +114,15 @@ def _exit_code(error: BaseException) -> int | None:
     """The exit code of a signal, or of an error that a user can mend; None for one that is ours."""
     if isinstance(error, (CycloptsError, FileNotFoundError, IsADirectoryError, UnicodeDecodeError)):
         return USAGE
+    if isinstance(error, Error):
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return SIGNALLED + (getattr(error, "signal_number", None) or signal.SIGINT)
     # By name, so that nothing heavy is imported only to fail.
     names = {kind.__name__ for kind in type(error).__mro__}
-    if names & {"UsageError", "DataError", "NoMatch", "TooLarge", "FolderTaken", "ValidationError", "YAMLError"}:
+    if names & {"ValidationError", "YAMLError"}:
         return USAGE
-    if names & {"NonFiniteLoss", "Damaged", "InUse", "ExportWrong", "BrokenProcessPool", "OSError"}:
-        return FAILURE
-    if names & {"KeyboardInterrupt", "Interrupted"}:
-        return SIGNALLED + (getattr(error, "signal_number", None) or signal.SIGINT)
-    return None
+    return FAILURE if names & {"BrokenProcessPool", "OSError"} else None
 
 
 def _missing_package(error: BaseException | None) -> str | None:

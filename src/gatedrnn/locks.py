@@ -10,13 +10,11 @@ from pathlib import Path
 
 from filelock import FileLock, SoftFileLock, Timeout
 
+from gatedrnn.errors import InUse
+
 LOCK = ".lock"
 """The file in a folder that its writer holds: process number, and since when."""
 LOG = logging.getLogger("gatedrnn")
-
-
-class InUse(Exception):
-    """Another process writes into the folder."""
 
 
 @contextmanager

@@ -6,7 +6,8 @@ import logging
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gatedrnn.records import Damaged, read_json, write_whole
+from gatedrnn.errors import Damaged
+from gatedrnn.records import read_json, write_whole
 
 MANIFEST = "manifest.json"
 HEADING = f"# Its sum is in {MANIFEST}: settings of another run belong in another folder.\n"

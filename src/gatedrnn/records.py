@@ -12,11 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from gatedrnn.errors import Damaged
+
 PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate", "tokenizers", "scikit-learn")
-
-
-class Damaged(Exception):
-    """A file is not as it was written; the message names it."""
 
 
 def environment() -> dict[str, Any]:

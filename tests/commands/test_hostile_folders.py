@@ -7,8 +7,8 @@ import shutil
 import pytest
 from test_language_commands import call
 
-from gatedrnn.data import DataError
 from gatedrnn.data.tokenizers import learn_tokenizer
+from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.train.sampling import load_language_model

@@ -16,9 +16,7 @@ from gatedrnn.compare.report import write_report
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.compare.summary import headline, score_rows, structure_rows
 from gatedrnn.data import DataSettings
-from gatedrnn.records import Damaged
-from gatedrnn.train.folder import FolderTaken
-from gatedrnn.train.loop import NonFiniteLoss
+from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
 
 
 def small(**changes: Any) -> CompareSettings:

@@ -13,7 +13,7 @@ from gatedrnn.compare.report import write_report
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.compare.statistics import over_documents
 from gatedrnn.compare.summary import best_on_validation, headline, score_rows
-from gatedrnn.data import DataError
+from gatedrnn.errors import DataError
 
 
 def settings_of(text, **changes):

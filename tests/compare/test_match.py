@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from gatedrnn.compare.match import NoMatch, contenders, solve_width
+from gatedrnn.compare.match import contenders, solve_width
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
 from gatedrnn.data import DataSettings, load_task
+from gatedrnn.errors import NoMatch
 from gatedrnn.train.settings import ModelSettings, TrainSettings
 
 

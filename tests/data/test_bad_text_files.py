@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from text_files import as_separated, load, numbered_rows, write
 
-from gatedrnn.data import DataError
 from gatedrnn.data.files import read_file
+from gatedrnn.errors import DataError
 
 GOOD = as_separated([("good", "yes"), ("bad", "no")])
 KOREAN = as_separated([("좋아요", "긍정"), ("별로예요", "부정")])

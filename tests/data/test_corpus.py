@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from text_files import SHARED, needs_shared_data, write
 
-from gatedrnn.data import DataError
 from gatedrnn.data import corpus as corpora
 from gatedrnn.data.corpus import between, python_topics, read_corpus, read_hub_corpus
+from gatedrnn.errors import DataError
 
 TEXT = "one line\ntwo words here\n\nfour ✓ 한국어\nthe end"
 

@@ -6,11 +6,12 @@ import time
 
 import pytest
 
-from gatedrnn.data import DataError, DataSettings
+from gatedrnn.data import DataSettings
 from gatedrnn.data import packed as packed_files
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import MOST_COLUMNS, read_file
 from gatedrnn.data.mnist import load_mnist
+from gatedrnn.errors import DataError
 
 WIDE = 300_000
 

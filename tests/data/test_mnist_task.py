@@ -6,7 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from gatedrnn.data import DataError, DataSettings, load_task
+from gatedrnn.data import DataSettings, load_task
+from gatedrnn.errors import DataError
 
 ROWS, SIDE = 100, 4
 

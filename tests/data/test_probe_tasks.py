@@ -7,9 +7,10 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from gatedrnn.data import DataError, DataSettings, load_task
+from gatedrnn.data import DataSettings, load_task
 from gatedrnn.data.probes import IGNORED, PROBES, labels_in
 from gatedrnn.data.probes.task import LABELS, MOST_ROWS, STEPS_PER_EPOCH, TOKENS, VALIDATED
+from gatedrnn.errors import DataError
 
 every_probe = pytest.mark.parametrize("name", PROBES)
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from properties import few
 from text_files import SHARED, needs_shared_data, write
 
-from gatedrnn.data import DataError, DataSettings, load_task, stream
+from gatedrnn.data import DataSettings, load_task, stream
 from gatedrnn.data.corpus import Corpus, Piece, between, read_corpus
 from gatedrnn.data.lanes import Lanes
 from gatedrnn.data.stream import tokenise, tokenise_with
 from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.data.tokenizers import decode_stream, encode_stream, learn_tokenizer, unknown_in
+from gatedrnn.errors import DataError
 
 LINES = "The cat sat.\nA Dog ran!\n\nthe cat ran.\n"
 KINDS = ("words", "whitespace", "tokens", "bpe", "characters", "bytes")

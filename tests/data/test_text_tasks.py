@@ -7,9 +7,10 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from text_files import SHARED, as_separated, load, needs_shared_data, numbered_rows, write, write_rows
 
-from gatedrnn.data import DataError, DataSettings, load_task
+from gatedrnn.data import DataSettings, load_task
 from gatedrnn.data.text import AG_NEWS, load_ag_news, load_text_classification
 from gatedrnn.data.tokenizers import UNK
+from gatedrnn.errors import DataError
 
 SPLITS = ("train", "validation", "test")
 WORLD = ("World", "Sports", "Business", "Sci/Tech")

@@ -11,10 +11,11 @@ from browser import needs_a_browser, visit
 from train_helpers import digits_run, small_text, text_run
 
 from gatedrnn.cli import main
-from gatedrnn.data import DataError, DataSettings, Examples
+from gatedrnn.data import DataSettings, Examples
 from gatedrnn.diagnose.inputs import Looked, _of_examples, of_run
 from gatedrnn.diagnose.measure import measure
 from gatedrnn.diagnose.report import layer_rows, sentences
+from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNConfig, GatedRNNForTokenClassification
 from gatedrnn.train.loop import run
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings

@@ -5,8 +5,9 @@ import onnxruntime
 import pytest
 import torch
 
+from gatedrnn.errors import ExportWrong
 from gatedrnn.export import onnx as exporting
-from gatedrnn.export.onnx import ALLOWED, ExportWrong, export_onnx
+from gatedrnn.export.onnx import ALLOWED, export_onnx
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM
 
 MODELS = {

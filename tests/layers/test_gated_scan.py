@@ -7,9 +7,9 @@ from tolerances import assert_equal_within
 from torch import nn
 
 from gatedrnn.cells.mingru import MinGRUEquations
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers import MinGRU, ScanLayer
 from gatedrnn.layers.gated_scan import CELLS, gated_scan
-from gatedrnn.scan import BackendUnavailable
 
 FUSED = [name for name in SCAN_CELLS if name != "own"]
 FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]

@@ -13,7 +13,7 @@ from tolerances import assert_equal_within
 from torch import nn
 from torch.export import Dim
 
-from gatedrnn.scan import BackendUnavailable
+from gatedrnn.errors import BackendUnavailable
 
 BATCH, STEPS = 3, 5
 pytestmark = [

@@ -27,7 +27,7 @@ from layer_laws import (
 from tolerances import assert_equal_within
 from torch.func import functional_call, grad, jvp, vmap
 
-from gatedrnn.scan import BackendUnavailable
+from gatedrnn.errors import BackendUnavailable
 
 WALKED = tuple(name for name in CELLS if name not in TORCH)  # no kernel of torch's, which knows no vmap
 SAMPLES, SHORT = 2, 3

@@ -9,10 +9,9 @@ from browser import needs_a_browser, visit
 from gatedrnn.cli import main
 from gatedrnn.compare import runs
 from gatedrnn.data.probes import PROBES
+from gatedrnn.errors import FolderTaken, NonFiniteLoss
 from gatedrnn.probe import findings, suite
 from gatedrnn.probe.settings import ProbeSettings
-from gatedrnn.train.folder import FolderTaken
-from gatedrnn.train.loop import NonFiniteLoss
 from gatedrnn.train.recipes import RECIPES
 
 

@@ -8,7 +8,8 @@ from tolerances import assert_equal_within
 from torch.func import vmap
 
 from gatedrnn import BlockOrthogonalRNN
-from gatedrnn.scan import BackendUnavailable, block_scan
+from gatedrnn.errors import BackendUnavailable
+from gatedrnn.scan import block_scan
 from gatedrnn.scan.block_scan import _block_scan
 
 BACKENDS = ("reference", "tree", "cpu")

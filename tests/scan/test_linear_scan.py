@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerances import assert_equal_within
 
-from gatedrnn import BackendUnavailable, choose_backend, linear_scan
+from gatedrnn import choose_backend, linear_scan
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.kernels import cpu
 from gatedrnn.kernels.cpu import threads as pool
 from gatedrnn.scan import functional, reference

@@ -12,7 +12,7 @@ from train_helpers import digits_run, small_text, text_run
 from gatedrnn.cli import main
 from gatedrnn.data import load_task
 from gatedrnn.data.token_cache import cache_folder
-from gatedrnn.records import Damaged
+from gatedrnn.errors import Damaged
 from gatedrnn.train.loop import run
 from gatedrnn.train.report import write_report
 from gatedrnn.train.sampling import load_language_model, write_samples

@@ -8,8 +8,9 @@ from train_helpers import digits_run
 
 from gatedrnn.cli import main
 from gatedrnn.data import load_task
+from gatedrnn.errors import TooLarge
 from gatedrnn.train import demand
-from gatedrnn.train.demand import TooLarge, demand_room, readable
+from gatedrnn.train.demand import demand_room, readable
 from gatedrnn.train.model import build_model
 
 HUGE = {

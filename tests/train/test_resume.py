@@ -15,9 +15,10 @@ from safetensors.torch import load_file
 from train_helpers import digits_run
 
 from gatedrnn.data import load_task
+from gatedrnn.errors import CheckpointDamaged, FolderTaken, Interrupted, NonFiniteLoss
 from gatedrnn.train import checkpoint
-from gatedrnn.train.folder import FolderTaken, RunFolder
-from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Progress, Trainer, run
+from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.loop import Progress, Trainer, run
 from gatedrnn.train.metrics import MetricsLog, read_metrics
 
 ALONE = PartialState()
@@ -106,7 +107,7 @@ def test_a_damaged_checkpoint_is_named_and_refused(tmp_path: Path) -> None:
     content = bytearray(weights.read_bytes())
     content[len(content) // 2] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(checkpoint.CheckpointDamaged, match=r"step-00000007.*model\.safetensors does not match"):
+    with pytest.raises(CheckpointDamaged, match=r"step-00000007.*model\.safetensors does not match"):
         run(digits_run(), tmp_path / "run")
 
 

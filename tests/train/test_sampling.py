@@ -6,9 +6,8 @@ import pytest
 import torch
 from train_helpers import small_text, text_run
 
-from gatedrnn.data import DataError
 from gatedrnn.data.tokenizers import UNK, encode_stream
-from gatedrnn.records import Damaged
+from gatedrnn.errors import Damaged, DataError
 from gatedrnn.train.loop import run
 from gatedrnn.train.sampling import load_language_model, sample, write_samples
 

@@ -12,7 +12,8 @@ import pytest
 from outcomes import assert_same_outcome, checkpoint_step
 from train_helpers import small_text
 
-from gatedrnn.locks import LOCK, InUse, sole_writer
+from gatedrnn.errors import InUse
+from gatedrnn.locks import LOCK, sole_writer
 
 HOLD = """
 import sys, time

@@ -11,10 +11,6 @@ from cyclopts import Parameter
 from gatedrnn.layers import LAYERS
 
 
-class UsageError(ValueError):
-    """The arguments do not go together; ends the command with the code for usage."""
-
-
 def _known(_: object, value: str) -> None:
     if value not in LAYERS:
         near = get_close_matches(value, LAYERS, n=1)

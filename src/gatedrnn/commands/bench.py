@@ -14,7 +14,8 @@ from gatedrnn.bench.report import print_report, verdict
 from gatedrnn.bench.run import SECONDS, SECTIONS, Request, Section, as_record, write_record
 from gatedrnn.bench.run import bench as measure
 from gatedrnn.bench.sizes import SIZES
-from gatedrnn.commands.arguments import CellName, UsageError, command_line
+from gatedrnn.commands.arguments import CellName, command_line
+from gatedrnn.errors import UsageError
 
 FAILED = 1
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatedrnn.commands.arguments import CellName, UsageError, at_least_one
+from gatedrnn.commands.arguments import CellName, at_least_one
+from gatedrnn.errors import UsageError
 from gatedrnn.layers import LAYERS, Path, RecurrentLayer
 from gatedrnn.layers.description import Description, gate_weights
 from gatedrnn.layers.description import describe as describe_layer

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from gatedrnn.commands.arguments import UsageError, at_least_one
+from gatedrnn.commands.arguments import at_least_one
+from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
 
 if TYPE_CHECKING:

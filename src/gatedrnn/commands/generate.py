@@ -9,7 +9,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from gatedrnn.commands.arguments import UsageError, at_least_one
+from gatedrnn.commands.arguments import at_least_one
+from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console, plain
 
 

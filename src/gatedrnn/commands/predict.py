@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from gatedrnn.commands.arguments import at_least_one
+from gatedrnn.errors import DataError
 from gatedrnn.terminal import Console
 
 
@@ -31,7 +32,6 @@ def predict(
         text_column: Of the file; the one of training, if not given.
         threads: Threads of torch; all cores if not given.
     """
-    from gatedrnn.data import DataError
     from gatedrnn.train.demand import use_threads
     from gatedrnn.train.opening import labelled_by, open_finished
     from gatedrnn.train.predicting import (

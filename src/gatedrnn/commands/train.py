@@ -11,8 +11,9 @@ from rich.panel import Panel
 from rich.text import Text
 
 from gatedrnn.commands.progress import NOTICES, RunsDisplay
-from gatedrnn.data import LANGUAGE, DataError, DataSettings, Settings
+from gatedrnn.data import LANGUAGE, DataSettings, Settings
 from gatedrnn.data.settings import Seed
+from gatedrnn.errors import DataError
 from gatedrnn.terminal import Console, plain
 from gatedrnn.train.allocation import use_large_pages
 from gatedrnn.train.recipes import with_recipe

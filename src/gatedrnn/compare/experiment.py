@@ -17,12 +17,13 @@ from gatedrnn.compare.runs import OnProgress, Records, run_all
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.compare.speed import training_speed
 from gatedrnn.compare.statistics import difference_of, over_documents, score_of
-from gatedrnn.data import DataError, Examples, TaskData, load_task
+from gatedrnn.data import Examples, TaskData, load_task
+from gatedrnn.errors import Damaged, DataError, FolderTaken
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.locks import LOCK, empty, sole_writer
-from gatedrnn.records import Damaged, environment, read_json, write_whole
+from gatedrnn.records import environment, read_json, write_whole
 from gatedrnn.train.demand import demand_room
-from gatedrnn.train.folder import FolderTaken, as_of_now, differences, is_free
+from gatedrnn.train.folder import as_of_now, differences, is_free
 from gatedrnn.train.metrics import read_metrics
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import metric_of

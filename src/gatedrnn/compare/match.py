@@ -8,6 +8,7 @@ import torch
 
 from gatedrnn.compare.settings import CompareSettings
 from gatedrnn.data import TaskData
+from gatedrnn.errors import NoMatch
 from gatedrnn.layers import LAYERS
 from gatedrnn.models.modeling import GatedRNNClassifier
 from gatedrnn.models.structure import count_parameters, describe_structure
@@ -15,10 +16,6 @@ from gatedrnn.train.model import build_model, cell_options
 
 MARKED, REFUSED = 0.01, 0.05
 """A residue of matched parameters above the first is marked in the report, above the second refused."""
-
-
-class NoMatch(ValueError):
-    """No width brings a cell's parameters near enough to the baseline's."""
 
 
 @dataclass(frozen=True)

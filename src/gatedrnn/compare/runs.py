@@ -10,9 +10,10 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+from gatedrnn.errors import Interrupted, NonFiniteLoss
 from gatedrnn.train.interrupt import StopFlag
 from gatedrnn.train.kernels import compile_kernels
-from gatedrnn.train.loop import Interrupted, NonFiniteLoss, Progress, run
+from gatedrnn.train.loop import Progress, run
 from gatedrnn.train.settings import RunSettings
 
 OnProgress = Callable[[str, Progress | None, int, int], None]

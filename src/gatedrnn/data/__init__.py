@@ -3,7 +3,6 @@
 from functools import lru_cache
 
 from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
-from gatedrnn.data.errors import DataError
 from gatedrnn.data.lanes import Lanes
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import LANGUAGE, TASKS, DataSettings, Settings
@@ -33,6 +32,6 @@ def load_task(settings: DataSettings) -> TaskData:
 
 
 __all__ = [
-    "LANGUAGE", "TASKS", "Batch", "DataError", "DataSettings", "Examples", "Lanes", "Settings", "TaskData", "Texts",
+    "LANGUAGE", "TASKS", "Batch", "DataSettings", "Examples", "Lanes", "Settings", "TaskData", "Texts",
     "TrainingSource", "load_task", "tokens_in",
 ]  # fmt: skip

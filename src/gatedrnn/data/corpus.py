@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from datasets import load_dataset
 
-from gatedrnn.data.errors import DataError
 from gatedrnn.data.files import TEXT_COLUMNS, column_of, kind_of, read_rows
 from gatedrnn.data.packed import BoundedGzip
+from gatedrnn.errors import DataError
 
 LOG = logging.getLogger("gatedrnn")
 BLOCK = 1 << 16  # characters of a text file in memory at a time

@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits as read_digits
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.errors import DataError
 from gatedrnn.data.settings import DataSettings
 from gatedrnn.data.task import TaskData
+from gatedrnn.errors import DataError
 
 
 def load_digits(settings: DataSettings) -> TaskData:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import datasets
 from datasets import ClassLabel, Dataset, load_dataset
 
-from gatedrnn.data.errors import DataError
+from gatedrnn.errors import DataError
 
 LOG = logging.getLogger("gatedrnn")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}

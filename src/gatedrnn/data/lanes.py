@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from gatedrnn.data.batches import Batch
-from gatedrnn.data.errors import DataError
 from gatedrnn.data.stream import TokenStream
+from gatedrnn.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from gatedrnn.data.corpus import Corpus, between, python_topics, read_corpus, read_hub_corpus
-from gatedrnn.data.errors import DataError
 from gatedrnn.data.lanes import Lanes
 from gatedrnn.data.settings import DataSettings
 from gatedrnn.data.stream import tokenise
 from gatedrnn.data.task import TaskData
+from gatedrnn.errors import DataError
 
 SPLITS = ("train", "validation", "test")
 EVALUATION_LENGTH = 1024  # tokens at a time

@@ -3,7 +3,7 @@
 import gzip
 from pathlib import Path
 
-from gatedrnn.data.errors import DataError
+from gatedrnn.errors import DataError
 
 MOST_TIMES = 200
 """How much larger than itself a file may unpack; text packs 3 to 20 times, gzip at most 1,032 times."""

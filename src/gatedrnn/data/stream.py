@@ -12,9 +12,9 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.corpus import Corpus
-from gatedrnn.data.errors import DataError
 from gatedrnn.data.token_cache import entry
 from gatedrnn.data.tokenizers import BY_LINE, encode_stream, is_by_line, learn_tokenizer
+from gatedrnn.errors import DataError
 from gatedrnn.records import naming
 
 LOG = logging.getLogger("gatedrnn")

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.errors import DataError
 from gatedrnn.data.files import Table, read_file, read_hub
 from gatedrnn.data.settings import DataSettings
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
+from gatedrnn.errors import DataError
 
 LOG = logging.getLogger("gatedrnn")
 AG_NEWS = "fancyzhx/ag_news"

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gatedrnn import manifest
+from gatedrnn.errors import Damaged
 from gatedrnn.locks import held
-from gatedrnn.records import Damaged, sync
+from gatedrnn.records import sync
 
 LOG = logging.getLogger("gatedrnn")
 _MAKING = "making-"

@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from gatedrnn.data import DataError, Examples, Lanes
+from gatedrnn.data import Examples, Lanes
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.stream import tokenise_with
+from gatedrnn.errors import DataError
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model
 from gatedrnn.train.folder import RunFolder, check_model

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from gatedrnn.cells import tracking
 from gatedrnn.cells.tracking import SIGNED
-from gatedrnn.data import DataError
 from gatedrnn.diagnose.inputs import Looked
+from gatedrnn.errors import DataError
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.trace import Traced, trace
 from gatedrnn.shapes import Series

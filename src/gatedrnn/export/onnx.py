@@ -13,6 +13,7 @@ from onnx import helper
 from onnx.compose import add_prefix
 from torch import Tensor, nn
 
+from gatedrnn.errors import ExportWrong
 from gatedrnn.layers import LAYERS, RecurrentLayer
 from gatedrnn.models import GatedRNNCache, GatedRNNForCausalLM
 
@@ -21,10 +22,6 @@ INITIAL_STATE = "initial_state.npz"
 ALLOWED = 1e-5
 """Largest difference of a logit or a state from torch's, in units of the largest number there (1 at least)."""
 BATCH, STEPS = 3, 7  # of the check; others than the export's example, so that a fixed size shows
-
-
-class ExportWrong(RuntimeError):
-    """The exported graph does not give the model's numbers."""
 
 
 class OneStep(nn.Module):

@@ -5,13 +5,14 @@ from typing import ClassVar
 import torch
 
 from gatedrnn.cells import LoopCell, Recurrent
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.loop_cells import has_kernel, walk_in_kernel, walk_in_torch
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import reversed_resets
 from gatedrnn.layers.regularise import DirectionNoise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
 from gatedrnn.layers.streaming import layer_suffixes, loop_weights, plain_states, plain_weights
-from gatedrnn.scan import BackendUnavailable, implementation, torch_alone
+from gatedrnn.scan import implementation, torch_alone
 from gatedrnn.shapes import Flags, Series, States, Step
 
 

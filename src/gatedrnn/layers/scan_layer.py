@@ -6,6 +6,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.cells import PositiveScanCell, ScanCell, split_gates
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.arguments import autocast_dtype, observed
 from gatedrnn.layers.gated_scan import gated_scan, has_kernel, scan_in_torch, with_bias
 from gatedrnn.layers.graphs import is_proxy
@@ -15,15 +16,7 @@ from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
 from gatedrnn.layers.streaming import layer_suffixes, plain_states, plain_weights, scan_weights
-from gatedrnn.scan import (
-    LOG_ZERO,
-    BackendUnavailable,
-    accumulation_dtype,
-    choose_backend,
-    implementation,
-    log_space_scan,
-    torch_alone,
-)  # fmt: skip
+from gatedrnn.scan import LOG_ZERO, accumulation_dtype, choose_backend, implementation, log_space_scan, torch_alone
 from gatedrnn.shapes import Channels, Flags, Series, State, States, Step
 
 FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19

@@ -6,6 +6,7 @@ import torch
 from torch import _VF, Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.arguments import check_features
 from gatedrnn.layers.fused_op import call_kernel, torch_rnn
 from gatedrnn.layers.loop_layer import LoopLayer
@@ -13,7 +14,7 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import Segments, left_aligned, reorder, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, StateTuple
-from gatedrnn.scan import BackendUnavailable, exporting_to_onnx, forward_mode, torch_alone, transforming
+from gatedrnn.scan import exporting_to_onnx, forward_mode, torch_alone, transforming
 from gatedrnn.shapes import Flags, Series, State, States
 
 SHUT, SHUT_IN_FLOAT16 = 1e30, 3e4

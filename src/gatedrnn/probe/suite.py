@@ -12,8 +12,9 @@ from gatedrnn.compare.match import core_parameters
 from gatedrnn.compare.report import write_report
 from gatedrnn.compare.runs import OnProgress, run_all
 from gatedrnn.compare.settings import CompareSettings, ContenderSettings
-from gatedrnn.data import DataError, DataSettings, Examples, load_task
+from gatedrnn.data import DataSettings, Examples, load_task
 from gatedrnn.data.probes import PROBES, labels_in
+from gatedrnn.errors import DataError
 from gatedrnn.locks import sole_writer
 from gatedrnn.probe.settings import ProbeSettings
 from gatedrnn.records import environment, write_whole

@@ -2,7 +2,6 @@
 
 from gatedrnn.scan.block_scan import applied, block_scan, choose_block_backend
 from gatedrnn.scan.functional import (
-    BackendUnavailable,
     accumulation_dtype,
     choose_backend,
     forward_mode,
@@ -16,7 +15,7 @@ from gatedrnn.scan.log_space import LOG_ZERO, log_space_scan
 from gatedrnn.scan.steps import exporting_to_onnx, over_time
 
 __all__ = [
-    "LOG_ZERO", "BackendUnavailable", "accumulation_dtype", "applied", "block_scan", "choose_backend",
+    "LOG_ZERO", "accumulation_dtype", "applied", "block_scan", "choose_backend",
     "choose_block_backend", "exporting_to_onnx", "forward_mode", "gradients_with_graph", "implementation",
     "linear_scan", "log_space_scan", "over_time", "torch_alone", "transforming",
 ]  # fmt: skip

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.scan.functional import (
-    BackendUnavailable,
     Choice,
     accumulation_dtype,
     choose_backend,

@@ -11,15 +11,12 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.scan import reference
 from gatedrnn.scan.steps import exporting_to_onnx
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 BACKENDS = ("auto", "reference", "cpu", "gpu")
-
-
-class BackendUnavailable(RuntimeError):
-    """The named backend cannot run here."""
 
 
 class Choice(NamedTuple):

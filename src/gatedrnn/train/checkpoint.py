@@ -10,14 +10,11 @@ from typing import Protocol
 from safetensors import SafetensorError
 
 from gatedrnn import manifest
-from gatedrnn.records import Damaged, naming, sync
+from gatedrnn.errors import CheckpointDamaged, Damaged
+from gatedrnn.records import naming, sync
 
 LOG = logging.getLogger("gatedrnn")
 _UNFINISHED = "writing-"
-
-
-class CheckpointDamaged(Damaged):
-    """A checkpoint whose contents do not match its sums."""
 
 
 class Together(Protocol):

@@ -4,6 +4,7 @@ import psutil
 import torch
 
 from gatedrnn.data import TaskData
+from gatedrnn.errors import TooLarge
 from gatedrnn.train.model import build_model
 from gatedrnn.train.settings import RunSettings, threads_for
 
@@ -13,10 +14,6 @@ STACK = 8 * 2**20
 """Bytes of a thread's stack where the system sets no other size."""
 COUNTED_LAYERS = 3
 """From the second on, layers of one cell are alike: more than these are not built to be counted."""
-
-
-class TooLarge(ValueError):
-    """A setting asks for more memory than there is."""
 
 
 def demand_room(settings: RunSettings, data: TaskData) -> None:

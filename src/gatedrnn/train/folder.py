@@ -14,8 +14,9 @@ import yaml
 from pydantic import ValidationError
 
 from gatedrnn import manifest
+from gatedrnn.errors import Damaged, FolderTaken
 from gatedrnn.locks import LOCK
-from gatedrnn.records import Damaged, read_json, write_whole
+from gatedrnn.records import read_json, write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.settings import RunSettings
 
@@ -26,10 +27,6 @@ DERIVED = ("samples.json", "report.html", "curves.svg")
 LOG = logging.getLogger("gatedrnn")
 _MODEL_SUMS = f"model/{manifest.MANIFEST}"
 _RESTORE = "restore it, or begin another run in another folder"
-
-
-class FolderTaken(Exception):
-    """A run folder exists with another configuration."""
 
 
 class RunFolder:

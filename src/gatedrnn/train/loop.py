@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from gatedrnn.data import TaskData, load_task, tokens_in
+from gatedrnn.errors import FolderTaken, Interrupted, NonFiniteLoss
 from gatedrnn.locks import sole_writer
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
@@ -26,7 +27,7 @@ from gatedrnn.train import checkpoint
 from gatedrnn.train.card import model_card
 from gatedrnn.train.demand import demand_room
 from gatedrnn.train.evaluate import Scores, evaluate
-from gatedrnn.train.folder import FolderTaken, RunFolder
+from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
 from gatedrnn.train.kernels import compile_kernels
 from gatedrnn.train.metrics import MetricsLog
@@ -53,17 +54,6 @@ class Progress(NamedTuple):
 
 
 OnStep = Callable[[Progress], None]
-
-
-class NonFiniteLoss(Exception):
-    """The loss became NaN or infinite."""
-
-
-class Interrupted(Exception):
-    """The run was asked to stop; a checkpoint was taken first."""
-
-    signal_number: int | None = None
-    """Of the signal that asked; None if it was the caller."""
 
 
 @dataclass

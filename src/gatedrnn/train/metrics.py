@@ -5,7 +5,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from gatedrnn.records import Damaged, naming
+from gatedrnn.errors import Damaged
+from gatedrnn.records import naming
 
 LOG = logging.getLogger("gatedrnn")
 

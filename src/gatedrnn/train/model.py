@@ -7,8 +7,9 @@ from typing import Any
 from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn import manifest
-from gatedrnn.data import DataError, TaskData
+from gatedrnn.data import TaskData
 from gatedrnn.data.tokenizers import is_by_line
+from gatedrnn.errors import DataError
 from gatedrnn.layers import LAYERS
 from gatedrnn.models import (
     GatedRNNConfig,

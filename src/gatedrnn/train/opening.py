@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data import DataError
+from gatedrnn.errors import DataError
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.train.folder import check_model

@@ -13,9 +13,10 @@ import torch
 from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data import DataError, Examples
+from gatedrnn.data import Examples
 from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
 from gatedrnn.data.text import encode_texts
+from gatedrnn.errors import DataError
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.train.opening import Finished
 

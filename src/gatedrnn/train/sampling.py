@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerFast
 from transformers.generation.streamers import BaseStreamer
 
 from gatedrnn import manifest
-from gatedrnn.data import DataError
 from gatedrnn.data.tokenizers import decode_stream, encode_stream
+from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.records import write_whole

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data import DataError, Examples, Lanes, TaskData, load_task
+from gatedrnn.data import Examples, Lanes, TaskData, load_task
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
+from gatedrnn.errors import DataError
 from gatedrnn.train.evaluate import token_losses
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.label_scores import LabelScores, NumberScores, score_labels, score_numbers

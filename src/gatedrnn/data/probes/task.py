@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from gatedrnn.data.batches import Batch, Examples
-from gatedrnn.data.errors import DataError
 from gatedrnn.data.probes import IGNORED, PROBES, Probe
 from gatedrnn.data.settings import DataSettings
 from gatedrnn.data.task import TaskData
+from gatedrnn.errors import DataError
 
 STEPS_PER_EPOCH = 100
 MOST_ROWS, TOKENS, LABELS = 2_000, 2**18, 256
