@@ -1,7 +1,7 @@
 """Finished runs of `gatedrnn train` that are kept, and a table of them.
 
-    python results/runs.py keep RUN KEPT      the run's numbers, without any path
-    python results/runs.py table KEPT…        Markdown, each against the first
+    python tools/keep_runs.py keep RUN KEPT      the run's numbers, without any path
+    python tools/keep_runs.py table KEPT…        Markdown, each against the first
 
 Settings, data by sha256, every logged line, scores, curves and versions stand in KEPT; weights do not.
 """

@@ -1,6 +1,6 @@
 """The figures of a report, of `gatedrnn compare`, `probe` or `bench`, as PNG files, drawn by a real browser.
 
-    python results/figures.py RUNS_FOLDER RESULTS_FOLDER
+    python tools/keep_figures.py RUNS_FOLDER RESULTS_FOLDER
 
 Copies the numbers too (results.json or probes.json and report.md, or bench.json), so that the second folder holds all
 that is kept.
