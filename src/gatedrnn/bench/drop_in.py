@@ -1,12 +1,13 @@
 """The section on our layers in the place of torch's: a GRU over sequences, steps of one row, single-step cells."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
-from gatedrnn.bench.contenders import Contender, Expected, Setting
+from gatedrnn.bench.contenders import Contender, Expected, Setting, Shape
 from gatedrnn.bench.equations import Weights, walk
 from gatedrnn.bench.families import our_layer, ours, torch_layer
 from gatedrnn.bench.measure import BOTH, Bench, Way, threads
@@ -50,12 +51,14 @@ def drop_in(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) ->
     if bench.device != "cpu":
         bench.leave_out("drop-in", "its bounds are those of a CPU")
         return
+    # Large shapes get more of the time, so that each runs more than a few rounds.
+    work = sum(map(_work, sizes.drop_in))
     steps = [(name, "nn.GRU") for cell in cells for name in (by_step(cell), cell)]
     for count in THREADS:
         with threads(count):
             for shape in sizes.drop_in:
                 gru = ours("gru", Setting(shape))
-                share = SEQUENCES * seconds / len(THREADS) / len(sizes.drop_in)
+                share = SEQUENCES * seconds / len(THREADS) * _work(shape) / work
                 both = [gru.contender, torch_layer(gru)]
                 bench.compare("drop-in", both, [("gru", "nn.GRU")], (on(count, BOTH),), share)
             for width in sizes.drop_in_widths:
@@ -65,6 +68,10 @@ def drop_in(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) ->
                 for theirs, cell in TORCHS_CELLS.items():
                     pair = [(cell_of(cell), theirs)]
                     bench.compare("drop-in", _modules(theirs, cell, setting), pair, (on(count, CELL),), rest)
+
+
+def _work(shape: Shape) -> float:
+    return math.sqrt(math.prod(shape))
 
 
 def _steps(cells: Sequence[str], setting: Setting) -> Iterator[Contender]:
