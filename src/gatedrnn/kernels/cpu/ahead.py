@@ -113,7 +113,9 @@ def _length(forms: Sequence[Form]) -> int:
 
 
 def _processes() -> int:
-    return min(len(os.sched_getaffinity(0)), PROCESSES)
+    # Not every system says which cores a process may use.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, PROCESSES)
 
 
 def _begin(processes: int) -> list[subprocess.Popen[bytes]]:
