@@ -3,11 +3,11 @@
 import torch
 
 from gatedrnn import ScanLayer, register
-from gatedrnn.cells import ScanCell
-from gatedrnn.cli import main
+from gatedrnn.cli.app import main
+from gatedrnn.equations import ScanEquations
 
 
-class LeakyAverageEquations(ScanCell):
+class LeakyAverageEquations(ScanEquations):
     """r = sigmoid(W_r x),  h = (1 - r) * h + r * tanh(W_v x); r *replaces*."""
 
     name = "leaky-average"

@@ -12,9 +12,9 @@ import gatedrnn
 
 ROOT = Path(gatedrnn.__file__).parent
 FLOORS = {
-    "errors": 0, "shapes": 1, "records": 1, "timing": 1, "terminal": 1, "manifest": 2, "locks": 2, "pages": 3,
-    "kernels": 4, "scan": 5, "cells": 6, "layers": 7, "models": 9, "data": 9, "export": 10, "train": 10, "compare": 11,
-    "verify": 11, "bench": 12, "probe": 12, "diagnose": 12, "commands": 13, "cli": 14, "__main__": 14,
+    "errors": 0, "shapes": 1, "records": 1, "timing": 1, "terminal": 1, "equations": 2, "manifest": 2, "locks": 2,
+    "pages": 3, "kernels": 4, "ops": 5, "cells": 6, "layers": 7, "models": 9, "data": 9, "export": 10, "train": 10,
+    "inspect": 11, "study": 12, "verify": 12, "bench": 13, "cli": 14, "__main__": 15,
 }  # fmt: skip
 # The package itself names layers and what lies below them, so it stands just above those.
 PACKAGE_FLOOR = 8
@@ -55,12 +55,12 @@ def imports_of(module: str, modules: dict[str, str]) -> Iterator[str]:
 
 
 def place(module: str) -> tuple[str, int]:
-    """The folder (or single file) directly below the package, and its floor. `cli` and `__main__` are one place."""
+    """The folder (or single file) directly below the package, and its floor."""
     _, *inner = module.split(".")
     if not inner:
         return "gatedrnn", PACKAGE_FLOOR
     assert inner[0] in FLOORS, f"{module} stands on no floor: add {inner[0]!r} to FLOORS and to the design"
-    return ("cli" if inner[0] == "__main__" else inner[0]), FLOORS[inner[0]]
+    return inner[0], FLOORS[inner[0]]
 
 
 def upward_imports(modules: dict[str, str]) -> list[str]:
@@ -105,15 +105,15 @@ HOUSE = {
     "gatedrnn.shapes": "",
     "gatedrnn.kernels": "",
     "gatedrnn.kernels.cpu": "import gatedrnn.shapes",
-    "gatedrnn.scan": "from gatedrnn.scan.functional import scan",
-    "gatedrnn.scan.functional": "import_module('gatedrnn.kernels.cpu')\nfrom gatedrnn.scan import reference",
-    "gatedrnn.scan.reference": "from ..shapes import Series",
+    "gatedrnn.ops": "from gatedrnn.ops.linear_scan import scan",
+    "gatedrnn.ops.linear_scan": "import_module('gatedrnn.kernels.cpu')\nfrom gatedrnn.ops import reference",
+    "gatedrnn.ops.reference": "from ..shapes import Series",
     "gatedrnn.layers": "LSTM = 1",
     "gatedrnn.models": "from gatedrnn import LSTM",
     "gatedrnn.data": "from gatedrnn.layers import LSTM",
-    "gatedrnn.commands": "def run():\n    from gatedrnn.models import Model",
-    "gatedrnn.cli": "app.command('gatedrnn.commands:run')",
-    "gatedrnn.__main__": "from gatedrnn.cli import main",
+    "gatedrnn.cli.train": "def run():\n    from gatedrnn.models import Model",
+    "gatedrnn.cli.app": "app.command('gatedrnn.cli.train:run')",
+    "gatedrnn.__main__": "from gatedrnn.cli.app import main",
 }
 
 
@@ -124,18 +124,18 @@ def test_a_house_in_order_is_left_in_peace():
 @pytest.mark.parametrize(
     "module, source",
     [
-        ("gatedrnn.scan.functional", "from gatedrnn.layers import LSTM"),
-        ("gatedrnn.scan.functional", "import gatedrnn.layers"),
-        ("gatedrnn.scan.functional", "from gatedrnn import layers"),
-        ("gatedrnn.scan.functional", "from ..layers import LSTM"),
-        ("gatedrnn.scan", "from ..layers import LSTM"),
-        ("gatedrnn.scan.functional", "def f():\n    from gatedrnn.layers import LSTM"),
-        ("gatedrnn.kernels.cpu", "importlib.import_module('gatedrnn.scan.reference')"),
+        ("gatedrnn.ops.linear_scan", "from gatedrnn.layers import LSTM"),
+        ("gatedrnn.ops.linear_scan", "import gatedrnn.layers"),
+        ("gatedrnn.ops.linear_scan", "from gatedrnn import layers"),
+        ("gatedrnn.ops.linear_scan", "from ..layers import LSTM"),
+        ("gatedrnn.ops", "from ..layers import LSTM"),
+        ("gatedrnn.ops.linear_scan", "def f():\n    from gatedrnn.layers import LSTM"),
+        ("gatedrnn.kernels.cpu", "importlib.import_module('gatedrnn.ops.reference')"),
         ("gatedrnn.kernels.cpu", "from gatedrnn import linear_scan"),
         ("gatedrnn.models", "from gatedrnn.data import text"),
         ("gatedrnn.data", "from gatedrnn.models import Model"),
-        ("gatedrnn.models", "from gatedrnn.cli import main"),
-        ("gatedrnn.models", "app.command('gatedrnn.commands:run')"),
+        ("gatedrnn.models", "from gatedrnn.cli.app import main"),
+        ("gatedrnn.models", "app.command('gatedrnn.cli.train:run')"),
     ],
 )
 def test_an_upward_import_is_seen_wherever_it_stands(module, source):
@@ -145,9 +145,9 @@ def test_an_upward_import_is_seen_wherever_it_stands(module, source):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"gatedrnn.scan.reference": "def f():\n    from gatedrnn.scan.functional import scan"},
-        {"gatedrnn.scan.functional": "from gatedrnn.scan import scan"},
-        {"gatedrnn.cli": "import gatedrnn.__main__"},
+        {"gatedrnn.ops.reference": "def f():\n    from gatedrnn.ops.linear_scan import scan"},
+        {"gatedrnn.ops.linear_scan": "from gatedrnn.ops import scan"},
+        {"gatedrnn.cli.app": "import gatedrnn.__main__"},
     ],
 )
 def test_a_ring_of_imports_is_seen(changes):

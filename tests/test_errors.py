@@ -8,7 +8,7 @@ import pytest
 
 import gatedrnn
 from gatedrnn import errors
-from gatedrnn.cli import main
+from gatedrnn.cli.app import main
 
 ROOT = Path(gatedrnn.__file__).parent
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.Error)]
@@ -28,7 +28,7 @@ def test_a_command_ends_with_the_code_of_its_error_and_one_line(kind, monkeypatc
     def fails(*args, **kwargs):
         raise kind("the thing: the rule\nand what to do")
 
-    monkeypatch.setattr("gatedrnn.commands.describe.describe_layer", fails)
+    monkeypatch.setattr("gatedrnn.cli.describe.describe_layer", fails)
     with pytest.raises(SystemExit) as stop:
         main(["describe", "gru"])
     wanted = 128 + signal.SIGINT if kind is errors.Interrupted else kind.code

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatedrnn.cli import build_app
+from gatedrnn.cli.app import build_app
 
 ROOT = Path(__file__).parent.parent
 ENGLISH, KOREAN = (ROOT / name for name in ("README.md", "README.ko.md"))

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from gatedrnn.compare.statistics import over_documents
 from gatedrnn.records import environment
+from gatedrnn.study.statistics import over_documents
 from gatedrnn.train.report import write_report
 from gatedrnn.train.settings import RunSettings
 

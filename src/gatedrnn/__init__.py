@@ -33,7 +33,7 @@ from gatedrnn.layers import (
     from_min_gru_pytorch,
     register,
 )
-from gatedrnn.scan import choose_backend, linear_scan
+from gatedrnn.ops import choose_backend, linear_scan
 
 __version__ = "0.1.0"
 

@@ -1,6 +1,6 @@
 """python -m gatedrnn."""
 
-from gatedrnn.cli import main
+from gatedrnn.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,7 @@
 
 import torch
 
-from gatedrnn.cells import Recurrent
+from gatedrnn.equations import Recurrent
 from gatedrnn.layers import LAYERS
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4

@@ -6,7 +6,7 @@ import torch
 from small_cells import BATCH, FEATURES, HIDDEN, STEPS, VARIANTS
 from tolerances import assert_equal_within
 
-from gatedrnn.cells import Recurrent
+from gatedrnn.equations import Recurrent
 from gatedrnn.layers import LAYERS
 from gatedrnn.verify.oracle import ORACLES
 

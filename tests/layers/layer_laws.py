@@ -7,7 +7,7 @@ import torch
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn.cells import ScanCell
+from gatedrnn.equations import ScanEquations
 from gatedrnn.layers import GRU, LAYERS, MGU, ScanLayer
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
@@ -16,7 +16,7 @@ TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}
 UNPROJECTED = ("gru", "gru-reset-before")  # as nn.GRU, which refuses proj_size
 
 
-class Signed(ScanCell):
+class Signed(ScanEquations):
     """A cell in a few lines, with a decay of either sign and an output that is not its state."""
 
     name = "signed"

@@ -25,7 +25,7 @@ from layer_laws import (
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn.cells import ScanCell
+from gatedrnn.equations import ScanEquations
 from gatedrnn.layers import GRU, LAYERS, MGU, MinGRU, MinLSTM, ScanLayer
 from gatedrnn.layers.regularise import REGULARISERS
 
@@ -369,7 +369,7 @@ def test_a_dropout_that_does_nothing_is_warned_of_on_the_line_that_asks_for_it(m
 
 
 def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
-    class Nameless(ScanCell):
+    class Nameless(ScanEquations):
         projections = ("gate",)
 
         def coefficients(self, gate):

@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from gatedrnn.cells import MinGRUEquations, MinLSTMEquations
 from gatedrnn.cells.activations import g, log_g
-from gatedrnn.scan import LOG_ZERO, linear_scan, log_space_scan
+from gatedrnn.ops import LOG_ZERO, linear_scan, log_space_scan
 
 log_space_cells = pytest.mark.parametrize("name", ["minlstm", "mingru"])
 # Its rounding grows with the sums of log a: over 200 steps in float64 it still keeps what float32 is asked for.

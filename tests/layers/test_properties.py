@@ -10,7 +10,7 @@ from layer_laws import PAIRS, as_tuple, assert_same, begun_anew, every_cell, lay
 from properties import few
 from torch.nn.functional import linear
 
-from gatedrnn.cells import Recurrent
+from gatedrnn.equations import Recurrent
 
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")

@@ -28,7 +28,7 @@ from tolerances import assert_equal_within
 from torch import nn
 
 from gatedrnn.layers.torch_fused import FusedLayer
-from gatedrnn.scan import linear_scan
+from gatedrnn.ops import linear_scan
 from gatedrnn.verify.tolerances import ROUNDED
 
 # torch's own remark on proj_size in float32, once per process.

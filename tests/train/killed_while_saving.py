@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from gatedrnn import manifest
-from gatedrnn.cli import main
+from gatedrnn.cli.app import main
 from gatedrnn.train import folder as run_folder
 
 point, number, *arguments = sys.argv[1:]

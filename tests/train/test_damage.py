@@ -9,7 +9,7 @@ import pytest
 from outcomes import Killed, assert_same_outcome, killed_at
 from train_helpers import digits_run, small_text, text_run
 
-from gatedrnn.cli import main
+from gatedrnn.cli.app import main
 from gatedrnn.data import load_task
 from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.errors import Damaged

@@ -6,7 +6,7 @@ import pytest
 import torch
 from train_helpers import digits_run
 
-from gatedrnn.cli import main
+from gatedrnn.cli.app import main
 from gatedrnn.data import load_task
 from gatedrnn.errors import TooLarge
 from gatedrnn.train import demand

@@ -12,7 +12,7 @@ from outcomes import assert_same_outcome
 from safetensors.torch import save_file
 from train_helpers import digits_run
 
-from gatedrnn.cli import main
+from gatedrnn.cli.app import main
 from gatedrnn.records import write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.loop import run

@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from gatedrnn.cells import ScanCell
+from gatedrnn.equations import ScanEquations
 from gatedrnn.layers import LAYERS, ScanLayer
-from gatedrnn.scan import choose_backend
+from gatedrnn.ops import choose_backend
 from gatedrnn.verify.contract import DTYPES, Row, as_log_space, check_cell
 from gatedrnn.verify.length import check_lengths
 from gatedrnn.verify.report import as_record, verdict, verify
@@ -34,7 +34,7 @@ def test_every_way_of_running_a_cell_agrees_on_every_backend_and_in_every_dtype(
     assert ("log_space" in {row.backend for row in rows}) == (name in ("minlstm", "mingru"))
 
 
-class Signed(ScanCell):
+class Signed(ScanEquations):
     """A cell that no paper has: a decay of either sign, and an output that is not its state."""
 
     name = "signed"

@@ -10,7 +10,7 @@ from gatedrnn import cells
 from gatedrnn.cells import activations, base, lstm_ladder
 from gatedrnn.kernels.cpu import looping, projecting, scanning
 from gatedrnn.layers import gated_scan, loop_cells, ragged, regularise, scan_layer, stack, torch_fused
-from gatedrnn.scan import functional, reference, steps
+from gatedrnn.ops import functional, reference, steps
 from gatedrnn.verify.contract import check_cell
 
 # Cell that shows it, where the line stands, the line, and what it is broken into.

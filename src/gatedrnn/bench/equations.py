@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn.functional import linear
 
-from gatedrnn.cells import Recurrent, ScanCell
+from gatedrnn.equations import Recurrent, ScanEquations
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.shapes import Series, State
 
@@ -57,7 +57,7 @@ def walk(layer: RecurrentLayer, weights: Weights, x: Series, state: tuple[State,
         state = tuple(x.new_zeros(x.shape[0], size) for size in layer.state_sizes())
         if "initial_state" in named:
             state = (named["initial_state"].expand_as(state[0]),)
-    if isinstance(cell, ScanCell):
+    if isinstance(cell, ScanEquations):
         states = PlainScan.apply(*cell.coefficients(*projected), state[0])
         return [cell.output(states), states[:, -1]]
     recurrent, outputs = Recurrent(cell.projections, named), []

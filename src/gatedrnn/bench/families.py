@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 
 from gatedrnn.bench.contenders import Contender, Expected, Setting
 from gatedrnn.bench.equations import walk
-from gatedrnn.cells import PositiveScanCell, ScanCell
+from gatedrnn.equations import PositiveScanEquations, ScanEquations
 from gatedrnn.layers import LAYERS, RecurrentLayer
 from gatedrnn.shapes import Series
 from gatedrnn.verify.tolerances import ROUNDED
@@ -46,7 +46,7 @@ def by_loop(cell: str) -> str:
 
 
 def is_scan_cell(cell: str) -> bool:
-    return issubclass(LAYERS[cell].cell_class, ScanCell)
+    return issubclass(LAYERS[cell].cell_class, ScanEquations)
 
 
 def our_layer(name: str, width: int, device: str) -> RecurrentLayer:
@@ -60,7 +60,7 @@ def our_layer(name: str, width: int, device: str) -> RecurrentLayer:
 def ours(name: str, setting: Setting, autocast: bool = False) -> Ours:
     """A layer over whole sequences."""
     layer = our_layer(name, setting.shape[2], setting.device)
-    if autocast and isinstance(layer.cell, PositiveScanCell):
+    if autocast and isinstance(layer.cell, PositiveScanEquations):
         with torch.no_grad():
             _candidate(layer, "bias_ih_l0").fill_(BEYOND_KINK)
     x = _input_for(layer, setting)
@@ -162,7 +162,7 @@ def _upstream(setting: Setting) -> Tensor:
 def _input_for(layer: RecurrentLayer, setting: Setting) -> Series:
     """Random input at which no candidate of a scan cell lies so near to 0 that rounding decides its side."""
     x = setting.input().detach()
-    if isinstance(layer.cell, PositiveScanCell):
+    if isinstance(layer.cell, PositiveScanEquations):
         rows = [_candidate(layer, name) for name in ("weight_ih_l0", "bias_ih_l0")]
         again = torch.Generator().manual_seed(1)
         with torch.no_grad():

@@ -18,7 +18,7 @@ from gatedrnn.bench.measure import Bench, OnStep
 from gatedrnn.bench.memory import memory
 from gatedrnn.bench.peers import PEERS
 from gatedrnn.bench.sizes import SIZES, Sizes
-from gatedrnn.cells import ScanCell
+from gatedrnn.equations import ScanEquations
 from gatedrnn.layers import LAYERS
 from gatedrnn.records import environment, write_whole
 
@@ -81,7 +81,7 @@ def bench(request: Request, on_step: OnStep = lambda _: None) -> Findings:
 
 def default_cells(section: str) -> tuple[str, ...]:
     """The cells that a section measures if none is named."""
-    scans = tuple(name for name, layer in LAYERS.items() if issubclass(layer.cell_class, ScanCell))
+    scans = tuple(name for name, layer in LAYERS.items() if issubclass(layer.cell_class, ScanEquations))
     chosen = {
         "layers": ("mingru", "minlstm"), "memory": scans, "loops": ("lstm", "gru", "lstm-peephole", "mgu"),
         "length": ("mingru", "minlstm", "lstm"), "language": ("mingru",),

@@ -26,9 +26,9 @@ from gatedrnn.bench.families import (
 from gatedrnn.bench.measure import BOTH, FORWARD, Bench, Way
 from gatedrnn.bench.peers import PEER_LAYERS, PEER_SCANS, peer_layers, peer_scans
 from gatedrnn.bench.sizes import LONG, SHORT, Sizes
-from gatedrnn.cells import Recurrent, split_gates
+from gatedrnn.equations import Recurrent, split_gates
 from gatedrnn.layers import LAYERS
-from gatedrnn.scan import linear_scan
+from gatedrnn.ops import linear_scan
 
 TORCH = {"nn.LSTM": "lstm", "nn.GRU": "gru"}
 AUTOCAST = Way("forward+backward, bfloat16 autocast", lambda contender: contender.forward_backward, backward=True)

@@ -1,6 +1,5 @@
 """The equations, one file a paper."""
 
-from gatedrnn.cells.base import BlockScanCell, Cell, LoopCell, PositiveScanCell, Recurrent, ScanCell, split_gates
 from gatedrnn.cells.block_orthogonal import BlockOrthogonalEquations
 from gatedrnn.cells.gru import GRUEquations
 from gatedrnn.cells.gru_ladder import InputGatedGRUEquations, NoResetGateGRUEquations
@@ -11,11 +10,10 @@ from gatedrnn.cells.mingru import MinGRUEquations
 from gatedrnn.cells.minlstm import MinLSTMEquations
 from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRUEquations
-from gatedrnn.cells.tracking import Tracking, tracking
 
 __all__ = [
-    "BlockOrthogonalEquations", "BlockScanCell", "Cell", "GRUEquations", "InputGatedGRUEquations",
-    "InputGatedLSTMEquations", "LSTMEquations", "LoopCell", "MGUEquations", "MinGRUEquations", "MinLSTMEquations",
+    "BlockOrthogonalEquations", "GRUEquations", "InputGatedGRUEquations",
+    "InputGatedLSTMEquations", "LSTMEquations", "MGUEquations", "MinGRUEquations", "MinLSTMEquations",
     "NoOutputGateLSTMEquations", "NoResetGateGRUEquations", "NormalizedLSTMEquations", "PeepholeLSTMEquations",
-    "PositiveScanCell", "Recurrent", "ScanCell", "SignedMinGRUEquations", "Tracking", "split_gates", "tracking",
+    "SignedMinGRUEquations", 
 ]  # fmt: skip

@@ -4,13 +4,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from gatedrnn.cells.base import BlockScanCell
+from gatedrnn.equations import BlockScanEquations
 from gatedrnn.shapes import Series
 
 SIZES = (2, 3, 4)
 
 
-class BlockOrthogonalEquations(BlockScanCell):
+class BlockOrthogonalEquations(BlockScanEquations):
     """Blocks of k channels, turned by an orthogonal matrix that the input chooses; d *keeps* and sees the input only.
 
     d = clamp(W_d x, 0, 1),  h = d * (Q h) + (1 - d) * W_v x

@@ -2,11 +2,11 @@
 
 import torch
 
-from gatedrnn.cells.base import LoopCell, Recurrent
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.shapes import State, Step
 
 
-class GRUEquations(LoopCell):
+class GRUEquations(LoopEquations):
     """GRU with reset and update gate; z *keeps*.
 
     r = sigmoid(W_r x + U_r h),  z = sigmoid(W_z x + U_z h),  h = (1 - z) * n + z * h

@@ -2,11 +2,11 @@
 
 import torch
 
-from gatedrnn.cells.base import LoopCell, Recurrent, ScanCell
+from gatedrnn.equations import LoopEquations, Recurrent, ScanEquations
 from gatedrnn.shapes import Series, State, Step
 
 
-class NoResetGateGRUEquations(LoopCell):
+class NoResetGateGRUEquations(LoopEquations):
     """Step 1 of the ladder: a GRU without its reset gate; z *keeps*.
 
     z = sigmoid(W_z x + U_z h),  n = tanh(W_n x + U_n h),  h = (1 - z) * n + z * h
@@ -25,7 +25,7 @@ class NoResetGateGRUEquations(LoopCell):
         return ((1 - z) * torch.tanh(n) + z * h,)
 
 
-class InputGatedGRUEquations(ScanCell):
+class InputGatedGRUEquations(ScanEquations):
     """Step 2 of the ladder: nothing reads h any more, so all steps run at once; z *keeps*.
 
     z = sigmoid(W_z x),  n = tanh(W_n x),  h = (1 - z) * n + z * h

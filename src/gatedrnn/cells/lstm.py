@@ -2,11 +2,11 @@
 
 import torch
 
-from gatedrnn.cells.base import LoopCell, Recurrent
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.shapes import State, Step
 
 
-class LSTMEquations(LoopCell):
+class LSTMEquations(LoopEquations):
     """LSTM with input, forget and output gate; the forget gate *keeps*.
 
     i = sigmoid(W_i x + U_i h),  f = sigmoid(W_f x + U_f h),  o = sigmoid(W_o x + U_o h)

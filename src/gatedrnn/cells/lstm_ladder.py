@@ -3,11 +3,11 @@
 import torch
 from torch.nn.functional import softplus
 
-from gatedrnn.cells.base import LoopCell, Recurrent, ScanCell
+from gatedrnn.equations import LoopEquations, Recurrent, ScanEquations
 from gatedrnn.shapes import Series, State, Step
 
 
-class NoOutputGateLSTMEquations(LoopCell):
+class NoOutputGateLSTMEquations(LoopEquations):
     """Step 1 of the ladder: an LSTM without its output gate; the forget gate *keeps*.
 
     i = sigmoid(W_i x + U_i h),  f = sigmoid(W_f x + U_f h),  g = tanh(W_g x + U_g h)
@@ -30,7 +30,7 @@ class NoOutputGateLSTMEquations(LoopCell):
         return torch.tanh(state[0])
 
 
-class InputGatedLSTMEquations(ScanCell):
+class InputGatedLSTMEquations(ScanEquations):
     """Step 2 of the ladder: nothing reads h any more, so all steps run at once; the forget gate *keeps*.
 
     i = sigmoid(W_i x),  f = sigmoid(W_f x),  g = tanh(W_g x),  c = f * c + i * g,  h = tanh(c)
@@ -50,7 +50,7 @@ class InputGatedLSTMEquations(ScanCell):
         return torch.tanh(state[0])
 
 
-class NormalizedLSTMEquations(ScanCell):
+class NormalizedLSTMEquations(ScanEquations):
     """Step 3 of the ladder: input and forget gate share one whole; the forget gate *keeps*.
 
     i = sigmoid(W_i x),  f = sigmoid(W_f x),  f' = f / (f + i),  i' = i / (f + i)

@@ -2,11 +2,11 @@
 
 import torch
 
-from gatedrnn.cells.base import LoopCell, Recurrent
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.shapes import State, Step
 
 
-class MGUEquations(LoopCell):
+class MGUEquations(LoopEquations):
     """Minimal gated unit: one gate for update and reset; f *replaces* (with keep=True it keeps).
 
     f = sigmoid(W_f x + U_f h),  n = tanh(W_n x + U_n (f * h)),  h = (1 - f) * h + f * n

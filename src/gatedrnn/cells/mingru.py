@@ -4,11 +4,11 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from gatedrnn.cells.activations import CANDIDATE_ACTIVATIONS, candidate_activation, log_g
-from gatedrnn.cells.base import PositiveScanCell
+from gatedrnn.equations import PositiveScanEquations
 from gatedrnn.shapes import Series
 
 
-class MinGRUEquations(PositiveScanCell):
+class MinGRUEquations(PositiveScanEquations):
     """Minimal GRU: one gate, which sees the input only; z *replaces* (in `gru` it keeps).
 
     z = sigmoid(W_z x),  h = (1 - z) * h + z * g(W_v x)

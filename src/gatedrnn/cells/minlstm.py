@@ -3,12 +3,12 @@
 from torch.nn.functional import logsigmoid
 
 from gatedrnn.cells.activations import CANDIDATE_ACTIVATIONS, candidate_activation, log_g
-from gatedrnn.cells.base import PositiveScanCell
 from gatedrnn.cells.lstm_ladder import normalized_log_ratio, normalized_share
+from gatedrnn.equations import PositiveScanEquations
 from gatedrnn.shapes import Series
 
 
-class MinLSTMEquations(PositiveScanCell):
+class MinLSTMEquations(PositiveScanEquations):
     """Minimal LSTM: gates see the input only and sum to one; the forget gate *keeps*.
 
     f = sigmoid(W_f x),  i = sigmoid(W_i x),  f' = f / (f + i),  i' = i / (f + i)

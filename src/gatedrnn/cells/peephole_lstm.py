@@ -2,11 +2,11 @@
 
 import torch
 
-from gatedrnn.cells.base import LoopCell, Recurrent
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.shapes import State, Step
 
 
-class PeepholeLSTMEquations(LoopCell):
+class PeepholeLSTMEquations(LoopEquations):
     """LSTM whose gates see the cell state through diagonal weights; the forget gate *keeps*.
 
     i = sigmoid(W_i x + U_i h + w_ci * c),  f = sigmoid(W_f x + U_f h + w_cf * c),  g = tanh(W_g x + U_g h)

@@ -1,10 +1,10 @@
 """Minimal GRU with a decay that may change the state's sign."""
 
-from gatedrnn.cells.base import ScanCell
+from gatedrnn.equations import ScanEquations
 from gatedrnn.shapes import Series
 
 
-class SignedMinGRUEquations(ScanCell):
+class SignedMinGRUEquations(ScanEquations):
     """Minimal GRU with a decay of either sign, from the input only: a *keeps*, and at -1 and 1 it keeps all.
 
     a = clamp(W_a x, -1, 1),  h = a * h + (1 - |a|) * W_v x

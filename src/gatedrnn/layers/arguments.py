@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from gatedrnn.cells import Cell
-from gatedrnn.scan import transforming
+from gatedrnn.equations import Equations
+from gatedrnn.ops import transforming
 from gatedrnn.shapes import Flags
 
 
@@ -115,11 +115,11 @@ def check_time_scale(name: str, value: object) -> None:
         raise ValueError(f"{name} should be a number of steps, 2 at least; got {value!r}")
 
 
-def check_cell(cell: Cell) -> None:
+def check_cell(cell: Equations) -> None:
     """A cell of one's own says what it is called and what its gates are."""
     for name in ("name", "projections"):
         if not getattr(cell, name, None):
-            raise TypeError(f"{type(cell).__name__} must say its {name}, see gatedrnn.cells.base.Cell")
+            raise TypeError(f"{type(cell).__name__} must say its {name}, see gatedrnn.equations.Equations")
     if cell.learns_initial_state and (cell.reads_state or cell.states > 1):
         raise ValueError(f"{type(cell).__name__}: only a scan cell can learn its initial state")
     unknown = sorted(set(cell.decay_gates) - set(cell.projections))
@@ -127,7 +127,7 @@ def check_cell(cell: Cell) -> None:
         raise ValueError(f"{type(cell).__name__}: decay_gates names {unknown[0]!r}, which is none of its projections")
 
 
-def check_blocks(cell: Cell, hidden_size: int) -> None:
+def check_blocks(cell: Equations, hidden_size: int) -> None:
     """The state is made of whole blocks."""
     if hidden_size % cell.block_size:
         raise ValueError(

@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.cells import BlockOrthogonalEquations, BlockScanCell, split_gates
+from gatedrnn.cells import BlockOrthogonalEquations
+from gatedrnn.equations import BlockScanEquations, split_gates
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Keep
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
 from gatedrnn.layers.streaming import layer_suffixes, plain_states, plain_weights, scan_weights
-from gatedrnn.scan import accumulation_dtype, block_scan, choose_backend, choose_block_backend, implementation
+from gatedrnn.ops import accumulation_dtype, block_scan, choose_backend, choose_block_backend, implementation
 from gatedrnn.shapes import Flags, Series, State, States, Step
 
 
@@ -24,8 +25,8 @@ class BlockScanLayer(RecurrentLayer):
     the cell's block_size.
     """
 
-    cell_class: ClassVar[type[BlockScanCell]]
-    cell: BlockScanCell
+    cell_class: ClassVar[type[BlockScanEquations]]
+    cell: BlockScanEquations
     bias_init = "time-scales"
 
     @property
@@ -87,14 +88,14 @@ class BlockScanLayer(RecurrentLayer):
         return rows * _identity_like(transition) + (1 - rows) * transition, (1 - k) * drive
 
 
-def has_step(cell: BlockScanCell, device: torch.device) -> bool:
+def has_step(cell: BlockScanEquations, device: torch.device) -> bool:
     """Whether `step_in_kernel` can run the cell on this device."""
     # The very class: one derived from it may have other equations.
     return type(cell) is BlockOrthogonalEquations and choose_backend(device).backend == "cpu"
 
 
 def step_in_kernel(
-    cell: BlockScanCell, x: Step, weights: Sequence[Tensor | None], before: State, after: State
+    cell: BlockScanEquations, x: Step, weights: Sequence[Tensor | None], before: State, after: State
 ) -> Step:  # fmt: skip
     """One step without gradients: the product, then gates and state as one kernel call.
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import _VF, Tensor
 
-from gatedrnn.scan import gradients_with_graph
+from gatedrnn.ops import gradients_with_graph
 
 
 def call_kernel(

@@ -5,18 +5,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatedrnn.cells import ScanCell, split_gates
 from gatedrnn.cells.gru_ladder import InputGatedGRUEquations
 from gatedrnn.cells.lstm_ladder import InputGatedLSTMEquations, NormalizedLSTMEquations
 from gatedrnn.cells.mingru import MinGRUEquations
 from gatedrnn.cells.minlstm import MinLSTMEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRUEquations
+from gatedrnn.equations import ScanEquations, split_gates
 from gatedrnn.layers.ragged import hold_masked_steps, zero_masked_steps
 from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Keep, zoned_coefficients
-from gatedrnn.scan import accumulation_dtype, choose_backend, gradients_with_graph, implementation, linear_scan
+from gatedrnn.ops import accumulation_dtype, choose_backend, gradients_with_graph, implementation, linear_scan
 from gatedrnn.shapes import Channels, Flags, Series, State
 
-CELLS: dict[str, ScanCell] = {
+CELLS: dict[str, ScanEquations] = {
     cell.kernel: cell
     for cell in (
         MinGRUEquations("g"), MinGRUEquations("identity"), MinLSTMEquations("g"), MinLSTMEquations("identity"),
@@ -28,7 +28,7 @@ CELLS: dict[str, ScanCell] = {
 
 
 def scan_in_torch(
-    cell: ScanCell, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None,
+    cell: ScanEquations, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None,
     reset_state: Channels | None, reverse: bool, noise: DirectionNoise = NOTHING, keep: Keep | None = None,
     backend: str = "auto",
 ) -> tuple[Series, State]:  # fmt: skip
@@ -50,7 +50,7 @@ def scan_in_torch(
     return output if mask is None else zero_masked_steps(output, mask), last
 
 
-def has_kernel(cell: ScanCell, device: torch.device) -> bool:
+def has_kernel(cell: ScanEquations, device: torch.device) -> bool:
     """Whether `gated_scan` can run the cell's gates on this device."""
     # The very class: one derived from it may have other equations.
     known = cell.kernel in CELLS and type(cell) is type(CELLS[cell.kernel])
@@ -115,7 +115,7 @@ def with_bias(projected: Tensor, bias: Tensor | None) -> Tensor:
 
 def tells_the_state(kernel: str, mask: Flags | None) -> bool:
     """Whether the output of the cell that has this kernel is its state at every step."""
-    return mask is None and type(CELLS[kernel]).output is ScanCell.output
+    return mask is None and type(CELLS[kernel]).output is ScanEquations.output
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

@@ -5,20 +5,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatedrnn.cells import LoopCell, Recurrent
 from gatedrnn.cells.gru import GRUEquations
 from gatedrnn.cells.gru_ladder import NoResetGateGRUEquations
 from gatedrnn.cells.lstm import LSTMEquations
 from gatedrnn.cells.lstm_ladder import NoOutputGateLSTMEquations
 from gatedrnn.cells.mgu import MGUEquations
 from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.ragged import zero_masked_steps
 from gatedrnn.layers.regularise import Keep
-from gatedrnn.scan import accumulation_dtype, choose_backend, gradients_with_graph, implementation, over_time
+from gatedrnn.ops import accumulation_dtype, choose_backend, gradients_with_graph, implementation, over_time
 from gatedrnn.shapes import Flags, Series, State, Step, empty_series, time_first
 
-CELLS: dict[str, LoopCell] = {
+CELLS: dict[str, LoopEquations] = {
     cell.kernel: cell
     for cell in (
         PeepholeLSTMEquations(), NoOutputGateLSTMEquations(), GRUEquations(), GRUEquations(reset_after=False),
@@ -32,7 +32,7 @@ PARAMETERS = ("weight_hh", "bias_hh", "weight_ci", "weight_cf", "weight_co", "we
 
 
 def walk_in_torch(
-    cell: LoopCell, projected: Series, state: tuple[State, ...], recurrent: Recurrent, mask: Flags | None,
+    cell: LoopEquations, projected: Series, state: tuple[State, ...], recurrent: Recurrent, mask: Flags | None,
     resets: Flags | None, reverse: bool, keep: Keep | None = None,
 ) -> tuple[Series, tuple[State, ...]]:  # fmt: skip
     """Outputs and the last states of any loop cell.
@@ -56,7 +56,7 @@ def walk_in_torch(
     return output if mask is None else zero_masked_steps(output, mask), state
 
 
-def has_kernel(cell: LoopCell, device: torch.device) -> bool:
+def has_kernel(cell: LoopEquations, device: torch.device) -> bool:
     """Whether `walk_in_kernel` can run the cell on this device."""
     # The very class: one derived from it may have other equations.
     known = cell.kernel in CELLS and type(cell) in (type(CELLS[cell.kernel]), LSTMEquations)
@@ -64,7 +64,7 @@ def has_kernel(cell: LoopCell, device: torch.device) -> bool:
 
 
 def walk_in_kernel(
-    cell: LoopCell, projected: Series, state: tuple[State, ...], recurrent: Recurrent, mask: Flags | None,
+    cell: LoopEquations, projected: Series, state: tuple[State, ...], recurrent: Recurrent, mask: Flags | None,
     resets: Flags | None, reverse: bool,
 ) -> tuple[Series, tuple[State, ...]]:  # fmt: skip
     """`walk_in_torch` of a cell that has a kernel: no graph of steps, and each weight's gradient one product."""

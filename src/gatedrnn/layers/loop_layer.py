@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import torch
 
-from gatedrnn.cells import LoopCell, Recurrent
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.loop_cells import has_kernel, walk_in_kernel, walk_in_torch
 from gatedrnn.layers.parameters import Weights
@@ -12,7 +12,7 @@ from gatedrnn.layers.ragged import reversed_resets
 from gatedrnn.layers.regularise import DirectionNoise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
 from gatedrnn.layers.streaming import layer_suffixes, loop_weights, plain_states, plain_weights
-from gatedrnn.scan import implementation, torch_alone
+from gatedrnn.ops import implementation, torch_alone
 from gatedrnn.shapes import Flags, Series, States, Step
 
 
@@ -22,8 +22,8 @@ class LoopLayer(RecurrentLayer):
     A subclass names its cell: `cell_class = MyCell`. Arguments as in `RecurrentModule`.
     """
 
-    cell_class: ClassVar[type[LoopCell]]
-    cell: LoopCell
+    cell_class: ClassVar[type[LoopEquations]]
+    cell: LoopEquations
 
     @property
     def backends(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.cells import Cell
+from gatedrnn.equations import Equations
 from gatedrnn.layers.arguments import (
     check_blocks,
     check_cell,
@@ -31,7 +31,7 @@ TORCH_ARGUMENTS = {
 """With their defaults, in the order in which torch prints them."""
 
 
-def chosen_options(cell: Cell, names: Sequence[str]) -> list[str]:
+def chosen_options(cell: Equations, names: Sequence[str]) -> list[str]:
     """A cell's keyword arguments that are not its defaults, as they are printed."""
     defaults = signature(type(cell)).parameters
     return [f"{k}={getattr(cell, k)!r}" for k in names if getattr(cell, k) != defaults[k].default]
@@ -77,7 +77,7 @@ class RecurrentModule(nn.RNNBase, ABC):
         TypeError, ValueError: where `torch.nn.LSTM` raises them, and for names and rates out of range.
     """
 
-    cell_class: ClassVar[type[Cell]]
+    cell_class: ClassVar[type[Equations]]
     """The equations."""
     options: ClassVar[tuple[str, ...]] = ()
     """Keyword arguments of the equations that this layer takes too."""

@@ -1,13 +1,13 @@
 """One step of any cell, from its projection: what streaming, the step loop and the single-step modules all do."""
 
-from gatedrnn.cells import Cell, Recurrent, split_gates
+from gatedrnn.equations import Equations, Recurrent, split_gates
 from gatedrnn.layers.regularise import Keep, zoned
-from gatedrnn.scan import accumulation_dtype
+from gatedrnn.ops import accumulation_dtype
 from gatedrnn.shapes import State, Step
 
 
 def one_step(
-    cell: Cell, projected: Step, state: tuple[State, ...], recurrent: Recurrent, keep: Keep | None = None
+    cell: Equations, projected: Step, state: tuple[State, ...], recurrent: Recurrent, keep: Keep | None = None
 ) -> tuple[State, ...]:
     """The next state, in the dtype of the one before; `keep` is what zoneout leaves as it was."""
     # Computed in at least float32, as torch's kernels do it, and rounded to the state's dtype at the end of the step.

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.cells import Cell
+from gatedrnn.equations import Equations
 from gatedrnn.layers.arguments import check_name, check_time_scale
-from gatedrnn.scan import accumulation_dtype
+from gatedrnn.ops import accumulation_dtype
 from gatedrnn.shapes import Channels
 
 Weights: TypeAlias = dict[str, Tensor]  # one layer and direction, without `_l0` and `_reverse`, in torch's order
@@ -25,7 +25,7 @@ LONGEST_TIME_SCALE = 64.0
 
 
 def shapes(
-    cell: Cell, features: int, hidden_size: int, bias: bool, proj_size: int = 0, layer_norm: bool = False
+    cell: Equations, features: int, hidden_size: int, bias: bool, proj_size: int = 0, layer_norm: bool = False
 ) -> dict[str, tuple[int, ...]]:
     """Name (without layer and direction) and shape of each parameter, torch's first and in torch's order."""
     rows = len(cell.projections) * hidden_size
@@ -46,7 +46,7 @@ def shapes(
     return found
 
 
-def state_sizes(cell: Cell, hidden_size: int, proj_size: int = 0) -> tuple[int, ...]:
+def state_sizes(cell: Equations, hidden_size: int, proj_size: int = 0) -> tuple[int, ...]:
     """Channels of each tensor that goes from one step to the next."""
     first = proj_size if proj_size and cell.projects_state else hidden_size
     return (first, *(hidden_size,) * (cell.states - 1))
@@ -68,7 +68,7 @@ def check_initial_values(weight_init: str, bias_init: str, longest_time_scale: f
 
 
 def initialise(
-    cell: Cell, weights: Mapping[str, Tensor], hidden_size: int, weight_init: str, bias_init: str,
+    cell: Equations, weights: Mapping[str, Tensor], hidden_size: int, weight_init: str, bias_init: str,
     longest_time_scale: float | None = None,
 ) -> None:  # fmt: skip
     """Fill the parameters of one layer and direction by the schemes' names.
@@ -94,7 +94,7 @@ def initialise(
             _fill_weight(cell, name, weight.detach(), hidden_size, weight_init)
 
 
-def _fill_weight(cell: Cell, name: str, weight: Tensor, hidden_size: int, scheme: str) -> None:
+def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, scheme: str) -> None:
     if scheme == "torch":
         bound = 1 / math.sqrt(hidden_size)
         nn.init.uniform_(weight, -bound, bound)
@@ -113,7 +113,7 @@ def _fill_weight(cell: Cell, name: str, weight: Tensor, hidden_size: int, scheme
                 nn.init.xavier_uniform_(block)
 
 
-def _fill_bias(cell: Cell, name: str, bias: Channels, hidden_size: int, scheme: str, longest: float) -> None:
+def _fill_bias(cell: Equations, name: str, bias: Channels, hidden_size: int, scheme: str, longest: float) -> None:
     if scheme == "torch":
         bound = 1 / math.sqrt(hidden_size)
         nn.init.uniform_(bias, -bound, bound)
@@ -139,7 +139,7 @@ def spread_time_scales(bias: Channels, sign: int, longest: float) -> None:
 
     A state keeps 1 - 1/tau of itself at each step: for a long tau it has decayed to 1/e after as many steps. Where two
     gates share one whole the decay is f / (f + i), and its spread another. The idea, with another spread, is the chrono
-    initialisation of Tallec & Ollivier 2018 (arXiv:1804.11188). `sign` as in `Cell.decay_gates`.
+    initialisation of Tallec & Ollivier 2018 (arXiv:1804.11188). `sign` as in `Equations.decay_gates`.
     """
     # bias = sign · log(tau - 1) is then plainly uniform.
     edge = sign * math.log(longest - 1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.cells import ScanCell
+from gatedrnn.equations import ScanEquations
 from gatedrnn.layers.gated_scan import (
     CELLS,
     accumulated,
@@ -15,10 +15,10 @@ from gatedrnn.layers.gated_scan import (
     tells_the_state,
     with_bias,
 )
-from gatedrnn.scan import accumulation_dtype, gradients_with_graph, implementation
+from gatedrnn.ops import accumulation_dtype, gradients_with_graph, implementation
 
 
-def projects(cell: ScanCell, device: torch.device) -> bool:
+def projects(cell: ScanEquations, device: torch.device) -> bool:
     """Whether `projected_scan` runs the cell on this device: on a GPU a bias in the product costs nothing."""
     return device.type == "cpu" and has_kernel(cell, device)
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from gatedrnn.cells import PositiveScanCell, ScanCell, split_gates
+from gatedrnn.equations import PositiveScanEquations, ScanEquations, split_gates
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.arguments import autocast_dtype, observed
 from gatedrnn.layers.gated_scan import gated_scan, has_kernel, scan_in_torch, with_bias
@@ -16,7 +16,7 @@ from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, RecurrentLayer, StateTuple
 from gatedrnn.layers.streaming import layer_suffixes, plain_states, plain_weights, scan_weights
-from gatedrnn.scan import LOG_ZERO, accumulation_dtype, choose_backend, implementation, log_space_scan, torch_alone
+from gatedrnn.ops import LOG_ZERO, accumulation_dtype, choose_backend, implementation, log_space_scan, torch_alone
 from gatedrnn.shapes import Channels, Flags, Series, State, States, Step
 
 FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
@@ -29,8 +29,8 @@ class ScanLayer(RecurrentLayer):
     A subclass names its cell: `cell_class = MyCell`. Arguments as in `RecurrentModule`.
     """
 
-    cell_class: ClassVar[type[ScanCell]]
-    cell: ScanCell
+    cell_class: ClassVar[type[ScanEquations]]
+    cell: ScanEquations
     bias_init = "time-scales"
 
     @property
@@ -161,11 +161,11 @@ class PositiveScanLayer(ScanLayer):
     """A scan layer whose states are positive, so that the scan over logarithms of its paper can run it as well.
 
     Args, beside those of `RecurrentModule`:
-        log_space: run whole sequences by `gatedrnn.scan.log_space`: slower, and its error grows with the length. For
+        log_space: run whole sequences by `gatedrnn.ops.log_space`: slower, and its error grows with the length. For
             fidelity to the paper; needs the activation g, and knows neither resets nor zoneout nor state_dropout.
     """
 
-    cell: PositiveScanCell
+    cell: PositiveScanEquations
 
     def __init__(self, *args: Any, log_space: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -6,7 +6,8 @@ import torch
 from torch import _VF, Tensor, nn
 from torch.nn.functional import linear
 
-from gatedrnn.cells import BlockScanCell, Cell, GRUEquations, LoopCell, LSTMEquations, Recurrent, ScanCell
+from gatedrnn.cells import GRUEquations, LSTMEquations
+from gatedrnn.equations import BlockScanEquations, Equations, LoopEquations, Recurrent, ScanEquations
 from gatedrnn.layers.arguments import (
     as_states,
     check_blocks,
@@ -41,10 +42,10 @@ from gatedrnn.layers.public import (
 )
 from gatedrnn.layers.stack import RecurrentLayer
 from gatedrnn.layers.streaming import DTYPES, ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
-from gatedrnn.scan import accumulation_dtype, exporting_to_onnx, implementation
+from gatedrnn.ops import accumulation_dtype, exporting_to_onnx, implementation
 from gatedrnn.shapes import State, Step
 
-TORCHS: dict[type[Cell], Any] = {LSTMEquations: _VF.lstm_cell, GRUEquations: _VF.gru_cell}
+TORCHS: dict[type[Equations], Any] = {LSTMEquations: _VF.lstm_cell, GRUEquations: _VF.gru_cell}
 """torch's own step, where it has one: two products of its library, as fast as memory delivers the weights."""
 
 
@@ -74,7 +75,7 @@ class SingleStep(nn.RNNCellBase):
         check_size("hidden_size", hidden_size)
         check_options(type(self), options, self.layer_class.options)
         check_real(type(self).__name__, dtype)
-        self.cell: Cell = self.layer_class.cell_class(**options)
+        self.cell: Equations = self.layer_class.cell_class(**options)
         check_blocks(self.cell, hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self.weight_init = weight_init or self.layer_class.weight_init
@@ -145,9 +146,9 @@ class SingleStep(nn.RNNCellBase):
         cell, sizes = self.cell, (self.input_size, self.hidden_size)
         if not 0 < len(x) <= ROWS or x.shape[1] != self.input_size:
             return None
-        loops = isinstance(cell, LoopCell) and has_kernel(cell, x.device)
-        in_blocks = isinstance(cell, BlockScanCell) and has_step(cell, x.device)
-        if not loops and not in_blocks and not (isinstance(cell, ScanCell) and projects(cell, x.device)):
+        loops = isinstance(cell, LoopEquations) and has_kernel(cell, x.device)
+        in_blocks = isinstance(cell, BlockScanEquations) and has_step(cell, x.device)
+        if not loops and not in_blocks and not (isinstance(cell, ScanEquations) and projects(cell, x.device)):
             return None
         names = (loop_weights if loops else scan_weights)(cell, self.bias, *sizes, ("",))
         weights = plain_weights(self, names, x.dtype)
@@ -161,7 +162,7 @@ class SingleStep(nn.RNNCellBase):
             return tuple(kernels.loop_step(cell.kernel, x.contiguous(), weights, state)[1])
         before = state[0].contiguous()
         after = torch.empty_like(before)
-        if isinstance(cell, BlockScanCell):
+        if isinstance(cell, BlockScanEquations):
             step_in_kernel(cell, x, weights, before, after)
         else:
             kernels.stack_step(cell.kernel, x.contiguous(), weights[:1], weights[1:], before[None], after[None])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear
 from torch.nn.utils.rnn import PackedSequence
 
-from gatedrnn.cells import Recurrent
+from gatedrnn.equations import Recurrent
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.arguments import (
     as_states,
@@ -28,7 +28,7 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import repacked, unpacked, zero_masked_steps
 from gatedrnn.layers.regularise import NOTHING, REGULARISERS, DirectionNoise, Keep, Noise
 from gatedrnn.layers.streaming import ROWS, streams
-from gatedrnn.scan import accumulation_dtype
+from gatedrnn.ops import accumulation_dtype
 from gatedrnn.shapes import Flags, Series, States, Step, time_first
 
 StateTuple: TypeAlias = tuple[Tensor, ...]

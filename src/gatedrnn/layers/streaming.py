@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.cells import BlockScanCell, LoopCell, ScanCell
+from gatedrnn.equations import BlockScanEquations, LoopEquations, ScanEquations
 from gatedrnn.layers.arguments import observed
 
 ROWS = 8
@@ -73,7 +73,7 @@ def _is_readable(tensor: Tensor, dtype: torch.dtype) -> bool:
 
 
 @lru_cache(maxsize=256)
-def loop_weights(cell: LoopCell, bias: bool, inputs: int, size: int, suffixes: tuple[str, ...]) -> Names:
+def loop_weights(cell: LoopEquations, bias: bool, inputs: int, size: int, suffixes: tuple[str, ...]) -> Names:
     """Of each layer (by its suffix) the weights that `kernels.cpu.loop_step` takes."""
     rows, found = len(cell.projections) * size, []
     for layer, suffix in enumerate(suffixes):
@@ -87,7 +87,7 @@ def loop_weights(cell: LoopCell, bias: bool, inputs: int, size: int, suffixes: t
 
 @lru_cache(maxsize=256)
 def scan_weights(
-    cell: ScanCell | BlockScanCell, bias: bool, inputs: int, size: int, suffixes: tuple[str, ...]
+    cell: ScanEquations | BlockScanEquations, bias: bool, inputs: int, size: int, suffixes: tuple[str, ...]
 ) -> Names:
     """The matrices of all layers (by their suffixes), then their biases: what a step without recurrence reads."""
     rows = len(cell.projections) * size

@@ -14,7 +14,7 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import Segments, left_aligned, reorder, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Noise
 from gatedrnn.layers.stack import Path, StateTuple
-from gatedrnn.scan import exporting_to_onnx, forward_mode, torch_alone, transforming
+from gatedrnn.ops import exporting_to_onnx, forward_mode, torch_alone, transforming
 from gatedrnn.shapes import Flags, Series, State, States
 
 SHUT, SHUT_IN_FLOAT16 = 1e30, 3e4

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 
 from gatedrnn.data import TaskData, load_task
-from gatedrnn.scan import choose_backend, implementation
+from gatedrnn.ops import choose_backend, implementation
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import objective_of
 from gatedrnn.train.settings import RunSettings

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.cells import Cell
+from gatedrnn.equations import Equations
 from gatedrnn.layers import LAYERS, PositiveScanLayer, RecurrentLayer
 from gatedrnn.verify import oracle
 from gatedrnn.verify.tolerances import (
@@ -146,7 +146,7 @@ def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[
 
 def _slope(
     title: str, backend: str, what: str, slopes: dict[str, Tensor], arrays: dict[str, Any],
-    forward: Callable[[dict[str, Any]], tuple[Any, Any]], grads: tuple[Tensor, States], cell: Cell,
+    forward: Callable[[dict[str, Any]], tuple[Any, Any]], grads: tuple[Tensor, States], cell: Equations,
 ) -> Row:  # fmt: skip
     """The loss's slope along a random direction through all inputs at once: by gradients, and by two oracle runs.
 

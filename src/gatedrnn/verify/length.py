@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from gatedrnn.cells import PositiveScanCell, split_gates
+from gatedrnn.equations import PositiveScanEquations, split_gates
 from gatedrnn.layers import LAYERS, RecurrentLayer
-from gatedrnn.scan import choose_backend, linear_scan, log_space_scan
+from gatedrnn.ops import choose_backend, linear_scan, log_space_scan
 from gatedrnn.shapes import Series
 from gatedrnn.verify.contract import Row, as_log_space
 from gatedrnn.verify.tolerances import allowed_error, largest_error
@@ -45,7 +45,7 @@ def _long_scan_cell(name: str) -> Iterator[Row]:
     """In linear space, where the error must not grow, and in the logarithms, where it is only shown."""
     layer, x = _long(name, SCAN_LENGTHS[-1])
     cell, backend = layer.cell, layer.backends[-1]
-    assert isinstance(cell, PositiveScanCell), f"{name} has no logarithms"
+    assert isinstance(cell, PositiveScanEquations), f"{name} has no logarithms"
     with torch.no_grad():
         projected = layer._project(x.double(), {k.removesuffix("_l0"): p.double() for k, p in layer.named_parameters()})
         exact = _plain_loop(*cell.coefficients(*split_gates(len(cell.projections), projected)))

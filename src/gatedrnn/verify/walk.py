@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from gatedrnn.cells import Recurrent
+from gatedrnn.equations import Recurrent
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Noise
 from gatedrnn.shapes import Flags, Series, Step

@@ -10,10 +10,10 @@ from gatedrnn.cells import (
     MinGRUEquations,
     MinLSTMEquations,
     NormalizedLSTMEquations,
-    ScanCell,
     SignedMinGRUEquations,
 )
-from gatedrnn.scan import reference
+from gatedrnn.equations import ScanEquations
+from gatedrnn.ops import reference
 
 gpu = pytest.importorskip("gatedrnn.kernels.gpu", reason="triton is not installed")
 CELLS = {
@@ -86,7 +86,7 @@ def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad
     assert output.dtype == projected.dtype and last.dtype == accumulation and output.is_contiguous()
     assert_equal_within(output, expected[0], accuracy, "output")
     assert_equal_within(last, expected[1], accuracy, "last")
-    told = output if rest[1] is None and type(CELLS[kind]).output is ScanCell.output else None
+    told = output if rest[1] is None and type(CELLS[kind]).output is ScanEquations.output else None
     grad_projected, grad_bias, grad_h0, grad_onset = gpu.gated_scan_gradient(
         kind, grad_output, grad_last, projected, bias, told, *rest, reverse, chunk=chunk
     )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tolerances import assert_equal_within
 
-from gatedrnn.scan import reference
+from gatedrnn.ops import reference
 
 gpu = pytest.importorskip("gatedrnn.kernels.gpu", reason="triton is not installed")
 NAMES = ("grad_decay", "grad_drive", "grad_h0", "grad_reset_state")

@@ -21,7 +21,7 @@ def block_scan(
     transition: Tensor, drive: Series, h0: State | None, resets: Flags | None, reset_state: Channels | None,
     reverse: bool,
 ) -> tuple[Series, State]:  # fmt: skip
-    """All states and the last one; see `gatedrnn.scan.block_scan`."""
+    """All states and the last one; see `gatedrnn.ops.block_scan`."""
     batch, steps, size, _, blocks = transition.shape
     state = drive.new_zeros(batch, size * blocks) if h0 is None else h0.clone(memory_format=torch.contiguous_format)
     out, cuts, threads = torch.empty(drive.shape, dtype=drive.dtype), _cuts(transition), _threads(transition)

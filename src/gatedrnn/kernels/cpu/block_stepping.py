@@ -13,7 +13,7 @@ from gatedrnn.shapes import State, Step
 
 ROTATION, REFLECTIONS = range(2)
 KINDS = {"block-rotation": ROTATION, "block-reflections": REFLECTIONS}
-"""What `gatedrnn.cells.BlockScanCell.kernel` may name."""
+"""What `gatedrnn.cells.BlockScanEquations.kernel` may name."""
 SHORTEST = 1e-12  # of an axis: torch's normalize divides by no smaller length
 
 

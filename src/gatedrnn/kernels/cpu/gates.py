@@ -19,7 +19,7 @@ KINDS = {
     "lstm-input-gated": LSTM_INPUT_GATED, "lstm-normalized": LSTM_NORMALIZED, "gru-input-gated": GRU_INPUT_GATED,
     "signed-mingru": SIGNED_MINGRU,
 }  # fmt: skip
-"""What `gatedrnn.cells.ScanCell.kernel` may name."""
+"""What `gatedrnn.cells.ScanEquations.kernel` may name."""
 GATES = {name: 2 if "gru" in name else 3 for name in KINDS}
 """Projections of each."""
 SQUASHED = (LSTM_INPUT_GATED, LSTM_NORMALIZED)

@@ -15,7 +15,7 @@ KINDS = {
     "lstm": LSTM, "lstm-no-output-gate": NO_OUTPUT_GATE, "gru": GRU, "gru-reset-before": GRU_BEFORE,
     "gru-no-reset-gate": NO_RESET_GATE, "mgu": MGU, "mgu-keep": MGU_KEEP,
 }  # fmt: skip
-"""What `gatedrnn.cells.LoopCell.kernel` may name; "lstm" with peepholes and without."""
+"""What `gatedrnn.cells.LoopEquations.kernel` may name; "lstm" with peepholes and without."""
 KEPT = {LSTM: 4, NO_OUTPUT_GATE: 3, GRU: 4, GRU_BEFORE: 3, NO_RESET_GATE: 2, MGU: 2, MGU_KEEP: 2}
 """Blocks kept for the gradient."""
 GATES = {LSTM: 4, NO_OUTPUT_GATE: 3, GRU: 3, GRU_BEFORE: 3, NO_RESET_GATE: 2, MGU: 2, MGU_KEEP: 2}

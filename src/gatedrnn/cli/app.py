@@ -1,0 +1,156 @@
+"""The command line: `gatedrnn COMMAND --flags`. Commands stand in `gatedrnn.cli`, imported when called."""
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts.config import Yaml
+
+from gatedrnn import __version__
+from gatedrnn.cli.progress import notices_shown
+from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error
+from gatedrnn.terminal import plain
+from gatedrnn.train.interrupt import ended_by_signals
+
+WITH_RECIPES = ("compare", "train")
+"""Commands whose settings begin with the recipe of the task that is named."""
+EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript")}
+"""Packages by the extra that brings them; all others come with [train]."""
+
+
+def build_app() -> App:
+    """The command line, made anew: a configuration file, once read, would stay with it."""
+    app = App(
+        name="gatedrnn",
+        help="Gated recurrent networks, and a fair comparison between them.",
+        version=__version__,
+        default_parameter=Parameter(consume_multiple=True, negative=()),
+        suppress_keyboard_interrupt=False,  # ours says what was kept
+    )
+    app.command("gatedrnn.cli.compare:compare", name="compare", help="Compare cells on a task.")
+    app.command("gatedrnn.cli.train:train", name="train", help="Train one model on a task.")
+    app.command("gatedrnn.cli.evaluate:evaluate", name="evaluate", help="Score trained models on data.")
+    app.command("gatedrnn.cli.predict:predict", name="predict", help="Predict labels for the rows of a file.")
+    app.command("gatedrnn.cli.generate:generate", name="generate", help="Write text with a language model.")
+    app.command("gatedrnn.cli.export:export", name="export", help="Hand a language model to other programs.")
+    app.command("gatedrnn.cli.probe:probe", name="probe", help="Ask cells what they can learn, at what length.")
+    app.command("gatedrnn.cli.diagnose:diagnose", name="diagnose", help="Look into a trained model's gates.")
+    app.command("gatedrnn.cli.describe:describe", name="describe", help="Say what cells are, and what runs them.")
+    app.command("gatedrnn.cli.verify:verify", name="verify", help="Prove that all ways of running a cell agree.")
+    app.command("gatedrnn.cli.cache:cache", name="cache", help="Show or clear the texts that are kept as tokens.")
+    app.command("gatedrnn.cli.bench:bench", name="bench", help="Measure speed and memory, as ratios.")
+
+    @app.meta.default
+    def with_config(
+        *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True, consume_multiple=False)],
+        config: Path | None = None,
+    ) -> None:
+        """Read settings from a YAML file first; flags on the command line win.
+
+        Args:
+            config: YAML file whose keys are the flags' names without the dashes in front.
+        """
+        if config is not None:
+            _read_config(config)
+            app.config = (Yaml(config, must_exist=True, use_commands_as_keys=False),)
+        app(tokens, exit_on_error=False, print_error=False)
+
+    app.meta.suppress_keyboard_interrupt = False
+    return app
+
+
+def _show_defaults_of_task(command: App, tokens: list[str]) -> None:
+    """On the help page of a command that takes a task: what that task's recipe gives where nothing is said."""
+    from gatedrnn.cli.defaults import asked, with_defaults_of
+
+    config, task = asked("config", tokens), asked("task", tokens)
+    if task is None and config is not None:
+        task = _read_config(Path(config)).get("task")
+    assert command.default_command is not None
+    command.default_command = with_defaults_of(task, command.default_command)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """A file of settings is a readable YAML mapping; what is not raises an error that names it."""
+    import yaml
+
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise yaml.YAMLError(f"{path}: must hold settings as 'name: value' lines")
+    return content
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or, at a signal, 128 and its number:
+    130 at Ctrl-C, 143 at SIGTERM, 129 at SIGHUP."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    app = build_app()
+    try:
+        if tokens and tokens[0] in WITH_RECIPES and {"--help", "-h"} & set(tokens):
+            _show_defaults_of_task(app[tokens[0]], tokens)
+        with notices_shown(), ended_by_signals():
+            app.meta(tokens, exit_on_error=False, print_error=False)
+    except KeyboardInterrupt as error:
+        _stop(
+            _exit_code(error) or FAILURE, "interrupted; what was finished is kept, the same command goes on from there"
+        )
+    except ImportError as error:
+        missing = _missing_package(error)
+        if missing is None:
+            raise
+        extra = next((extra for extra, packages in EXTRAS.items() if missing in packages), "train")
+        _stop(USAGE, f"{missing} is not installed; this command needs: pip install 'gatedrnn[{extra}]'")
+    except Exception as error:
+        code = _exit_code(error)
+        if code is None:
+            raise
+        _stop(code, _one_line(error))
+
+
+def _exit_code(error: BaseException) -> int | None:
+    """The exit code of a signal, or of an error that a user can mend; None for one that is ours."""
+    if isinstance(error, (CycloptsError, FileNotFoundError, IsADirectoryError, UnicodeDecodeError)):
+        return USAGE
+    if isinstance(error, Error):
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return SIGNALLED + (getattr(error, "signal_number", None) or signal.SIGINT)
+    # By name, so that nothing heavy is imported only to fail.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & {"ValidationError", "YAMLError"}:
+        return USAGE
+    return FAILURE if names & {"BrokenProcessPool", "OSError"} else None
+
+
+def _missing_package(error: BaseException | None) -> str | None:
+    """The package that is not installed, however often its error was wrapped; None if it is another fault."""
+    found = None
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and error.name is not None:
+            found = error.name.split(".")[0]
+        error = error.__cause__ or error.__context__
+    return None if found == "gatedrnn" else found
+
+
+def _one_line(error: Exception) -> str:
+    """The error's message; pydantic's without its heading and web address."""
+    cause: Any = error.__cause__ if hasattr(error.__cause__, "errors") else error
+    if not hasattr(cause, "errors"):
+        if isinstance(error, OSError) and error.filename is not None:
+            reason = error.strerror or str(error)
+            return f"{error.filename}: {reason[:1].lower()}{reason[1:]}"
+        return " ".join(str(error).split())
+    parts = []
+    for fault in cause.errors():
+        place = ".".join(str(part) for part in fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ")
+        parts.append(f"--{place.replace('_', '-')}: {message} (got {fault['input']!r})" if place else message)
+    return "; ".join(parts)
+
+
+def _stop(code: int, message: str) -> None:
+    print(f"gatedrnn: {plain(message)}", file=sys.stderr)
+    sys.exit(code)

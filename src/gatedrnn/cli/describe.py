@@ -1,0 +1,166 @@
+"""gatedrnn describe."""
+
+import os
+from typing import Annotated, Any, Literal
+
+import torch
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gatedrnn.cli.arguments import CellName, at_least_one
+from gatedrnn.errors import UsageError
+from gatedrnn.inspect.describe import Description, gate_weights
+from gatedrnn.inspect.describe import describe as describe_layer
+from gatedrnn.layers import LAYERS, Path, RecurrentLayer
+
+PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
+"""Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
+
+
+def _above_zero(_: object, value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise ValueError("must be above 0")
+
+
+Size = Annotated[int, Parameter(validator=at_least_one)]
+
+
+def describe(
+    *cells: CellName,
+    input_size: Size = 64,
+    hidden_size: Annotated[int | None, Parameter(validator=at_least_one)] = None,
+    expansion: Annotated[float | None, Parameter(validator=_above_zero)] = None,
+    num_layers: Size = 1,
+    bidirectional: bool = False,
+    proj_size: int = 0,
+    without_bias: bool = False,
+    reset_before: bool = False,
+    keep: bool = False,
+    activation: Literal["g", "identity"] | None = None,
+    block_size: Literal[2, 3, 4] | None = None,
+    zoneout: float = 0.0,
+    input_dropout: float = 0.0,
+    state_dropout: float = 0.0,
+    weight_dropout: float = 0.0,
+    layer_norm: bool = False,
+) -> None:
+    """Say what cells are: equations, parameters by part, state, multiply-adds, and what runs them on this machine.
+
+    Args:
+        cells: Which ones; all if none is named.
+        input_size: Features of the input.
+        hidden_size: Channels of the state; 128 if neither this nor expansion is given.
+        expansion: hidden_size in units of input_size, instead.
+        num_layers: Layers.
+        bidirectional: Both directions.
+        proj_size: Size of an output projection; 0 for none.
+        without_bias: No biases.
+        reset_before: gru: the reset gate before the recurrent product.
+        keep: mgu: the other cell of that name, whose gate keeps.
+        activation: minlstm, mingru: candidate activation, g (the default) or identity.
+        block_size: block-orthogonal: channels of a block; 2 if not given.
+        zoneout: Rate, for what it changes about the way of running; so are the next four.
+        input_dropout: Rate.
+        state_dropout: Rate.
+        weight_dropout: Rate.
+        layer_norm: Normalise each gate's input projection.
+    """
+    if hidden_size is not None and expansion is not None:
+        raise UsageError("--hidden-size and --expansion both say how wide the state is; give one")
+    width = hidden_size or (round(expansion * input_size) if expansion else 128)
+    arguments = {
+        "num_layers": num_layers, "bidirectional": bidirectional, "proj_size": proj_size, "bias": not without_bias,
+        "zoneout": zoneout, "input_dropout": input_dropout, "state_dropout": state_dropout,
+        "weight_dropout": weight_dropout, "layer_norm": layer_norm,
+    }  # fmt: skip
+    # What is not asked for is the cell's own default.
+    options = {
+        **({"reset_after": False} if reset_before else {}),
+        **({"keep": True} if keep else {}),
+        **({"activation": activation} if activation is not None else {}),
+        **({"block_size": block_size} if block_size is not None else {}),
+    }
+    console = Console()
+    for key in options:
+        if cells and not any(key in LAYERS[name].options for name in cells):
+            raise UsageError(f"{key} is an option of none of {', '.join(cells)}; leave it out")
+    layers = []
+    for name in cells or tuple(LAYERS):
+        own = {key: value for key, value in options.items() if key in LAYERS[name].options}
+        try:
+            layers.append(_layer(name, input_size, width, arguments | own))
+        except UsageError as error:
+            if cells:
+                raise
+            console.print(f"left out: {error}", highlight=False)
+    for layer in layers:
+        _print(layer, console)
+
+
+def _layer(name: str, input_size: int, hidden_size: int, arguments: dict[str, Any]) -> RecurrentLayer:
+    try:
+        with torch.device("meta"):
+            parameters = sum(
+                weight.numel() for weight in LAYERS[name](input_size, hidden_size, **arguments).parameters()
+            )
+    except (RuntimeError, OverflowError) as error:
+        if "overflow" not in str(error).lower():
+            raise
+        raise UsageError(f"{name}: more parameters than can be counted in 64 bits; choose smaller sizes") from error
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
+    taken, there = 4 * parameters, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if taken > there:
+        raise UsageError(
+            f"{name}: {parameters:,} parameters take {taken / 2**30:,.1f} GiB, and this machine has "
+            f"{there / 2**30:,.1f} GiB; choose smaller sizes"
+        )
+    return LAYERS[name](input_size, hidden_size, **arguments)
+
+
+def _print(layer: RecurrentLayer, console: Console) -> None:
+    found = describe_layer(layer)
+    console.rule(f"[bold]{found.cell}[/bold]  gatedrnn.{found.layer}({layer.extra_repr()})", align="left")
+    console.print(f"\n{found.equations}\n", highlight=False, markup=False, soft_wrap=True)
+    parts = ", ".join(f"{part} {count:,}" for part, count in found.parameters.items())
+    one_bias = f"; {found.one_bias_a_gate:,} with one bias a gate" if found.one_bias_a_gate is not None else ""
+    lines = {
+        "gates": " ".join(found.gates),
+        "parameters": f"{found.total:,} ({parts}){one_bias}",
+        "against": _against(found.cell, layer),
+        "state": f"{found.state:,} numbers a sequence",
+        "work": f"{found.multiply_adds:,} multiply-adds a step",
+        "initial values": found.initial_values,
+        "runs on": _path(found),
+    }
+    table = Table.grid(padding=(0, 2))
+    for title, text in lines.items():
+        if text:
+            table.add_row(title, Text(text))
+    console.print(table)
+    console.print()
+
+
+def _against(cell: str, layer: RecurrentLayer) -> str:
+    """The paper's ratio of gate weights, in one layer and direction."""
+    if cell not in PAPER_RATIOS:
+        return ""
+    other, gates, others_gates = PAPER_RATIOS[cell]
+    sizes = layer.input_size, layer.hidden_size
+    own, theirs = (gate_weights(LAYERS[name](*sizes, bias=False, device="meta")) for name in (cell, other))
+    expansion = layer.hidden_size / layer.input_size
+    return (
+        f"gate weights of a layer {own:,} to {other}'s {theirs:,}: {own / theirs:.4f} = "
+        f"{gates}/({others_gates}(1+a)) at a = hidden/input = {expansion:g}"
+    )
+
+
+def _path(found: Description) -> str:
+    def words(path: Path) -> str:
+        return f"{path.name}: {path.reason}"
+
+    if found.training == found.evaluation:
+        return words(found.training)
+    return f"in training {words(found.training)}; in evaluation {words(found.evaluation)}"

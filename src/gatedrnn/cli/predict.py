@@ -1,0 +1,59 @@
+"""gatedrnn predict."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from gatedrnn.cli.arguments import at_least_one
+from gatedrnn.errors import DataError
+from gatedrnn.terminal import Console
+
+
+def predict(
+    model: Path,
+    file: Path,
+    /,
+    *,
+    output: Path,
+    text_column: str | None = None,
+    threads: Annotated[int | None, Parameter(validator=at_least_one)] = None,
+) -> None:
+    """Predict the label of every row of a file, with the probability of each class.
+
+    The rows are written in their order with all their columns, then `prediction` and a `probability_...` for each
+    class; a list with an entry for each step where the model has a label at every step. Rows need no label.
+
+    Args:
+        model: Folder of a finished run of `gatedrnn train`, or of a model that one wrote.
+        file: CSV, TSV, JSON lines or Parquet with a column of texts; for a model that was not trained on texts, with
+            `input_ids` (token numbers) or `input_values` (a list of numbers for each step).
+        output: Where to write; the ending decides: .csv, .tsv, .jsonl or .parquet.
+        text_column: Of the file; the one of training, if not given.
+        threads: Threads of torch; all cores if not given.
+    """
+    from gatedrnn.train.demand import use_threads
+    from gatedrnn.train.opening import labelled_by, open_finished
+    from gatedrnn.train.predicting import (
+        check_output,
+        outputs_of,
+        prediction_columns,
+        read_labelled_rows,
+        write_predictions,
+    )
+
+    check_output(output, file)
+    if labelled_by(model) == "next":
+        raise DataError(
+            f"{model}: is a language model, which predicts tokens and no labels; `gatedrnn evaluate` scores a text, "
+            "`gatedrnn generate` writes one"
+        )
+    use_threads(threads)
+    finished = open_finished(model)
+    rows = read_labelled_rows(finished, file, text_column, None, labelled=False)
+    added = prediction_columns(finished, outputs_of(finished, rows.inputs))
+    write_predictions(output, rows.data, added, str(file))
+    console = Console()
+    for note in rows.notes:
+        console.print(note)
+    console.print(f"{len(rows.inputs):,} predictions: {output}", soft_wrap=True)

@@ -1,0 +1,57 @@
+"""gatedrnn probe."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from gatedrnn.cli.arguments import at_least_one, command_line
+from gatedrnn.cli.progress import RunsDisplay
+from gatedrnn.study.probe_settings import CELLS, ProbeSettings
+from gatedrnn.terminal import Console
+from gatedrnn.train.allocation import use_large_pages
+from gatedrnn.train.settings import threads_for
+
+
+def probe(
+    *cells: str,
+    tasks: tuple[str, ...] = ProbeSettings.model_fields["tasks"].default,
+    seeds: tuple[int, ...] = ProbeSettings.model_fields["seeds"].default,
+    lengths: tuple[int, ...] = ProbeSettings.model_fields["lengths"].default,
+    jobs: Annotated[int | None, Parameter(validator=at_least_one)] = None,
+    output: Path = Path("runs/probes"),
+    fresh: bool = False,
+    wait: bool = False,
+) -> None:
+    """Ask cells what they can learn, and at what length they still do it.
+
+    Small tasks, each trained at a short length on fresh data and tested up to 65,536 steps; every cell as wide as gives
+    the same number of recurrent parameters. What is finished is not run again: the same command goes on where it
+    stopped.
+
+    Args:
+        cells: Which ones; lstm, gru, mingru, minlstm, signed-mingru and block-orthogonal if none is named.
+        tasks: parity, modular-addition, cycle-navigation, s3, s5, s5-all, even-pairs, majority, bucket-sort,
+            missing-duplicate, copying, selective-copying, mqar or adding.
+        seeds: One run each.
+        lengths: Of the tests, beside the training length; up to 65,536 (4,096 where a row has but a few labels), if
+            none is given.
+        jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given.
+        output: Folder of the suite.
+        fresh: Remove the results of these tasks first and start over.
+        wait: Wait for another process that writes into the folder, instead of giving up.
+    """
+    use_large_pages()
+    from gatedrnn.study.probe_report import print_summary, write_report
+    from gatedrnn.study.probe_suite import probe as run_suite
+
+    console = Console()
+    settings = ProbeSettings(cells=cells or CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
+    with RunsDisplay(console, "probe") as display:
+        results = run_suite(
+            settings, output, jobs=jobs or threads_for(), fresh=fresh, wait=wait, command=command_line(),
+            on_progress=display.show,
+        )  # fmt: skip
+    page = write_report(results, output)
+    print_summary(results, console)
+    console.print(f"report: {page}", soft_wrap=True, highlight=False)

@@ -1,0 +1,168 @@
+"""What a cell is: the equations of one unit, without parameters. A layer brings the weights and walks time."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from gatedrnn.shapes import Channels, Series, State, Step
+
+
+class Recurrent:
+    """The recurrent parameters of one layer and direction, as an equation reads them.
+
+    Args:
+        gates: the cell's blocks of rows in `weight_hh`, in order.
+        weights: parameters by torch's names, without layer and direction; a scan cell's hold no `weight_hh`.
+        dropped: (batch, size), what a locked dropout multiplies h_(t-1) by wherever a gate reads it, and in a scan cell
+            what enters the state; None for nothing.
+    """
+
+    def __init__(self, gates: tuple[str, ...], weights: Mapping[str, Tensor], dropped: Tensor | None = None) -> None:
+        self.gates, self.weights, self.dropped = gates, weights, dropped
+
+    def __call__(self, h: Step, *gates: str) -> tuple[Step, ...]:
+        """U h + b for the named gates, which must be neighbours; for all if none is named."""
+        weight, bias = self.weights["weight_hh"], self.weights.get("bias_hh")
+        count = len(gates) or len(self.gates)
+        if gates:
+            size = weight.shape[0] // len(self.gates)
+            first = self.gates.index(gates[0])
+            assert self.gates[first : first + count] == gates, f"{gates} are no neighbours in {self.gates}"
+            rows = slice(first * size, (first + count) * size)
+            weight, bias = weight[rows], None if bias is None else bias[rows]
+        return linear(self.drop(h).to(weight.dtype), weight, bias).to(h.dtype).chunk(count, dim=-1)
+
+    def drop(self, x: Step) -> Step:
+        """x under the locked dropout."""
+        return x if self.dropped is None else x * self.dropped
+
+    def peephole(self, name: str) -> Channels:
+        """The diagonal weight of that name, without `weight_` in front."""
+        return self.weights[f"weight_{name}"]
+
+    def project(self, h: Step) -> Step:
+        """W_hr h where the projection belongs to the state (LSTMP); h itself where there is none."""
+        weight = self.weights.get("weight_hr")
+        return h if weight is None else linear(h.to(weight.dtype), weight).to(h.dtype)
+
+
+class Equations(ABC):
+    """The equations of one gated unit: `step` from state to state, and `output`, what of a state is handed on."""
+
+    name: ClassVar[str]
+    """As on the command line."""
+    projections: tuple[str, ...]
+    """The blocks of rows of `weight_ih` (and of `weight_hh`), in order; each has hidden_size rows."""
+    decay_gates: Mapping[str, int] = {}
+    """Projections whose bias sets the decay: +1 where a larger bias keeps more of the state, -1 where it keeps less."""
+    clamped_decay: ClassVar[bool] = False
+    """Whether a decay gate is the decay itself, held within bounds, and not squashed by a sigmoid."""
+    begins_keeping: ClassVar[float] = 0.0
+    """The share of the blocks that begin by keeping all of themselves, whatever the input (clamped decays only)."""
+    states: ClassVar[int] = 1
+    """Tensors that go from one step to the next: 1, or 2 for (h, c)."""
+    reads_state: ClassVar[bool]
+    """Whether a gate reads the state before: then there are recurrent weights, and time must be walked."""
+    peepholes: ClassVar[tuple[str, ...]] = ()
+    """Diagonal weights from the state to a gate, each of hidden_size."""
+    learns_initial_state: ClassVar[bool] = False
+    """Whether the state before the first step is a parameter, and not zeros; for cells whose gates read no state."""
+    block_size: int = 1
+    """hidden_size must be a multiple of it."""
+    straight_through: tuple[str, ...] = ()
+    """Projections that act by their sign: their gradient is that of a smooth function in its place."""
+    projects_state: ClassVar[bool] = False
+    """Whether an output projection belongs to the state, read by the gates of the next step (LSTMP)."""
+    recurrent_bias: bool = False
+    """Whether the recurrent product has a bias of its own, as in torch's LSTM and GRU."""
+    kernel: str | None = None
+    """The name of the kernel that runs these very equations; None where there is none."""
+
+    @abstractmethod
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        """The next state from one step's input projections (W x + b, in the order of `projections`) and the state."""
+
+    @abstractmethod
+    def output(self, *state: Series) -> Series:
+        """What the layer hands on, elementwise in the state: of one step, or of a whole series of states."""
+
+
+class LoopEquations(Equations):
+    """A cell whose gates read h_(t-1): time must be walked."""
+
+    reads_state = True
+
+    def output(self, *state: Series) -> Series:
+        """h, which is the state, or the first of (h, c), unless a cell says otherwise."""
+        return state[0]
+
+
+class ScanEquations(Equations):
+    """A cell whose gates read x_t only: h_t = a_t * h_(t-1) + b_t, and all t can be computed at once.
+
+    A subclass gives `coefficients` (and `output`, where the output is not the state itself); running step by step and
+    running in parallel both read them, so the two cannot disagree.
+    """
+
+    reads_state = False
+
+    @abstractmethod
+    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
+        """(a_t, b_t) from the input projections, in the order of `projections`; elementwise, any leading axes."""
+
+    def output(self, *state: Series) -> Series:
+        """The state itself unless a cell says otherwise."""
+        return state[0]
+
+    @final
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        decay, drive = self.coefficients(*projected)
+        return (decay * state[0] + recurrent.drop(drive),)
+
+
+class BlockScanEquations(Equations):
+    """A cell whose gates read x_t only and that takes its channels to new ones in blocks: h_t = A_t h_(t-1) + b_t.
+
+    Channel i · (hidden_size / block_size) + n is component i of block n.
+    """
+
+    reads_state = False
+
+    @abstractmethod
+    def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
+        """(A_t, b_t) from the input projections: (..., block_size, block_size, blocks) and (..., channels)."""
+
+    def output(self, *state: Series) -> Series:
+        """The state itself unless a cell says otherwise."""
+        return state[0]
+
+    @final
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        transition, drive = self.coefficients(*projected)
+        h = state[0].unflatten(-1, (self.block_size, -1))
+        return (applied(transition, h).flatten(-2) + recurrent.drop(drive),)
+
+
+class PositiveScanEquations(ScanEquations):
+    """A scan cell whose decay and drive are positive, so that the paper's scan over logarithms can run it too."""
+
+    activation: str
+    """Of the candidate; "g" is the one that keeps the drive positive."""
+
+    @abstractmethod
+    def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
+        """(log a_t, log b_t): `coefficients` in the paper's other language, without an underflow on the way."""
+
+
+def applied(matrix: Tensor, state: Tensor) -> Tensor:
+    """Blocks (..., k, k, blocks) times vectors (..., k, blocks)."""
+    return (matrix * state.unsqueeze(-3)).sum(-2)
+
+
+def split_gates(gates: int, projected: Tensor) -> tuple[Tensor, ...]:
+    """The blocks of a projection, one a gate, along the last axis."""
+    return torch.chunk(projected, gates, dim=-1)

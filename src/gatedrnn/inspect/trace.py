@@ -1,0 +1,104 @@
+"""A layer's insides on given inputs: gates, decays and states at every step, by the equations themselves."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gatedrnn.equations import BlockScanEquations, Equations, Recurrent, ScanEquations
+from gatedrnn.layers.one_step import one_step
+from gatedrnn.layers.regularise import NOTHING
+from gatedrnn.layers.stack import RecurrentLayer, StateTuple
+from gatedrnn.shapes import Series, Step
+
+CANDIDATE = "candidate"
+_PEEPHOLES = {"input": ("ci", 0), "forget": ("cf", 0), "output": ("co", 1)}
+"""A gate's diagonal weight, and whether it reads the old memory or the new one."""
+
+
+class Traced(NamedTuple):
+    """One layer in one direction; every series (batch, time, channels) in the order in which it was walked."""
+
+    layer: int
+    reverse: bool
+    gates: dict[str, Series]
+    """By name: between 0 and 1, or -1 and 1 where a decay has a sign."""
+    decay: Series | None
+    """What a channel's state is multiplied by, recurrent weights and the turning of blocks left aside. None for a cell
+    that names no gate as its decay."""
+    output: Series
+
+
+@torch.no_grad()
+def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
+    """Walk a layer step by step, in evaluation mode, from its initial state.
+
+    Args:
+        layer: as it stands; nothing is dropped.
+        x: (batch, time, input_size).
+    """
+    cell = layer.cell
+    start = layer._initial_state(x)
+    for number in range(layer.num_layers):
+        outputs = []
+        for direction, suffix in enumerate(layer._directions):
+            weights = layer._weights(number, suffix)
+            read = x.flip(1) if direction else x
+            projected = layer._project(read, weights).to(start[0].dtype)
+            state: StateTuple = tuple(s[number * len(layer._directions) + direction] for s in start)
+            walked, found = [], []
+            for t in range(x.shape[1]):
+                recurrent = _Seen(cell.projections, weights)
+                before, state = state, one_step(cell, projected[:, t], state, recurrent, layer._keep(NOTHING))
+                walked.append(layer._hand_on(cell.output(*state), weights))
+                found.append(recurrent.added(projected[:, t], before, state))
+            sums = {name: torch.stack([step[name] for step in found], dim=1) for name in cell.projections}
+            output, decay = torch.stack(walked, dim=1), _decay(cell, sums)
+            gates, kept = _gates(cell, sums, decay), layer.zoneout  # its expectation, as in evaluation
+            whole = None if decay is None else kept + (1 - kept) * decay
+            yield Traced(number, direction == 1, gates, whole, output)
+            outputs.append(output.flip(1) if direction else output)
+        x = torch.cat(outputs, dim=2).to(x.dtype)
+
+
+class _Seen(Recurrent):
+    """The recurrent parameters of one step, which remember what was asked of them."""
+
+    def __init__(self, gates: tuple[str, ...], weights: Mapping[str, Tensor]) -> None:
+        super().__init__(gates, weights)
+        self.products: dict[str, Step] = {}
+
+    def __call__(self, h: Step, *gates: str) -> tuple[Step, ...]:
+        products = super().__call__(h, *gates)
+        self.products |= dict(zip(gates or self.gates, products, strict=True))
+        return products
+
+    def added(self, projected: Step, before: StateTuple, after: StateTuple) -> dict[str, Step]:
+        """What each gate was made of: the input's part, the state's, and the memory's where there are peepholes."""
+        parts = dict(zip(self.gates, projected.chunk(len(self.gates), dim=-1), strict=True))
+        for name in parts:
+            if name in self.products:
+                parts[name] = parts[name] + self.products[name]
+            weight, new = _PEEPHOLES.get(name, ("", 0))
+            if f"weight_{weight}" in self.weights:
+                parts[name] = parts[name] + self.peephole(weight) * (after if new else before)[1]
+        return parts
+
+
+def _decay(cell: Equations, sums: dict[str, Series]) -> Series | None:
+    projected = tuple(sums.values())
+    if isinstance(cell, ScanEquations):
+        return cell.coefficients(*projected)[0]
+    if isinstance(cell, BlockScanEquations):
+        # Row i of a block is the i-th channel's decay times a row of length 1.
+        return cell.coefficients(*projected)[0].norm(dim=-2).flatten(-2)
+    signed = [torch.sigmoid(sign * sums[name]) for name, sign in cell.decay_gates.items()]
+    return signed[0] if signed else None
+
+
+def _gates(cell: Equations, sums: dict[str, Series], decay: Series | None) -> dict[str, Series]:
+    if decay is not None and (cell.clamped_decay or (isinstance(cell, ScanEquations) and len(cell.decay_gates) == 2)):
+        # As they act: within bounds, or as shares of one whole.
+        return {name: decay if sign > 0 else 1 - decay for name, sign in cell.decay_gates.items()}
+    return {name: torch.sigmoid(total) for name, total in sums.items() if name != CANDIDATE}

@@ -1,0 +1,152 @@
+"""A suite of probes: one comparison a task, all cells with the same number of recurrent parameters."""
+
+import json
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+from gatedrnn import manifest
+from gatedrnn.data import DataSettings, Examples, load_task
+from gatedrnn.data.probes import PROBES, labels_in
+from gatedrnn.errors import DataError
+from gatedrnn.locks import sole_writer
+from gatedrnn.records import environment, write_whole
+from gatedrnn.study.experiment import Comparison
+from gatedrnn.study.match import core_parameters
+from gatedrnn.study.probe_settings import ProbeSettings
+from gatedrnn.study.report import write_report
+from gatedrnn.study.runs import OnProgress, run_all
+from gatedrnn.study.settings import CompareSettings, ContenderSettings
+from gatedrnn.train.recipes import with_recipe
+from gatedrnn.train.settings import ModelSettings, TrainSettings
+
+SCHEMA = 1
+MEASURE = "lstm"
+"""The cell whose parameters, at the width of a task's recipe, all others are matched to."""
+LENGTHS = (256, 1024, 4096, 16_384, 65_536)
+SHORTER = LENGTHS[:3]
+"""Where a row has a few labels whatever its length: enough of them would take too many long rows."""
+SPEED_SECONDS = 1.0
+"""Of measuring speeds, for each cell of a task."""
+
+
+def probe(
+    settings: ProbeSettings, folder: Path, *, jobs: int = 1, fresh: bool = False, wait: bool = False,
+    command: str = "", on_progress: OnProgress = lambda *_: None,
+) -> dict[str, Any]:  # fmt: skip
+    """Run whatever is not finished yet and put the results together.
+
+    Args:
+        settings: the whole suite.
+        folder: one folder a task goes there, a comparison with its own report.
+        jobs: processes that work at the same time; the numbers do not depend on it.
+        fresh: remove the comparisons of these tasks that are in `folder` first.
+        wait: wait for another process that writes into the folder, instead of giving up.
+        command: the command line, for the record.
+        on_progress: told how far each run is.
+
+    Returns:
+        The content of probes.json, which is written into `folder`.
+
+    Raises:
+        DataError: no length is above a task's training length.
+        and what `compare` raises; finished runs are kept, and the same call goes on from there.
+    """
+    comparisons = {task: Comparison(_comparison(settings, task), folder / task) for task in settings.tasks}
+    for comparison in comparisons.values():  # all of them, before anything is removed or written
+        comparison.check(fresh=fresh)
+    with ExitStack() as held:
+        for place in (folder, *(comparison.folder for comparison in comparisons.values())):
+            held.enter_context(sole_writer(place, wait=wait))
+        for comparison in comparisons.values():
+            comparison.claim(fresh=fresh)
+        manifest.say_what_is_made_again(folder)
+        return _run(settings, comparisons, folder, jobs, command, on_progress)
+
+
+def _run(
+    settings: ProbeSettings, comparisons: dict[str, Comparison], folder: Path, jobs: int, command: str,
+    on_progress: OnProgress,
+) -> dict[str, Any]:  # fmt: skip
+    """All runs of all comparisons, their reports, and probes.json, which is returned."""
+    whole, started = not any(comparison.has_begun() for comparison in comparisons.values()), time.perf_counter()
+    # All tasks' runs in one row, so that no process waits at the end of each task for the last of its runs.
+    runs = {f"{task}/{name}": run for task, comparison in comparisons.items() for name, run in comparison.runs.items()}
+    records, diverged = run_all(runs, folder, jobs, on_progress)
+    found: dict[str, Any] = {}
+    for task, comparison in comparisons.items():
+        own = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
+        if len(own) < len(comparison.runs):
+            continue
+        results = comparison.put_together(own, speed_seconds=SPEED_SECONDS, jobs=jobs, command=command)
+        write_report(results, folder / task)
+        found[task] = _answers(task, comparison, results)
+    if diverged:  # the other tasks have their reports by now
+        raise diverged[0]
+    results = {
+        "schema": SCHEMA,
+        "settings": settings.model_dump(mode="json"),
+        "tasks": found,
+        "measured": {
+            "wall_seconds": time.perf_counter() - started if whole else None,  # None: some runs were begun before
+            "jobs": jobs,
+            "command": command,
+            **environment(),
+        },
+    }
+    write_whole(folder / "probes.json", json.dumps(results, indent=1))
+    manifest.add(folder, "probes.json")
+    return results
+
+
+def _comparison(settings: ProbeSettings, task: str) -> CompareSettings:
+    """The task's recipe, every cell with as many recurrent parameters as `MEASURE` has in it."""
+    recipe = with_recipe(task, "contenders", ContenderSettings())
+    who = ContenderSettings(cells=list(settings.cells), match=["params"], seeds=list(settings.seeds))
+    comparison = CompareSettings(
+        contenders=who,
+        threads=settings.threads,
+        data=with_recipe(task, "data", DataSettings(task=task, test_lengths=_longer(settings, task))),
+        model=with_recipe(task, "model", ModelSettings()),
+        train=with_recipe(task, "train", TrainSettings()),
+    )
+    core = core_parameters(comparison, load_task(comparison.data), MEASURE, recipe.hidden_size)
+    return comparison.model_copy(update={"contenders": who.model_copy(update={"core": core})})
+
+
+def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
+    trained = with_recipe(task, "data", DataSettings(task=task)).length
+    asked = settings.lengths or (SHORTER if PROBES[task].answers else LENGTHS)
+    longer = tuple(sorted(length for length in asked if length > trained))
+    if not longer:
+        raise DataError(f"{task} is trained at {trained}: name one of --lengths above it")
+    return longer
+
+
+def _answers(task: str, comparison: Comparison, results: dict[str, Any]) -> dict[str, Any]:
+    """What a page or a table of probes needs of a comparison."""
+    probe, data = PROBES[task], results["settings"]["data"]
+    evaluation = cast(dict[str, Examples], comparison.data.evaluation)
+    splits = {data["length"]: "test"} | {length: f"test_{length}" for length in data["test_lengths"]}
+    return {
+        "asks": probe.asks,
+        "source": probe.source,
+        "chance": probe.chance,
+        "trained_at": data["length"],
+        "core": results["settings"]["contenders"]["core"],
+        "rows": {str(length): len(evaluation[split]) for length, split in splits.items()},
+        "labels": {str(length): labels_in(evaluation[split]) for length, split in splits.items()},
+        "cells": {
+            row["cell"]: {
+                "hidden_size": row["structure"]["hidden_size"],
+                "core": row["parameters"]["core"],
+                "accuracy": {
+                    str(run["seed"]): {str(length): run[f"{split}_accuracy"] for length, split in splits.items()}
+                    for run in row["runs"]
+                },
+                "tokens_per_second": results["measured"]["speed"][row["name"]]["median"],
+            }
+            for row in results["contenders"]
+        },
+    }

@@ -1,0 +1,83 @@
+"""The help page of a command that takes a task: its defaults are those of a run to which nothing else is given."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatedrnn.cli.app import main
+from gatedrnn.data import LANGUAGE, TASKS
+
+
+def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dict[str, str]:
+    """The defaults on a help page, by flag."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--help"])
+    assert not stop.value.code
+    lines = capsys.readouterr().out.splitlines()
+    found = (re.match(r"│ --([a-z0-9-]+) .*\[default: (.*)\]\s*│$", line) for line in lines)
+    return {match[1].replace("-", "_"): match[2] for match in found if match}
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dict[str, Any]:
+    """What config.yaml of a run holds to which these arguments are given."""
+    settings = []
+
+    def run(asked: Any, *_: Any, **__: Any) -> None:
+        settings.append(asked.flat())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gatedrnn.train.loop.run", run)
+    with pytest.raises(SystemExit):
+        main(["train", *arguments])
+    return settings[0]
+
+
+def as_written(value: str) -> Any:
+    """`0.01`, `False` and `()` as Python has them; a word as it is."""
+    try:
+        return ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return value
+
+
+OFTEN = (LANGUAGE, "text-classification", "digits", "mnist", "s5")
+
+
+@pytest.mark.parametrize("task", [*OFTEN, *(pytest.param(t, marks=pytest.mark.slow) for t in TASKS if t not in OFTEN)])
+def test_help_shows_what_a_run_of_the_task_records(
+    task: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = shown(capsys, monkeypatch, "train", "--task", task)
+    config = recorded(monkeypatch, "--task", task)
+    assert page.pop("task") == LANGUAGE, "the task that is trained where none is named"
+    assert page.pop("wait") == "False", "of the process, not of the run"
+    assert page.keys() == config.keys() - {"task"}
+    assert {name: as_written(value) for name, value in page.items()} == {
+        name: tuple(value) if isinstance(value, list) else value for name, value in config.items() if name != "task"
+    }
+
+
+def test_without_a_task_help_shows_the_defaults_of_the_task_that_is_trained_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shown(capsys, monkeypatch, "train") == shown(capsys, monkeypatch, "train", f"--task={LANGUAGE}")
+    assert shown(capsys, monkeypatch, "compare")["epochs"] == "40"
+
+
+def test_help_takes_the_task_from_a_file_of_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text("task: parity\n")
+    assert shown(capsys, monkeypatch, "compare", "--config", str(config))["hidden_size"] == "16"
+
+
+def test_help_for_an_unknown_task_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--task", "digist", "--help"])
+    assert stop.value.code == 2 and "Did you mean 'digits'" in capsys.readouterr().err

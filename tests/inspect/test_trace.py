@@ -1,0 +1,113 @@
+"""A layer's insides as `trace` finds them are those of the layer itself."""
+
+import pytest
+import torch
+from layer_laws import BATCH, CELLS, HIDDEN, PAIRS, STEPS, every_cell, layer_of, series
+from tolerances import assert_equal_within
+
+from gatedrnn.inspect.trace import trace
+from gatedrnn.layers import BlockOrthogonalRNN
+
+VARIANTS = [
+    {"num_layers": 2, "bidirectional": True}, {"layer_norm": True, "bias": False}, {"zoneout": 0.3},
+]  # fmt: skip
+with_decay = [name for name in CELLS if CELLS[name](2, 4).cell.decay_gates]
+
+
+@every_cell
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_what_is_traced_is_what_the_layer_does(name, variant):
+    layer, x = layer_of(name, **variant).eval(), series()
+    traced = list(trace(layer, x))
+    outputs = [part.output.flip(1) if part.reverse else part.output for part in traced]
+    directions = 1 + layer.bidirectional
+    assert len(traced) == layer.num_layers * directions
+    top = torch.cat(outputs[-directions:], dim=2)
+    assert_equal_within(top, layer(x)[0], torch.float64, "output of the last layer")
+
+
+@pytest.mark.parametrize("zoneout", [0.0, 0.3])
+@pytest.mark.parametrize("name", with_decay)
+def test_the_decay_is_what_a_state_is_multiplied_by(name, zoneout):
+    """Without recurrent weights, the derivative of one state by the one before; of a turned block, a row's length."""
+    layer, x = layer_of(name, zoneout=zoneout).eval(), series()
+    for part, weight in layer.named_parameters():
+        if part.startswith(("weight_hh", "weight_c")):
+            torch.nn.init.zeros_(weight)
+    (traced,) = trace(layer, x)
+    states = None
+    for t in range(STEPS):
+        if t == 0:
+            _, states = layer.step(x[:, 0])
+            continue
+        before = states if name in PAIRS else (states,)
+
+        def after(memory, t=t, before=before):
+            _, state = layer.step(x[:, t], (*before[:-1], memory) if name in PAIRS else memory)
+            return (state if name in PAIRS else (state,))[-1][0]
+
+        derivatives = torch.autograd.functional.jacobian(after, before[-1].detach())[:, :, 0]
+        for row in range(BATCH):
+            own = derivatives[row, :, row]
+            if name == "block-orthogonal" and not zoneout:
+                expected = own.norm(dim=1)
+            else:
+                expected = own.diagonal()
+                if name == "block-orthogonal":
+                    continue  # what zoneout keeps is not turned
+            assert_equal_within(traced.decay[row, t], expected, torch.float64, f"decay at {t}")
+        _, states = layer.step(x[:, t], states)
+
+
+def gates_by_hand(layer, x):
+    """Of a peephole LSTM, from its parameters alone."""
+    weights = dict(layer.named_parameters())
+    h, c = torch.zeros(2, BATCH, HIDDEN, dtype=x.dtype)
+    found = {"input": [], "forget": [], "output": []}
+    for t in range(x.shape[1]):
+        sums = x[:, t] @ weights["weight_ih_l0"].T + weights["bias_ih_l0"] + h @ weights["weight_hh_l0"].T
+        sums = sums + weights["bias_hh_l0"] if "bias_hh_l0" in weights else sums
+        i, f, g, o = sums.chunk(4, dim=1)
+        i, f = (i + weights["weight_ci_l0"] * c).sigmoid(), (f + weights["weight_cf_l0"] * c).sigmoid()
+        c = f * c + i * g.tanh()
+        o = (o + weights["weight_co_l0"] * c).sigmoid()
+        h = o * c.tanh()
+        for name, gate in zip(found, (i, f, o), strict=True):
+            found[name].append(gate)
+    return {name: torch.stack(values, 1) for name, values in found.items()}
+
+
+def test_gates_are_what_input_state_and_memory_make_of_them():
+    layer, x = layer_of("lstm-peephole"), series()
+    (traced,) = trace(layer, x)
+    expected = gates_by_hand(layer, x)
+    assert traced.gates.keys() == expected.keys()
+    for name, values in expected.items():
+        assert_equal_within(traced.gates[name], values, torch.float64, name)
+    assert_equal_within(traced.decay, expected["forget"], torch.float64, "decay")
+
+
+@pytest.mark.parametrize("name, lowest", [("signed-mingru", -1.0), ("block-orthogonal", 0.0)])
+def test_a_clamped_decay_is_shown_as_it_acts(name, lowest):
+    (traced,) = trace(layer_of(name, 3, 64), series())
+    (gate,) = traced.gates.values()
+    assert torch.equal(gate, traced.decay)
+    assert gate.min() == pytest.approx(lowest, abs=1e-12) and gate.max() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_the_decay_of_a_block_is_that_of_each_channel(size):
+    layer = BlockOrthogonalRNN(3, 12, block_size=size, batch_first=True, dtype=torch.float64)
+    for weight in layer.parameters():
+        torch.nn.init.normal_(weight)
+    x = series()
+    (traced,) = trace(layer, x)
+    d = (x @ layer.weight_ih_l0[12:24].T + layer.bias_ih_l0[12:24]).clamp(0, 1)
+    assert_equal_within(traced.decay, d, torch.float64, "decay")
+
+
+@pytest.mark.parametrize("name", ["minlstm", "lstm-normalized"])
+def test_gates_that_share_one_whole_are_shown_so(name):
+    (traced,) = trace(layer_of(name), series())
+    assert_equal_within(traced.gates["forget"], traced.decay, torch.float64, "forget")
+    assert_equal_within(traced.gates["input"], 1 - traced.decay, torch.float64, "input")

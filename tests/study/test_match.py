@@ -1,0 +1,101 @@
+"""Equal layers, equal parameters: who is compared with whom."""
+
+from typing import Any
+
+import pytest
+
+from gatedrnn.data import DataSettings, load_task
+from gatedrnn.errors import NoMatch
+from gatedrnn.study.match import contenders, solve_width
+from gatedrnn.study.settings import CompareSettings, ContenderSettings
+from gatedrnn.train.settings import ModelSettings, TrainSettings
+
+
+def settings(model: dict[str, Any] | None = None, **chosen: Any) -> CompareSettings:
+    return CompareSettings(
+        contenders=ContenderSettings(**chosen), threads=1, data=DataSettings(task="digits"),
+        model=ModelSettings(**model or {}), train=TrainSettings(),
+    )  # fmt: skip
+
+
+def planned(model: dict[str, Any] | None = None, **chosen: Any) -> dict[str, Any]:
+    comparison = settings(model, **chosen)
+    return {entrant.name: entrant for entrant in contenders(comparison, load_task(comparison.data))}
+
+
+def test_every_cell_stands_once_for_each_way_of_matching_and_the_baseline_once_for_both() -> None:
+    assert list(planned()) == [
+        "lstm", "gru-layers", "minlstm-layers", "mingru-layers", "gru-params", "minlstm-params", "mingru-params",
+    ]  # fmt: skip
+
+
+def test_matched_layers_have_one_depth_and_width() -> None:
+    entrants = planned({"layers": 2}, match=["layers"], hidden_size=48)
+    assert {(e.structure["layers"], e.hidden_size) for e in entrants.values()} == {(2, 48)}
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("block", [False, True])
+def test_matched_parameters_are_the_nearest_that_an_integer_width_gives(layers: int, block: bool) -> None:
+    comparison = settings({"layers": layers, "block": block}, match=["params"], hidden_size=64)
+    data = load_task(comparison.data)
+    baseline, *others = contenders(comparison, data)
+    target = baseline.parameters["core"]
+    for entrant in others:
+        near = [
+            contenders(settings({"layers": layers, "block": block}, cells=[entrant.cell], hidden_size=width), data)[0]
+            for width in (entrant.hidden_size - 1, entrant.hidden_size + 1)
+        ]
+        own = abs(entrant.parameters["core"] - target)
+        assert all(own <= abs(other.parameters["core"] - target) for other in near), entrant.name
+        assert abs(entrant.residue) < 0.01
+        assert entrant.residue == entrant.parameters["core"] / target - 1
+
+
+def test_core_parameters_are_those_of_the_formulas() -> None:
+    entrants, width, state = planned(hidden_size=64), 64, 64
+    assert entrants["lstm"].parameters["core"] == 4 * state * (width + state) + 8 * state
+    assert entrants["gru-layers"].parameters["core"] == 3 * state * (width + state) + 6 * state
+    assert entrants["minlstm-layers"].parameters["core"] == 3 * state * width + 3 * state
+    assert entrants["mingru-layers"].parameters["core"] == 2 * state * width + 2 * state
+
+
+@pytest.mark.parametrize("expansion", [1, 2, 3, 4])
+def test_the_papers_ratios_of_parameters_follow_from_the_counts(expansion: int) -> None:
+    """Without biases: minGRU / GRU = 2 / (3 (1 + a)) and minLSTM / LSTM = 3 / (4 (1 + a)) at hidden = a * input."""
+    from gatedrnn.layers import LAYERS
+
+    def count(cell: str) -> int:
+        return sum(p.numel() for p in LAYERS[cell](24, 24 * expansion, bias=False).parameters())
+
+    assert count("mingru") / count("gru") == pytest.approx(2 / (3 * (1 + expansion)))
+    assert count("minlstm") / count("lstm") == pytest.approx(3 / (4 * (1 + expansion)))
+
+
+def test_with_a_block_embedding_block_and_head_are_equal_and_the_projection_counts_as_core() -> None:
+    entrants = planned({"block": True, "layers": 2}, hidden_size=32)
+    for part in ("embedding", "block", "head"):
+        assert len({entrant.parameters[part] for entrant in entrants.values()}) == 1
+    mingru = entrants["mingru-layers"]
+    assert mingru.parameters["core"] == 2 * (2 * 32 * 64 + 2 * 32 + 32 * 64)
+
+
+def test_a_width_that_no_match_can_reach_names_the_nearest() -> None:
+    comparison = settings({"embedding_size": 512}, cells=["mingru", "lstm"], hidden_size=1)
+    with pytest.raises(NoMatch, match=r"lstm: no hidden_size .* within 5 %.* the nearest are 1 .* and 2 "):
+        solve_width(comparison, load_task(comparison.data), "lstm", 1500)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"cells": ["lstm", "mingur"]}, "Did you mean 'mingru'"),
+        ({"cells": ["lstm", "lstm"]}, "each once"),
+        ({"seeds": []}, "each once"),
+        ({"seeds": [-1]}, "greater than or equal to 0"),
+        ({"hidden_size": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_contenders_that_make_no_sense_are_refused(chosen: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ContenderSettings(**chosen)
