@@ -31,9 +31,9 @@ from gatedrnn.layers import (
     SignedMinGRU,
     SignedMinGRUCell,
     from_min_gru_pytorch,
-    register,
 )
 from gatedrnn.ops import choose_backend, linear_scan
+from gatedrnn.registry import register
 
 __version__ = "0.1.0"
 
@@ -44,3 +44,17 @@ __all__ = [
     "NoResetGateGRUCell", "NormalizedLSTM", "NormalizedLSTMCell", "PeepholeLSTM", "PeepholeLSTMCell", "ScanLayer",
     "SignedMinGRU", "SignedMinGRUCell", "choose_backend", "from_min_gru_pytorch", "linear_scan", "register",
 ]  # fmt: skip
+
+register(LSTM, single_step=LSTMCell)
+register(PeepholeLSTM, single_step=PeepholeLSTMCell)
+register(NoOutputGateLSTM, single_step=NoOutputGateLSTMCell)
+register(InputGatedLSTM, single_step=InputGatedLSTMCell)
+register(NormalizedLSTM, single_step=NormalizedLSTMCell)
+register(MinLSTM, single_step=MinLSTMCell)
+register(GRU, single_step=GRUCell)
+register(MGU, single_step=MGUCell)
+register(NoResetGateGRU, single_step=NoResetGateGRUCell)
+register(InputGatedGRU, single_step=InputGatedGRUCell)
+register(MinGRU, single_step=MinGRUCell)
+register(SignedMinGRU, single_step=SignedMinGRUCell)
+register(BlockOrthogonalRNN, single_step=BlockOrthogonalRNNCell)

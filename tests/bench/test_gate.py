@@ -13,7 +13,7 @@ from gatedrnn.bench.families import VARIANTS, by_loop, looped, our_layer, ours, 
 from gatedrnn.bench.families import torch_layer as torchs_layer
 from gatedrnn.bench.gate import disagreement
 from gatedrnn.bench.peers import peer_layers
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 from gatedrnn.verify.tolerances import ROUNDED, Tolerance
 from gatedrnn.verify.walk import Sequences, beginning
 from gatedrnn.verify.walk import walk as row_by_row
@@ -71,7 +71,7 @@ def test_a_plain_walk_has_the_gradients_of_its_slopes():
     assert torch.autograd.gradcheck(PlainScan.apply, (*inputs, h0))
 
 
-@pytest.mark.parametrize("name", [*LAYERS, *VARIANTS])
+@pytest.mark.parametrize("name", [*CELLS, *VARIANTS])
 def test_the_walk_to_gate_against_is_that_of_verify(name):
     layer = our_layer(name, 4, "cpu").double()
     x = torch.randn(*SHAPE, dtype=torch.float64)
@@ -83,7 +83,7 @@ def test_the_walk_to_gate_against_is_that_of_verify(name):
         assert_equal_within(state, last[0], torch.float64, f"{name}, state")
 
 
-@pytest.mark.parametrize("name", [*LAYERS, *VARIANTS])
+@pytest.mark.parametrize("name", [*CELLS, *VARIANTS])
 def test_every_layer_passes_and_so_does_its_loop(name):
     own = ours(name, Setting(SHAPE))
     assert disagreement(own.contender) is None

@@ -11,7 +11,7 @@ from gatedrnn.bench.gate import disagreement
 from gatedrnn.bench.measure import Bench
 from gatedrnn.bench.peers import PEER_LAYERS, PEER_SCANS, PEERS
 from gatedrnn.bench.run import Request, bench, default_cells
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 
 @pytest.mark.parametrize("only", ["layers", "loops", "length", "memory"])
@@ -23,15 +23,15 @@ def test_a_section_without_cells_of_its_kind_is_left_out_and_says_so(only):
 
 
 def test_every_cell_can_be_measured_in_every_section_that_knows_its_kind():
-    found = bench(Request(only=("layers", "loops", "step", "length"), cells=tuple(LAYERS), sizes=SIZES, seconds=0.2))
+    found = bench(Request(only=("layers", "loops", "step", "length"), cells=tuple(CELLS), sizes=SIZES, seconds=0.2))
     assert not found.wrong
     ratios = {(row.section, row.numerator) for row in found.ratios}
-    scans = {cell for cell in LAYERS if sections.is_scan_cell(cell)}
+    scans = {cell for cell in CELLS if sections.is_scan_cell(cell)}
     assert {("layers", cell) for cell in scans} <= ratios
-    assert {("loops", cell) for cell in set(LAYERS) - scans - {"gru"}} <= ratios
-    assert {("step", cell) for cell in LAYERS} <= ratios
+    assert {("loops", cell) for cell in set(CELLS) - scans - {"gru"}} <= ratios
+    assert {("step", cell) for cell in CELLS} <= ratios
     lengths = {(row.contender, row.shape[1]) for row in found.timings if row.section == "length"}
-    assert lengths == {(cell, 4) for cell in LAYERS} | {(cell, 8) for cell in scans}
+    assert lengths == {(cell, 4) for cell in CELLS} | {(cell, 8) for cell in scans}
 
 
 def test_a_bare_scan_is_held_against_a_pass_over_the_same_bytes():
@@ -79,4 +79,4 @@ def test_a_missing_peer_says_how_to_install_it(monkeypatch):
 
 def test_the_default_cells_are_known():
     for section in ("layers", "scan", "memory", "loops", "step", "length", "model"):
-        assert set(default_cells(section)) <= set(LAYERS)
+        assert set(default_cells(section)) <= set(CELLS)

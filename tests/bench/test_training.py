@@ -10,12 +10,12 @@ from gatedrnn.bench import training
 from gatedrnn.bench.contenders import Setting
 from gatedrnn.bench.gate import disagreement
 from gatedrnn.bench.measure import Bench
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 SETTING = Setting(SIZES.model)
 
 
-@pytest.mark.parametrize("cell", LAYERS)
+@pytest.mark.parametrize("cell", CELLS)
 def test_every_model_has_the_logits_and_gradients_of_its_plain_walk(cell):
     contender = training._model(cell, SETTING, SIZES, None)
     assert contender.name == cell and disagreement(contender, forward=False) is None

@@ -2,13 +2,13 @@
 
 import torch
 
+from gatedrnn import registry
 from gatedrnn.equations import Recurrent
-from gatedrnn.layers import LAYERS
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
 PRE_ACTIVATIONS = torch.tensor([-1000.0, -30.0, -3.0, -0.5, -0.0, 0.0, 0.5, 3.0, 30.0, 1000.0], dtype=torch.float64)
 
-VARIANTS = {name: (name, {}) for name in LAYERS} | {
+VARIANTS = {name: (name, {}) for name in registry.CELLS} | {
     "gru-reset-before": ("gru", {"reset_after": False}),
     "mgu-keep": ("mgu", {"keep": True}),
     "minlstm-identity": ("minlstm", {"activation": "identity"}),
@@ -19,7 +19,7 @@ VARIANTS = {name: (name, {}) for name in LAYERS} | {
 
 def cell_of(variant):
     name, options = VARIANTS[variant]
-    return LAYERS[name].cell_class(**options)
+    return registry.CELLS[name].equations(**options)
 
 
 CELLS = {variant: cell_of(variant) for variant in VARIANTS}

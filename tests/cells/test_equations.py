@@ -7,7 +7,7 @@ from small_cells import BATCH, FEATURES, HIDDEN, STEPS, VARIANTS
 from tolerances import assert_equal_within
 
 from gatedrnn.equations import Recurrent
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 from gatedrnn.verify.oracle import ORACLES
 
 PROJECTIONS = {"lstm": (0, 2), "gru": (0,)}  # torch's bounds; any other cell's projection may widen
@@ -22,7 +22,7 @@ CASES = [
 def layer_of(variant, dtype=torch.float64, **kwargs):
     """A layer with weights large enough for every gate to leave its linear range, biases apart from each other."""
     name, options = VARIANTS[variant]
-    layer = LAYERS[name](FEATURES, HIDDEN, batch_first=True, dtype=dtype, **options, **kwargs)
+    layer = CELLS[name].layer(FEATURES, HIDDEN, batch_first=True, dtype=dtype, **options, **kwargs)
     for weight in layer.parameters():
         torch.nn.init.normal_(weight, std=1.5)
     return layer
@@ -55,7 +55,7 @@ def assert_is(actual, expected, dtype=torch.float64):
 
 
 def test_every_cell_has_an_oracle():
-    assert set(ORACLES) == set(LAYERS)
+    assert set(ORACLES) == set(CELLS)
 
 
 @pytest.mark.parametrize("variant, bias, proj_size", CASES)

@@ -7,7 +7,7 @@ import torch
 from small_cells import BATCH, CELLS, FEATURES, HIDDEN, MINIMAL, PRE_ACTIVATIONS, STEPS, step_without_recurrence
 from tolerances import assert_equal_within
 
-from gatedrnn.layers import LAYERS
+from gatedrnn import registry
 
 OPEN, SHUT = 40.0, -40.0
 SUBJECTS = {"z": "update", "f": "forget", "the forget gate": "forget", "a": "decay", "d": "decay"}
@@ -100,7 +100,7 @@ def test_the_new_state_lies_between_the_old_one_and_the_candidate_for_every_pre_
 
 @pytest.mark.parametrize("variant", ["lstm-normalized", *MINIMAL])
 def test_a_positive_state_stays_positive_where_the_candidate_is_positive(variant):
-    layer = LAYERS[variant](FEATURES, HIDDEN, batch_first=True, dtype=torch.float64)
+    layer = registry.CELLS[variant].layer(FEATURES, HIDDEN, batch_first=True, dtype=torch.float64)
     for name, weight in layer.named_parameters():
         torch.nn.init.normal_(weight, std=3)
         if variant == "lstm-normalized":  # the last block is the candidate's, and tanh has a sign

@@ -5,7 +5,7 @@ import pytest
 from gatedrnn.cells import GRUEquations
 from gatedrnn.cli.app import main
 from gatedrnn.inspect.describe import describe
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 
 def said_by(capsys, *arguments):
@@ -49,12 +49,12 @@ def test_ratios_of_gate_weights_are_the_papers(cell, form, ratio, expansion, cap
     assert f"{ratio(expansion):.4f} = {form} at a = hidden/input = {expansion}" in said
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", CELLS)
 def test_every_cell_is_described_with_its_equations_and_what_runs_it(name, capsys):
     _, said = said_by(capsys, name)
-    found = describe(LAYERS[name](64, 128))
+    found = describe(CELLS[name].layer(64, 128))
     assert " ".join(found.equations.split()) in said and found.training.name in said
-    assert found.total == sum(p.numel() for p in LAYERS[name](64, 128).parameters())
+    assert found.total == sum(p.numel() for p in CELLS[name].layer(64, 128).parameters())
 
 
 def test_an_equation_is_printed_as_it_stands_in_its_class(capsys):

@@ -9,17 +9,17 @@ import torch
 from gatedrnn import SignedMinGRU
 from gatedrnn.equations import ScanEquations
 from gatedrnn.inspect.tracking import tracking
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "expressivity.md"
-CLASSES = {name: tracking(layer.cell_class()).name for name, layer in LAYERS.items()}
+CLASSES = {name: tracking(cell.equations()).name for name, cell in CELLS.items()}
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", CELLS)
 def test_a_class_is_what_one_step_does_to_two_states(name):
     """The difference of two states after a step, against the one before: kept in sign, flipped, turned, or more."""
     torch.manual_seed(0)
-    layer = LAYERS[name](3, 4, dtype=torch.float64)
+    layer = CELLS[name].layer(3, 4, dtype=torch.float64)
     for weight in layer.parameters():
         torch.nn.init.normal_(weight, std=2)
     states = len(layer.state_sizes())

@@ -6,12 +6,12 @@ from tolerances import assert_equal_within
 
 from gatedrnn import MinGRU
 from gatedrnn.kernels.cpu.memory import flat, series
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", CELLS)
 def test_what_a_layer_was_given_can_still_be_resized(name):
-    layer, x = LAYERS[name](4, 8), torch.randn(5, 2, 4, requires_grad=True)
+    layer, x = CELLS[name].layer(4, 8), torch.randn(5, 2, 4, requires_grad=True)
     output, _ = layer(x)
     output.sum().backward()
     with torch.no_grad():

@@ -7,8 +7,9 @@ import torch
 from tolerances import assert_equal_within
 from torch import nn
 
+from gatedrnn import registry
 from gatedrnn.equations import ScanEquations
-from gatedrnn.layers import GRU, LAYERS, MGU, ScanLayer
+from gatedrnn.layers import GRU, MGU, ScanLayer
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
 NAN, INF = float("nan"), float("inf")
@@ -36,7 +37,11 @@ class Own(ScanLayer):
     cell_class = Signed
 
 
-CELLS = LAYERS | {"gru-reset-before": partial(GRU, reset_after=False), "mgu-keep": partial(MGU, keep=True), "own": Own}
+CELLS = {name: cell.layer for name, cell in registry.CELLS.items()} | {
+    "gru-reset-before": partial(GRU, reset_after=False),
+    "mgu-keep": partial(MGU, keep=True),
+    "own": Own,
+}
 PAIRS = ("lstm", "lstm-peephole")  # whose state is (h, c)
 SCAN_CELLS = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "own")
 INPUT_GATED_CELLS = (*SCAN_CELLS, "block-orthogonal")

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from torch.multiprocessing import spawn
 from torch.nn.parallel import DistributedDataParallel
 
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 PROCESSES, STEPS, ROWS = 2, 3, 4
 NARROW = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -56,7 +56,7 @@ def shared_out(rank, folder, names, sharding):
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES)
     found = {}
     for name in names:
-        model, share = Model(LAYERS[name]), slice(rank * ROWS // PROCESSES, (rank + 1) * ROWS // PROCESSES)
+        model, share = Model(CELLS[name].layer), slice(rank * ROWS // PROCESSES, (rank + 1) * ROWS // PROCESSES)
         if sharding == "ddp":
             model = DistributedDataParallel(model)
         else:
@@ -74,7 +74,7 @@ def check(names, sharding, folder):
     found = torch.load(folder / "losses.pt")
     dtype = torch.bfloat16 if sharding == "fsdp-bfloat16" else torch.float32
     for name in names:
-        model = Model(LAYERS[name])
+        model = Model(CELLS[name].layer)
         expected = losses(model, slice(None), narrowed(model) if dtype == torch.bfloat16 else None)
         assert expected[-1] < expected[0]
         assert_equal_within(found[name] / PROCESSES, expected.double(), dtype, name)
@@ -87,4 +87,4 @@ def test_a_sharded_layer_learns_as_one_process_does(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("sharding", ["ddp", *SHARDED])
 def test_every_layer_learns_as_one_process_does(tmp_path, sharding):
-    check(list(LAYERS), sharding, tmp_path)
+    check(list(CELLS), sharding, tmp_path)

@@ -30,7 +30,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
 from torch.nn.utils.rnn import pack_sequence
 
-from gatedrnn.layers import CELLS as SINGLE_STEPS
+from gatedrnn import registry
 from gatedrnn.layers import GRU, LSTM, MinGRU
 
 torchs_own = pytest.mark.parametrize("name", TORCH)
@@ -49,8 +49,8 @@ def alike(name, **arguments):
 @every_cell
 def test_every_layer_is_an_rnn_base_and_every_cell_an_rnn_cell_base(name):
     assert isinstance(layer_of(name), nn.RNNBase)
-    if name in SINGLE_STEPS:
-        cell = SINGLE_STEPS[name](FEATURES, HIDDEN, bias=False)
+    if name in registry.CELLS:
+        cell = registry.CELLS[name].single_step(FEATURES, HIDDEN, bias=False)
         assert isinstance(cell, nn.RNNCellBase)
         assert cell.bias_ih is None and cell.bias_hh is None
         assert not any(key.startswith("bias") for key in cell.state_dict())
@@ -429,7 +429,7 @@ def test_an_option_of_the_cell_is_proposed_too():
     with pytest.raises(TypeError, match="did you mean 'activation'"):
         MinGRU(3, 4, activaton="g")
     with pytest.raises(TypeError, match="did you mean 'weight_init'"):
-        SINGLE_STEPS["gru"](3, 4, weight_int="torch")
+        registry.CELLS["gru"].single_step(3, 4, weight_int="torch")
 
 
 SIZES = torch.zeros(STEPS, BATCH, FEATURES)

@@ -9,7 +9,7 @@ from torch import fx, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 import gatedrnn
-from gatedrnn.layers import CELLS as STEPS_OF_CELLS
+from gatedrnn import registry
 from gatedrnn.verify.tolerances import EQUAL_TO_TORCH
 
 pytestmark = pytest.mark.filterwarnings(
@@ -55,9 +55,9 @@ def test_fx_keeps_a_layer_whole_as_one_node(name):
         torch.testing.assert_close(traced(x, mask), model(x, mask), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", STEPS_OF_CELLS)
+@pytest.mark.parametrize("name", registry.CELLS)
 def test_fx_keeps_a_single_step_whole(name):
-    cell = STEPS_OF_CELLS[name](FEATURES, HIDDEN)
+    cell = registry.CELLS[name].single_step(FEATURES, HIDDEN)
     traced = fx.symbolic_trace(nn.Sequential(cell))
     x = series(BATCH, FEATURES, dtype=torch.float32)
     for ours, whole in zip(as_tuple(traced(x)), as_tuple(cell(x)), strict=True):

@@ -25,8 +25,9 @@ from layer_laws import (
 from tolerances import assert_equal_within
 from torch import nn
 
+from gatedrnn import registry
 from gatedrnn.equations import ScanEquations
-from gatedrnn.layers import GRU, LAYERS, MGU, MinGRU, MinLSTM, ScanLayer
+from gatedrnn.layers import GRU, MGU, MinGRU, MinLSTM, ScanLayer
 from gatedrnn.layers.regularise import REGULARISERS
 
 # torch's own remark on proj_size in float32, once per process.
@@ -169,11 +170,11 @@ OWN_OPTIONS = {"gru": {"reset_after"}, "mgu": {"keep"}, "minlstm": MINIMAL, "min
 
 @pytest.mark.parametrize(
     "name, option",
-    [(n, o) for n in LAYERS for o in sorted(set().union(*OWN_OPTIONS.values()) - OWN_OPTIONS.get(n, set()))],
+    [(n, o) for n in registry.CELLS for o in sorted(set().union(*OWN_OPTIONS.values()) - OWN_OPTIONS.get(n, set()))],
 )
 def test_an_option_of_one_cell_is_unknown_to_the_others(name, option):
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
-        LAYERS[name](FEATURES, HIDDEN, **{option: True})
+        registry.CELLS[name].layer(FEATURES, HIDDEN, **{option: True})
 
 
 @every_cell
@@ -320,10 +321,10 @@ log_space_cells = pytest.mark.parametrize("name", ["minlstm", "mingru"])
 @log_space_cells
 def test_log_space_refuses_what_has_no_logarithm(name):
     with pytest.raises(ValueError, match="log_space needs a positive state: activation 'g', got 'identity'"):
-        LAYERS[name](FEATURES, HIDDEN, log_space=True, activation="identity")
+        registry.CELLS[name].layer(FEATURES, HIDDEN, log_space=True, activation="identity")
     for rate in ("zoneout", "state_dropout"):
         with pytest.raises(ValueError, match=f"{rate} makes steps without a logarithm"):
-            LAYERS[name](FEATURES, HIDDEN, log_space=True, **{rate: 0.1})
+            registry.CELLS[name].layer(FEATURES, HIDDEN, log_space=True, **{rate: 0.1})
     layer = layer_of(name, log_space=True, input_dropout=0.1)
     with pytest.raises(ValueError, match="log_space cannot reset a state"):
         layer(series(), resets=torch.zeros(BATCH, STEPS, dtype=torch.bool))

@@ -26,7 +26,8 @@ from minGRU_pytorch.minLSTM import minLSTM
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn.layers import GRU, LAYERS, LSTM, MGU, MinGRU, MinLSTM, from_min_gru_pytorch
+from gatedrnn import registry
+from gatedrnn.layers import GRU, LSTM, MGU, MinGRU, MinLSTM, from_min_gru_pytorch
 
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
@@ -215,7 +216,7 @@ def test_a_state_dict_of_another_shape_is_refused(weights):
 
 @pytest.mark.parametrize("name", ["minlstm", "mingru"])
 def test_time_scales_at_zero_input_are_spread_from_2_to_64_steps(name):
-    layer = LAYERS[name](FEATURES, 1000)
+    layer = registry.CELLS[name].layer(FEATURES, 1000)
     decay, _ = layer.cell.coefficients(*layer.bias_ih_l0.chunk(len(layer.cell.projections)))
     scales = 1 / (1 - decay.detach())
     assert scales.min() >= 2 - 1e-4 and scales.max() <= 64 + 1e-3

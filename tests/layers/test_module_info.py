@@ -14,14 +14,14 @@ import torch
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn.layers import CELLS, GRU, LSTM
+from gatedrnn.layers import GRU, LSTM, GRUCell, LSTMCell
 
 pytestmark = [
     pytest.mark.slow,
     # torch's own remark on proj_size in float32, once per process.
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
 ]
-OURS = {nn.LSTM: LSTM, nn.GRU: GRU, nn.LSTMCell: CELLS["lstm"], nn.GRUCell: CELLS["gru"]}
+OURS = {nn.LSTM: LSTM, nn.GRU: GRU, nn.LSTMCell: LSTMCell, nn.GRUCell: GRUCell}
 every_module = pytest.mark.parametrize("module", OURS, ids=lambda module: module.__name__)
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 both_modes = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])

@@ -23,8 +23,9 @@ from tolerances import assert_equal_within
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from gatedrnn.layers import CELLS, LAYERS
+from gatedrnn import registry
 
+CELLS = {name: cell.single_step for name, cell in registry.CELLS.items()}
 TORCH = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}
 VARIANTS = {name: (name, {}) for name in CELLS} | {
     "gru-reset-before": ("gru", {"reset_after": False}),
@@ -49,7 +50,7 @@ def layer_of(variant, cell, **kwargs):
     """The layer with the weights of the cell."""
     name, options = VARIANTS[variant]
     weights = {f"{k}_l0": v for k, v in cell.state_dict().items()}
-    layer = LAYERS[name](
+    layer = registry.CELLS[name].layer(
         FEATURES, HIDDEN, batch_first=True, bias=cell.bias, dtype=cell.weight_ih.dtype, **options, **kwargs
     )
     layer.load_state_dict(weights)
@@ -71,9 +72,10 @@ def upstream(x, states):
 
 
 def test_every_layer_has_its_cell():
-    assert list(CELLS) == list(LAYERS)
+    assert all(CELLS.values())
     for name, cell in CELLS.items():
-        assert cell.layer_class is LAYERS[name] and cell.__name__ == LAYERS[name].__name__ + "Cell"
+        layer = registry.CELLS[name].layer
+        assert cell.layer_class is layer and cell.__name__ == f"{layer.__name__}Cell"
 
 
 @torchs_own
@@ -230,7 +232,7 @@ def test_a_cell_draws_the_initial_values_of_its_layer(variant, asked):
     name, options = VARIANTS[variant]
     chosen = options | asked
     torch.manual_seed(3)
-    layer = LAYERS[name](FEATURES, HIDDEN, **chosen)
+    layer = registry.CELLS[name].layer(FEATURES, HIDDEN, **chosen)
     torch.manual_seed(3)
     cell = CELLS[name](FEATURES, HIDDEN, **chosen)
     assert [f"{k}_l0" for k in cell.state_dict()] == list(layer.state_dict())

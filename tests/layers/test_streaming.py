@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gatedrnn
 from gatedrnn.kernels import cpu
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 SCANS = {
     "mingru": gatedrnn.MinGRU, "minlstm": gatedrnn.MinLSTM, "lstm-input-gated": gatedrnn.InputGatedLSTM,
@@ -136,7 +136,7 @@ def test_a_stream_of_a_cell_of_blocks_is_a_kernels(block_size, dtype, bias, monk
 
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru", "block-orthogonal"])
 def test_a_step_reads_the_weights_as_they_are_now(name):
-    layer = LAYERS[name](5, 8)
+    layer = CELLS[name].layer(5, 8)
     x = torch.randn(2, 5)
 
     def agrees():
@@ -158,7 +158,7 @@ def test_a_step_reads_the_weights_as_they_are_now(name):
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru"])
 def test_what_is_not_plain_goes_the_way_of_all_steps(name, loop_steps, calls):
     """A state or an input in other memory or dtype, what drops or stands between, and what a mode follows."""
-    layer, x = LAYERS[name](5, 8), torch.randn(2, 5)
+    layer, x = CELLS[name].layer(5, 8), torch.randn(2, 5)
     with torch.no_grad():
         state = layer.step(x)[1]
         expected = layer.step(x, state)[0]

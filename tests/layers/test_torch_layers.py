@@ -21,7 +21,7 @@ from layer_laws import (
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
@@ -39,7 +39,7 @@ AS_TORCH = [("gru", o) for o in SHAPES] + [("lstm", o | {"proj_size": p}) for o 
 def test_a_state_dict_of_torch_gives_torchs_numbers_and_gradients_and_goes_back(name, chosen):
     for dtype, batched, with_hx in product((torch.float32, torch.float64), (True, False), (True, False)):
         theirs = TORCH[name](FEATURES, HIDDEN, dtype=dtype, **chosen)
-        ours = LAYERS[name](FEATURES, HIDDEN, dtype=dtype, **chosen)
+        ours = CELLS[name].layer(FEATURES, HIDDEN, dtype=dtype, **chosen)
         ours.load_state_dict(theirs.state_dict())
         back = TORCH[name](FEATURES, HIDDEN, dtype=dtype, **chosen)
         back.load_state_dict(ours.state_dict())
@@ -65,7 +65,7 @@ def test_the_same_seed_draws_the_same_parameters_in_the_same_order(name, chosen)
     torch.manual_seed(3)
     theirs = TORCH[name](FEATURES, HIDDEN, **chosen).state_dict()
     torch.manual_seed(3)
-    ours = LAYERS[name](FEATURES, HIDDEN, **chosen).state_dict()
+    ours = CELLS[name].layer(FEATURES, HIDDEN, **chosen).state_dict()
     assert list(ours) == list(theirs)
     assert all(torch.equal(ours[k], theirs[k]) for k in theirs)
 
@@ -73,7 +73,7 @@ def test_the_same_seed_draws_the_same_parameters_in_the_same_order(name, chosen)
 @pytest.mark.parametrize("name", TORCH)
 def test_the_same_seed_drops_the_same_outputs(name):
     chosen = {"num_layers": 3, "dropout": 0.5, "bidirectional": True}
-    theirs, ours = TORCH[name](FEATURES, HIDDEN, **chosen), LAYERS[name](FEATURES, HIDDEN, **chosen)
+    theirs, ours = TORCH[name](FEATURES, HIDDEN, **chosen), CELLS[name].layer(FEATURES, HIDDEN, **chosen)
     ours.load_state_dict(theirs.state_dict())
     x = series(dtype=torch.float32)
     results = []

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from gatedrnn.layers import LAYERS
 from gatedrnn.models import GatedRNNConfig
+from gatedrnn.registry import CELLS
 
 VOCABULARY, FEATURES, EMBEDDING, HIDDEN, LABELS = 11, 3, 7, 6, 4
 PAD, UNK = 0, 1  # the configuration's own defaults; `tokens` draws neither
@@ -23,12 +23,12 @@ OPTIONS = {
 READS_STATE = ("lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "mgu", "gru-no-reset-gate")
 EVERY_POOLING = ("last", "mean", "max")
 
-every_cell = pytest.mark.parametrize("cell", LAYERS)
+every_cell = pytest.mark.parametrize("cell", CELLS)
 # Not the cell with signs, which a rounding may turn, and with decays of exactly 0, past which nothing is seen.
-every_smooth_cell = pytest.mark.parametrize("cell", [cell for cell in LAYERS if cell != "block-orthogonal"])
+every_smooth_cell = pytest.mark.parametrize("cell", [cell for cell in CELLS if cell != "block-orthogonal"])
 every_build = pytest.mark.parametrize("build", BUILDS)
 # Where the full table is too much: every cell in both directions, and every build of a scan, a kernel and a step loop.
-_CROSS = [(cell, "both-ways") for cell in LAYERS]
+_CROSS = [(cell, "both-ways") for cell in CELLS]
 _CROSS += [(cell, build) for cell in ("mingru", "lstm", "mgu") for build in BUILDS if build != "both-ways"]
 every_cell_and_every_build = pytest.mark.parametrize("cell, build", _CROSS)
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ import json
 import pytest
 from test_experiment import small
 
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.ladder import BESIDE, LADDERS, REMOVED, cost, removed, rungs
 from gatedrnn.study.report import write_report
@@ -19,10 +19,10 @@ def test_a_ladder_leads_from_the_full_cell_to_the_minimal_one_by_known_cells():
     assert (LADDERS["gru"][0], LADDERS["gru"][-1]) == ("gru", "mingru")
     for name, ladder in LADDERS.items():
         cells = [*ladder, *BESIDE.get(name, ())]
-        assert set(cells) <= set(LAYERS) and set(cells[1:]) <= set(REMOVED)
+        assert set(cells) <= set(CELLS) and set(cells[1:]) <= set(REMOVED)
         # What no longer reads the state never reads it again, and parameters never grow on the way down.
-        reads = [LAYERS[cell].cell_class.reads_state for cell in ladder]
-        counts = [sum(p.numel() for p in LAYERS[cell](8, 8, bias=False).parameters()) for cell in ladder]
+        reads = [CELLS[cell].equations.reads_state for cell in ladder]
+        counts = [sum(p.numel() for p in CELLS[cell].layer(8, 8, bias=False).parameters()) for cell in ladder]
         assert reads == sorted(reads, reverse=True) and counts == sorted(counts, reverse=True)
 
 

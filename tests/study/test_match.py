@@ -63,10 +63,11 @@ def test_core_parameters_are_those_of_the_formulas() -> None:
 @pytest.mark.parametrize("expansion", [1, 2, 3, 4])
 def test_the_papers_ratios_of_parameters_follow_from_the_counts(expansion: int) -> None:
     """Without biases: minGRU / GRU = 2 / (3 (1 + a)) and minLSTM / LSTM = 3 / (4 (1 + a)) at hidden = a * input."""
-    from gatedrnn.layers import LAYERS
+
+    from gatedrnn.registry import CELLS
 
     def count(cell: str) -> int:
-        return sum(p.numel() for p in LAYERS[cell](24, 24 * expansion, bias=False).parameters())
+        return sum(p.numel() for p in CELLS[cell].layer(24, 24 * expansion, bias=False).parameters())
 
     assert count("mingru") / count("gru") == pytest.approx(2 / (3 * (1 + expansion)))
     assert count("minlstm") / count("lstm") == pytest.approx(3 / (4 * (1 + expansion)))

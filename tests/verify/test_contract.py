@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from gatedrnn.equations import ScanEquations
-from gatedrnn.layers import LAYERS, ScanLayer
+from gatedrnn.layers import ScanLayer
 from gatedrnn.ops import choose_backend
+from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import DTYPES, Row, as_log_space, check_cell
 from gatedrnn.verify.length import check_lengths
 from gatedrnn.verify.report import as_record, verdict, verify
@@ -19,13 +20,13 @@ WAYS = {way for setting in SETTINGS for way in setting.ways}
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", CELLS)
 def test_every_way_of_running_a_cell_agrees_on_every_backend_and_in_every_dtype(name):
     rows = list(check_cell(name))
     assert [row for row in rows if not row.holds] == []
     assert {row.dtype for row in rows} == set(DTYPES)
     judged = [row for row in rows if not row.informative]
-    for backend, dtype in ((b, d) for d in DTYPES for b in LAYERS[name](3, 4, dtype=DTYPES[d]).backends):
+    for backend, dtype in ((b, d) for d in DTYPES for b in CELLS[name].layer(3, 4, dtype=DTYPES[d]).backends):
         # No one kernel regularises in every way, and torch's normalises in none: such a layer has no such backend.
         beyond = {"torch": ("regularised", "normalised"), "fused": ("regularised",)}.get(backend, ())
         ways = {way for way in WAYS if not way.startswith(beyond)}
@@ -55,7 +56,7 @@ class SignedLayer(ScanLayer):
 
 
 def test_a_cell_of_ones_own_is_held_to_its_own_step_loop(monkeypatch):
-    monkeypatch.setitem(LAYERS, "signed", SignedLayer)
+    monkeypatch.setitem(CELLS, "signed", SignedLayer)
     rows = list(verify(["signed"], ["float64"]))
     assert {row.way for row in rows} == WAYS and all(row.holds for row in rows)
 
@@ -63,7 +64,7 @@ def test_a_cell_of_ones_own_is_held_to_its_own_step_loop(monkeypatch):
 def test_the_error_does_not_grow_with_the_length_but_in_the_logarithms():
     errors = {(row.cell, row.backend, row.way): row for row in check_lengths(("gru", "mgu", "mingru"))}
     assert all(row.holds for row in errors.values())
-    scan, backend = choose_backend("cpu").backend, LAYERS["mingru"](3, 4).backends[-1]
+    scan, backend = choose_backend("cpu").backend, CELLS["mingru"].layer(3, 4).backends[-1]
     for found in (("linear_scan", scan), ("mingru", backend)):
         assert errors[*found, "T = 1,000,000"].error < 1e-6
     assert (

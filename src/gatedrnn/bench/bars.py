@@ -13,7 +13,7 @@ from gatedrnn.bench.memory import KEPT
 from gatedrnn.bench.peers import PEER_SCANS
 from gatedrnn.bench.sections import AUTOCAST, NARROW
 from gatedrnn.bench.sizes import LONG, SHORT
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 WHOLE_RUN = "whole default run"
 ONE_TOKEN = "one token, one thread"
@@ -100,8 +100,8 @@ def bars() -> Iterator[Bar]:
 
 def _drop_in() -> Iterator[Bar]:
     """The largest ratio over all batches and widths."""
-    larger = [cell for cell in LAYERS if larger_than_gru(cell)]
-    others = [cell for cell in LAYERS if cell not in larger]
+    larger = [cell for cell in CELLS if larger_than_gru(cell)]
+    others = [cell for cell in CELLS if cell not in larger]
     for count in THREADS:
         yield _largest(on(count, BOTH), ["gru"], "gru", "nn.GRU", 1.05)
         for cells, title, most in ((others, "gru and cells with as few weights", 1.05), (larger, "larger cells", 1.45)):

@@ -12,7 +12,8 @@ from gatedrnn.bench.equations import Weights, walk
 from gatedrnn.bench.families import our_layer, ours, torch_layer
 from gatedrnn.bench.measure import BOTH, Bench, Way, threads
 from gatedrnn.bench.sizes import Sizes
-from gatedrnn.layers import CELLS, RecurrentLayer
+from gatedrnn.layers import RecurrentLayer, SingleStep
+from gatedrnn.registry import CELLS
 
 THREADS = (1, 2)
 TORCHS_CELLS = {"nn.LSTMCell": "lstm", "nn.GRUCell": "gru"}
@@ -29,7 +30,7 @@ def by_step(cell: str) -> str:
 
 def cell_of(cell: str) -> str:
     """The name of a single-step module."""
-    return CELLS[cell].__name__
+    return _module(cell).__name__
 
 
 def on(count: int, way: Way) -> Way:
@@ -40,6 +41,12 @@ def on(count: int, way: Way) -> Way:
 def larger_than_gru(cell: str) -> bool:
     """Whether a layer of that cell has more weights to read than one of a GRU."""
     return _weights(cell) > _weights("gru")
+
+
+def _module(cell: str) -> type[SingleStep]:
+    found = CELLS[cell].single_step
+    assert found is not None
+    return found
 
 
 def _weights(cell: str) -> int:
@@ -94,7 +101,7 @@ def _modules(torchs: str, cell: str, setting: Setting) -> Iterator[Contender]:
     """Single-step modules with the very tensors of torch's: where weights lie in memory decides how fast they come."""
     width = setting.shape[2]
     kind: Any = getattr(nn, torchs.removeprefix("nn."))
-    theirs, own = kind(width, width), CELLS[cell](width, width)
+    theirs, own = kind(width, width), _module(cell)(width, width)
     for parameter, weight in theirs.named_parameters():
         setattr(own, parameter, weight)
     layer, x = our_layer(cell, width, setting.device), setting.normal(1, width)

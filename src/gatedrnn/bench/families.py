@@ -11,7 +11,8 @@ from torch.nn.functional import linear
 from gatedrnn.bench.contenders import Contender, Expected, Setting
 from gatedrnn.bench.equations import walk
 from gatedrnn.equations import PositiveScanEquations, ScanEquations
-from gatedrnn.layers import LAYERS, RecurrentLayer
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Series
 from gatedrnn.verify.tolerances import ROUNDED
 
@@ -46,7 +47,7 @@ def by_loop(cell: str) -> str:
 
 
 def is_scan_cell(cell: str) -> bool:
-    return issubclass(LAYERS[cell].cell_class, ScanEquations)
+    return issubclass(CELLS[cell].equations, ScanEquations)
 
 
 def our_layer(name: str, width: int, device: str) -> RecurrentLayer:
@@ -54,7 +55,7 @@ def our_layer(name: str, width: int, device: str) -> RecurrentLayer:
     cell, options = VARIANTS.get(name, (name, {}))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return LAYERS[cell](width, width, batch_first=True, **options).to(device)
+        return CELLS[cell].layer(width, width, batch_first=True, **options).to(device)
 
 
 def ours(name: str, setting: Setting, autocast: bool = False) -> Ours:

@@ -19,8 +19,8 @@ from gatedrnn.bench.memory import memory
 from gatedrnn.bench.peers import PEERS
 from gatedrnn.bench.sizes import SIZES, Sizes
 from gatedrnn.equations import ScanEquations
-from gatedrnn.layers import LAYERS
 from gatedrnn.records import environment, write_whole
+from gatedrnn.registry import CELLS
 
 SCHEMA = 1
 Section = Literal["layers", "scan", "memory", "loops", "step", "length", "model", "language", "drop-in"]
@@ -81,12 +81,12 @@ def bench(request: Request, on_step: OnStep = lambda _: None) -> Findings:
 
 def default_cells(section: str) -> tuple[str, ...]:
     """The cells that a section measures if none is named."""
-    scans = tuple(name for name, layer in LAYERS.items() if issubclass(layer.cell_class, ScanEquations))
+    scans = tuple(name for name, cell in CELLS.items() if issubclass(cell.equations, ScanEquations))
     chosen = {
         "layers": ("mingru", "minlstm"), "memory": scans, "loops": ("lstm", "gru", "lstm-peephole", "mgu"),
         "length": ("mingru", "minlstm", "lstm"), "language": ("mingru",),
     }  # fmt: skip
-    return chosen.get(section, tuple(LAYERS))
+    return chosen.get(section, tuple(CELLS))
 
 
 def _with_models(name: str, at_work: Bench, sizes: Sizes, cells: Sequence[str], request: Request) -> None:

@@ -27,8 +27,8 @@ from gatedrnn.bench.measure import BOTH, FORWARD, Bench, Way
 from gatedrnn.bench.peers import PEER_LAYERS, PEER_SCANS, peer_layers, peer_scans
 from gatedrnn.bench.sizes import LONG, SHORT, Sizes
 from gatedrnn.equations import Recurrent, split_gates
-from gatedrnn.layers import LAYERS
 from gatedrnn.ops import linear_scan
+from gatedrnn.registry import CELLS
 
 TORCH = {"nn.LSTM": "lstm", "nn.GRU": "gru"}
 AUTOCAST = Way("forward+backward, bfloat16 autocast", lambda contender: contender.forward_backward, backward=True)
@@ -192,4 +192,4 @@ def _numbers(shape: Shape) -> int:
 
 def _base(name: str) -> str:
     """The cell of a variant; a cell itself."""
-    return VARIANTS.get(name, (name, {}))[0] if name not in LAYERS else name
+    return VARIANTS.get(name, (name, {}))[0] if name not in CELLS else name

@@ -8,13 +8,13 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 
 def _known(_: object, value: str) -> None:
-    if value not in LAYERS:
-        near = get_close_matches(value, LAYERS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(LAYERS)}"
+    if value not in CELLS:
+        near = get_close_matches(value, CELLS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CELLS)}"
         raise ValueError(f"there is no cell {value!r}; {hint}")
 
 

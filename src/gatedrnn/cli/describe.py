@@ -13,7 +13,8 @@ from gatedrnn.cli.arguments import CellName, at_least_one
 from gatedrnn.errors import UsageError
 from gatedrnn.inspect.describe import Description, gate_weights
 from gatedrnn.inspect.describe import describe as describe_layer
-from gatedrnn.layers import LAYERS, Path, RecurrentLayer
+from gatedrnn.layers import Path, RecurrentLayer
+from gatedrnn.registry import CELLS
 
 PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
 """Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
@@ -84,11 +85,11 @@ def describe(
     }
     console = Console()
     for key in options:
-        if cells and not any(key in LAYERS[name].options for name in cells):
+        if cells and not any(key in CELLS[name].options for name in cells):
             raise UsageError(f"{key} is an option of none of {', '.join(cells)}; leave it out")
     layers = []
-    for name in cells or tuple(LAYERS):
-        own = {key: value for key, value in options.items() if key in LAYERS[name].options}
+    for name in cells or tuple(CELLS):
+        own = {key: value for key, value in options.items() if key in CELLS[name].options}
         try:
             layers.append(_layer(name, input_size, width, arguments | own))
         except UsageError as error:
@@ -103,7 +104,7 @@ def _layer(name: str, input_size: int, hidden_size: int, arguments: dict[str, An
     try:
         with torch.device("meta"):
             parameters = sum(
-                weight.numel() for weight in LAYERS[name](input_size, hidden_size, **arguments).parameters()
+                weight.numel() for weight in CELLS[name].layer(input_size, hidden_size, **arguments).parameters()
             )
     except (RuntimeError, OverflowError) as error:
         if "overflow" not in str(error).lower():
@@ -117,7 +118,7 @@ def _layer(name: str, input_size: int, hidden_size: int, arguments: dict[str, An
             f"{name}: {parameters:,} parameters take {taken / 2**30:,.1f} GiB, and this machine has "
             f"{there / 2**30:,.1f} GiB; choose smaller sizes"
         )
-    return LAYERS[name](input_size, hidden_size, **arguments)
+    return CELLS[name].layer(input_size, hidden_size, **arguments)
 
 
 def _print(layer: RecurrentLayer, console: Console) -> None:
@@ -149,7 +150,7 @@ def _against(cell: str, layer: RecurrentLayer) -> str:
         return ""
     other, gates, others_gates = PAPER_RATIOS[cell]
     sizes = layer.input_size, layer.hidden_size
-    own, theirs = (gate_weights(LAYERS[name](*sizes, bias=False, device="meta")) for name in (cell, other))
+    own, theirs = (gate_weights(CELLS[name].layer(*sizes, bias=False, device="meta")) for name in (cell, other))
     expansion = layer.hidden_size / layer.input_size
     return (
         f"gate weights of a layer {own:,} to {other}'s {theirs:,}: {own / theirs:.4f} = "

@@ -14,8 +14,9 @@ from onnx.compose import add_prefix
 from torch import Tensor, nn
 
 from gatedrnn.errors import ExportWrong
-from gatedrnn.layers import LAYERS, RecurrentLayer
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNCache, GatedRNNForCausalLM
+from gatedrnn.registry import CELLS
 
 OPSET = 20
 INITIAL_STATE = "initial_state.npz"
@@ -72,7 +73,7 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
 
 def state_names(model: GatedRNNForCausalLM) -> list[str]:
     """As `GatedRNNCache.tensors` names them, in the order of the graph's inputs."""
-    kinds = [LAYERS[cell].cell_class.states for cell in model.config.cells]
+    kinds = [CELLS[cell].equations.states for cell in model.config.cells]
     return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
 
 

@@ -5,7 +5,6 @@ from gatedrnn.layers.interchange import from_min_gru_pytorch
 from gatedrnn.layers.loop_layer import LoopLayer
 from gatedrnn.layers.public import (
     GRU,
-    LAYERS,
     LSTM,
     MGU,
     BlockOrthogonalRNN,
@@ -18,12 +17,10 @@ from gatedrnn.layers.public import (
     NormalizedLSTM,
     PeepholeLSTM,
     SignedMinGRU,
-    register,
 )
 from gatedrnn.layers.regularise import Noise
 from gatedrnn.layers.scan_layer import PositiveScanLayer, ScanLayer
 from gatedrnn.layers.single_step import (
-    CELLS,
     BlockOrthogonalRNNCell,
     GRUCell,
     InputGatedGRUCell,
@@ -42,10 +39,10 @@ from gatedrnn.layers.single_step import (
 from gatedrnn.layers.stack import Path, RecurrentLayer
 
 __all__ = [
-    "CELLS", "GRU", "LAYERS", "LSTM", "MGU", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "BlockScanLayer",
+    "GRU", "LSTM", "MGU", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "BlockScanLayer",
     "GRUCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell", "LSTMCell", "LoopLayer",
     "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM", "NoOutputGateLSTMCell",
     "NoResetGateGRU", "NoResetGateGRUCell", "Noise", "NormalizedLSTM", "NormalizedLSTMCell", "Path", "PeepholeLSTM",
     "PeepholeLSTMCell", "PositiveScanLayer", "RecurrentLayer", "ScanLayer", "SignedMinGRU", "SignedMinGRUCell",
-    "SingleStep", "from_min_gru_pytorch", "register",
+    "SingleStep", "from_min_gru_pytorch",
 ]  # fmt: skip

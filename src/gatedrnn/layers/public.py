@@ -20,7 +20,6 @@ from gatedrnn.cells import (
 from gatedrnn.layers.block_layer import BlockScanLayer
 from gatedrnn.layers.loop_layer import LoopLayer
 from gatedrnn.layers.scan_layer import PositiveScanLayer, ScanLayer
-from gatedrnn.layers.stack import RecurrentLayer
 from gatedrnn.layers.torch_fused import FusedLayer
 
 
@@ -145,27 +144,3 @@ class BlockOrthogonalRNN(BlockScanLayer):
 
     cell_class = BlockOrthogonalEquations
     options = ("block_size",)
-
-
-LAYERS: dict[str, type[RecurrentLayer]] = {
-    layer.cell_class.name: layer
-    for layer in (
-        LSTM, PeepholeLSTM, NoOutputGateLSTM, InputGatedLSTM, NormalizedLSTM, MinLSTM,
-        GRU, MGU, NoResetGateGRU, InputGatedGRU, MinGRU, SignedMinGRU, BlockOrthogonalRNN,
-    )
-}  # fmt: skip
-"""Every cell by its name on the command line."""
-
-
-def register(layer: type[RecurrentLayer]) -> type[RecurrentLayer]:
-    """Make a layer of your own known by its cell's name to models, `compare`, `describe` and `verify`; a decorator.
-
-    Raises:
-        ValueError: another layer has that name.
-    """
-    name = layer.cell_class.name
-    known = LAYERS.setdefault(name, layer)
-    if known is not layer and (known.__module__, known.__qualname__) != (layer.__module__, layer.__qualname__):
-        raise ValueError(f"the name {name!r} is taken by {known.__module__}.{known.__qualname__}; choose another")
-    LAYERS[name] = layer
-    return layer

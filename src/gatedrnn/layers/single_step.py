@@ -294,14 +294,3 @@ class BlockOrthogonalRNNCell(SingleStep):
     """One step of `BlockOrthogonalRNN`."""
 
     layer_class = BlockOrthogonalRNN
-
-
-CELLS: dict[str, type[SingleStep]] = {
-    module.layer_class.cell_class.name: module
-    for module in (
-        LSTMCell, PeepholeLSTMCell, NoOutputGateLSTMCell, InputGatedLSTMCell, NormalizedLSTMCell, MinLSTMCell,
-        GRUCell, MGUCell, NoResetGateGRUCell, InputGatedGRUCell, MinGRUCell,
-        SignedMinGRUCell, BlockOrthogonalRNNCell,
-    )
-}  # fmt: skip
-"""Every single-step cell by its name on the command line."""

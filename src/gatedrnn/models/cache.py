@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
 
-from gatedrnn.layers import LAYERS
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.registry import CELLS
 from gatedrnn.shapes import States
 
 SEEN = "seen tokens"
@@ -64,7 +64,7 @@ class GatedRNNCache(Cache):
 
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__(
-            layers=[RecurrentState(number_of_states=LAYERS[cell].cell_class.states) for cell in config.cells]
+            layers=[RecurrentState(number_of_states=CELLS[cell].equations.states) for cell in config.cells]
         )
         self.seen_tokens = 0
 

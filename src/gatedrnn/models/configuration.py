@@ -5,10 +5,10 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from gatedrnn.layers import LAYERS
 from gatedrnn.layers.arguments import check_time_scale
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
 from gatedrnn.layers.regularise import REGULARISERS
+from gatedrnn.registry import CELLS
 
 POOLINGS = ("last", "mean", "max")
 RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS)
@@ -94,14 +94,14 @@ class GatedRNNConfig(PreTrainedConfig):
             ValueError: a name that does not exist, a size below 1, a probability outside [0, 1), or inputs unclear.
         """
         for cell in self.cells:
-            if cell not in LAYERS:
-                raise ValueError(f"cell must be one of {', '.join(LAYERS)}, got {cell!r}")
+            if cell not in CELLS:
+                raise ValueError(f"cell must be one of {', '.join(CELLS)}, got {cell!r}")
         if len(self.cells) != self.num_hidden_layers:
             raise ValueError(
                 f"cell names {len(self.cells)} layers, num_hidden_layers is {self.num_hidden_layers}; "
                 "name one cell, or one a layer"
             )
-        layers = [LAYERS[cell] for cell in self.cells]
+        layers = [CELLS[cell].layer for cell in self.cells]
         options = dict.fromkeys(option for layer in layers for option in layer.options)
         for name in self.cell_options or {}:
             if name not in options:

@@ -9,10 +9,11 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import can_return_tuple
 
-from gatedrnn.layers import LAYERS, RecurrentLayer
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.regularise import REGULARISERS
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Flags, Series, Step
 
 EMBEDDING_STD = 0.1
@@ -50,7 +51,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
 def build_layer(config: GatedRNNConfig, cell: str, input_size: int, num_layers: int = 1) -> RecurrentLayer:
     """Recurrent layers of one cell, as a configuration says."""
-    layer = LAYERS[cell]
+    layer = CELLS[cell].layer
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
     if not layer.cell_class.reads_state:
         named["weight_dropout"] = 0.0  # meant for the other cells of the model

@@ -8,9 +8,9 @@ import torch
 
 from gatedrnn.data import TaskData
 from gatedrnn.errors import NoMatch
-from gatedrnn.layers import LAYERS
 from gatedrnn.models.modeling import GatedRNNClassifier
 from gatedrnn.models.structure import count_parameters, describe_structure
+from gatedrnn.registry import CELLS
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.train.model import build_model, cell_options
 
@@ -97,7 +97,7 @@ def _unit(settings: CompareSettings, cell: str) -> int:
     """What a width is a multiple of."""
     run = settings.run(cell, 1, 0)
     options, sizes = cell_options(run), []
-    for layer in (LAYERS[name] for name in run.cells):
+    for layer in (CELLS[name].layer for name in run.cells):
         own = {name: value for name, value in options.items() if name in layer.options}
         sizes.append(layer.cell_class(**own).block_size)
     return lcm(*sizes)

@@ -5,7 +5,7 @@ from typing import Any
 
 from gatedrnn.data.probes import scaled
 from gatedrnn.inspect.tracking import tracking
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 from gatedrnn.study.statistics import FEWEST_SEEDS
 from gatedrnn.study.summary import too_few
 
@@ -112,7 +112,7 @@ def reasons(results: dict[str, Any]) -> list[dict[str, str]]:
     """One row of text for each class of cells that took part."""
     rows: dict[str, dict[str, str]] = {}
     for cell in results["settings"]["cells"]:
-        kind = tracking(LAYERS[cell].cell_class())
+        kind = tracking(CELLS[cell].equations())
         row = rows.setdefault(
             kind.name,
             {"class": kind.name, "cells": "", "transition": kind.transition, "one layer can follow": kind.follows,

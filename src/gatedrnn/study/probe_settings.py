@@ -2,10 +2,10 @@
 
 from pydantic import Field, PositiveInt, field_validator
 
+from gatedrnn import registry
 from gatedrnn.data import Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import Seed, unknown_name
-from gatedrnn.layers import LAYERS
 
 TASKS = ("parity", "modular-addition", "s3", "mqar", "selective-copying")
 CELLS = ("lstm", "gru", "mingru", "minlstm", "signed-mingru", "block-orthogonal")
@@ -44,8 +44,8 @@ class ProbeSettings(Settings):
     @classmethod
     def _known_cells(cls, cells: tuple[str, ...]) -> tuple[str, ...]:
         for cell in cells:
-            if cell not in LAYERS:
-                raise ValueError(unknown_name("cell", cell, LAYERS))
+            if cell not in registry.CELLS:
+                raise ValueError(unknown_name("cell", cell, registry.CELLS))
         return cells
 
     @field_validator("tasks")

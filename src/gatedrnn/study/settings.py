@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gatedrnn.data import DataSettings, Settings
 from gatedrnn.data.settings import Seed, unknown_name
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 from gatedrnn.study.ladder import BESIDE, INITIAL_VALUES, LADDERS
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 
@@ -42,8 +42,8 @@ class ContenderSettings(Settings):
     @classmethod
     def _known_cells(cls, cells: list[str]) -> list[str]:
         for cell in cells:
-            if cell not in LAYERS:
-                raise ValueError(unknown_name("cell", cell, LAYERS))
+            if cell not in CELLS:
+                raise ValueError(unknown_name("cell", cell, CELLS))
         return cells
 
     @model_validator(mode="after")

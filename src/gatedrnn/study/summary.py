@@ -4,7 +4,7 @@ from typing import Any
 
 from gatedrnn.data.probes.groups import GROUPS
 from gatedrnn.inspect.tracking import POSITIVE, tracking
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 from gatedrnn.study.ladder import BESIDE, LADDERS, cost, removed, rungs
 from gatedrnn.study.match import MARKED
 from gatedrnn.study.statistics import FEWEST_SEEDS, Estimate, excludes_zero, tells
@@ -257,7 +257,7 @@ def _remarks(results: dict[str, Any]) -> list[str]:
     """What is known about a task beyond the numbers."""
     if results["task"] not in {probe.name for probe in GROUPS}:
         return []
-    positive = [row["cell"] for row in results["contenders"] if tracking(LAYERS[row["cell"]].cell_class()) is POSITIVE]
+    positive = [row["cell"] for row in results["contenders"] if tracking(CELLS[row["cell"]].equations()) is POSITIVE]
     if not positive:
         return []
     # Tests at other lengths are named after them; the longest is the last one.

@@ -10,7 +10,6 @@ from gatedrnn import manifest
 from gatedrnn.data import TaskData
 from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.errors import DataError
-from gatedrnn.layers import LAYERS
 from gatedrnn.models import (
     GatedRNNConfig,
     GatedRNNForCausalLM,
@@ -19,6 +18,7 @@ from gatedrnn.models import (
 )
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.records import sync
+from gatedrnn.registry import CELLS
 from gatedrnn.train.checkpoint import written_whole
 from gatedrnn.train.settings import RunSettings
 
@@ -52,7 +52,7 @@ def cell_options(run: RunSettings) -> dict[str, Any]:
         asked["keep"] = True
     if run.model.block_size is not None:
         asked["block_size"] = run.model.block_size
-    known = {option for cell in run.cells for option in LAYERS[cell].options}
+    known = {option for cell in run.cells for option in CELLS[cell].options}
     return {name: value for name, value in asked.items() if name in known}
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from gatedrnn.data import LANGUAGE, DataSettings, Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import Seed, unknown_name
-from gatedrnn.layers import LAYERS
+from gatedrnn.registry import CELLS
 
 
 class ModelSettings(Settings):
@@ -128,15 +128,15 @@ class RunSettings(Settings):
     def _known_cells(cls, cell: str) -> str:
         names = [name.strip() for name in cell.split(",")]
         for name in names:
-            if name not in LAYERS:
-                raise ValueError(unknown_name("cell", name, LAYERS))
+            if name not in CELLS:
+                raise ValueError(unknown_name("cell", name, CELLS))
         return ",".join(names)
 
     @model_validator(mode="after")
     def _go_together(self) -> "RunSettings":
         if len(self.cells) not in (1, self.model.layers):
             raise ValueError(f"--cell names {len(self.cells)} layers, --layers is {self.model.layers}")
-        if self.model.weight_dropout and not any(LAYERS[cell].cell_class.reads_state for cell in self.cells):
+        if self.model.weight_dropout and not any(CELLS[cell].equations.reads_state for cell in self.cells):
             raise ValueError(f"--weight-dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
         if self.data.curriculum > self.train.epochs:
             raise ValueError(

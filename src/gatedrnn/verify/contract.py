@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from gatedrnn.equations import Equations
-from gatedrnn.layers import LAYERS, PositiveScanLayer, RecurrentLayer
+from gatedrnn.layers import PositiveScanLayer, RecurrentLayer
+from gatedrnn.registry import CELLS
 from gatedrnn.verify import oracle
 from gatedrnn.verify.tolerances import (
     DIFFERENCES,
@@ -68,8 +69,8 @@ def check_cell(name: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[R
     Raises:
         ValueError: there is no cell or no dtype of that name.
     """
-    if name not in LAYERS:
-        raise ValueError(f"cell must be one of {', '.join(LAYERS)}, got {name!r}")
+    if name not in CELLS:
+        raise ValueError(f"cell must be one of {', '.join(CELLS)}, got {name!r}")
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
@@ -79,7 +80,7 @@ def check_cell(name: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[R
         for dtype in dtypes:
             for setting in SETTINGS:
                 yield from _against_walk(name, options, title, dtype, setting)
-            if not options and issubclass(LAYERS[name], PositiveScanLayer):
+            if not options and issubclass(CELLS[name].layer, PositiveScanLayer):
                 for row in _against_walk(name, options, title, dtype, LOG_SPACE):
                     yield as_log_space(row, TIME)
     if name in TORCH:
@@ -178,7 +179,7 @@ def _slope(
 def _against_torch(name: str) -> Row:
     """The check that the project began with: the weights of torch's own layer give its numbers."""
     theirs = TORCH[name](3, 4, batch_first=True)
-    ours = LAYERS[name](3, 4, batch_first=True)
+    ours = CELLS[name].layer(3, 4, batch_first=True)
     ours.load_state_dict(theirs.state_dict())
     x, outputs = torch.randn(2, 5, 3, generator=_generator()), []
     state: Any = None
@@ -197,7 +198,7 @@ def _layer(name: str, options: dict[str, Any], dtype: torch.dtype, draw: int = 0
 
     In bfloat16 they are half as large: a cell that is not contracting makes more of every rounding, step by step.
     """
-    layer_class = LAYERS[name]
+    layer_class = CELLS[name].layer
     if not layer_class.takes_proj_size:
         arguments = {k: v for k, v in arguments.items() if k != "proj_size"}
     block = layer_class.cell_class(**options).block_size

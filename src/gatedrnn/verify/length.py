@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from gatedrnn.equations import PositiveScanEquations, split_gates
-from gatedrnn.layers import LAYERS, RecurrentLayer
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.ops import choose_backend, linear_scan, log_space_scan
+from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Series
 from gatedrnn.verify.contract import Row, as_log_space
 from gatedrnn.verify.tolerances import allowed_error, largest_error
@@ -29,7 +30,7 @@ def check_lengths(cells: tuple[str, ...]) -> Iterator[Row]:
         h, _ = linear_scan(decay[:, :steps].float(), drive[:, :steps].float(), backend=backend)
         yield _row("linear_scan", backend, steps, h, exact[:, :steps])
     for name in cells:
-        layer_class = LAYERS[name]
+        layer_class = CELLS[name].layer
         if layer_class.cell_class.reads_state:
             layer, x = _long(name, LOOP_LENGTHS[-1])
             with torch.no_grad():
@@ -87,7 +88,7 @@ def _long(name: str, steps: int) -> tuple[RecurrentLayer, Series]:
     """A layer with its own initial values and one long sequence."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        layer = LAYERS[name](CHANNELS, CHANNELS, batch_first=True)
+        layer = CELLS[name].layer(CHANNELS, CHANNELS, batch_first=True)
         return layer, torch.randn(1, steps, CHANNELS)
 
 

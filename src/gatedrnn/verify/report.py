@@ -11,8 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from gatedrnn.layers import LAYERS
 from gatedrnn.records import environment, write_whole
+from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import DTYPES, Row, check_cell
 from gatedrnn.verify.length import check_lengths
 
@@ -23,7 +23,7 @@ def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> 
     Raises:
         ValueError: there is no cell or no dtype of that name.
     """
-    names = tuple(cells or LAYERS)
+    names = tuple(cells or CELLS)
     for name in names:
         with warnings.catch_warnings():
             # torch's own remark, in float32.
