@@ -8,7 +8,7 @@ import torch
 from gatedrnn.equations import ScanEquations
 from gatedrnn.layers import ScanLayer
 from gatedrnn.ops import choose_backend
-from gatedrnn.registry import CELLS
+from gatedrnn.registry import CELLS, CellRecord
 from gatedrnn.verify.contract import DTYPES, Row, as_log_space, check_cell
 from gatedrnn.verify.length import check_lengths
 from gatedrnn.verify.report import as_record, verdict, verify
@@ -56,7 +56,7 @@ class SignedLayer(ScanLayer):
 
 
 def test_a_cell_of_ones_own_is_held_to_its_own_step_loop(monkeypatch):
-    monkeypatch.setitem(CELLS, "signed", SignedLayer)
+    monkeypatch.setitem(CELLS, "signed", CellRecord(SignedLayer))
     rows = list(verify(["signed"], ["float64"]))
     assert {row.way for row in rows} == WAYS and all(row.holds for row in rows)
 

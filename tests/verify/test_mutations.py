@@ -6,12 +6,14 @@ import textwrap
 
 import pytest
 
-from gatedrnn import cells
-from gatedrnn.cells import activations, base, lstm_ladder
+from gatedrnn import cells, equations
+from gatedrnn.cells import activations, lstm_ladder
 from gatedrnn.kernels.cpu import looping, projecting, scanning
 from gatedrnn.layers import gated_scan, loop_cells, ragged, regularise, scan_layer, stack, torch_fused
-from gatedrnn.ops import functional, reference, steps
+from gatedrnn.ops import reference, steps
 from gatedrnn.verify.contract import check_cell
+
+linear_scan = sys.modules["gatedrnn.ops.linear_scan"]
 
 # Cell that shows it, where the line stands, the line, and what it is broken into.
 MUTATIONS = [
@@ -36,10 +38,10 @@ MUTATIONS = [
     ("gru-input-gated", cells.InputGatedGRUEquations, "coefficients", "return z, (1 - z)", "return 1 - z, z"),
     ("mingru", cells.MinGRUEquations, "coefficients", "return 1 - z, z", "return z, 1 - z"),
     ("mingru", activations, "g", "x + 0.5", "x + 0.25"),
-    ("mingru", base.ScanCell, "step", "decay * state[0] + ", "decay * (2 * state[0] - state[0].detach()) + "),
-    ("mingru", base.Recurrent, "drop", "x * self.dropped", "x"),
-    ("mingru", functional, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
-    ("mingru", functional, "_gradient_by_scan", "decay * delta", "delta"),
+    ("mingru", equations.ScanEquations, "step", "decay * state[0] + ", "decay * (2 * state[0] - state[0].detach()) + "),
+    ("mingru", equations.Recurrent, "drop", "x * self.dropped", "x"),
+    ("mingru", linear_scan, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
+    ("mingru", linear_scan, "_gradient_by_scan", "decay * delta", "delta"),
     ("mingru", scanning, "_forward", "way.last", "0 * way.last"),
     ("mingru", scanning, "scan_gradient", "back.grad_h0", "-back.grad_h0"),
     ("mingru", scanning, "scan_gradient", "return grad_decay", "return -grad_decay"),
