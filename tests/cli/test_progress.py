@@ -18,7 +18,7 @@ from gatedrnn.train.loop import Progress
 OFTEN = """
 import sys
 from gatedrnn.cli import progress
-progress.SECONDS_BETWEEN_LINES = 0.1
+progress.SECONDS_BETWEEN_LINES = 0.001
 from gatedrnn.cli.app import main
 if __name__ == "__main__":
     main(sys.argv[1:])
@@ -29,7 +29,7 @@ DIGITS = "--task digits --hidden-size 8 --embedding-size 8 --threads 1".split()
 
 @pytest.fixture
 def often(tmp_path: Path) -> Path:
-    """The command line with a line every tenth of a second; a file, since processes of a comparison import it."""
+    """The command line with a line at almost every step; a file, since processes of a comparison import it."""
     script = tmp_path / "often.py"
     script.write_text(OFTEN)
     return script
