@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import ClassVar, Literal, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -166,3 +166,53 @@ def applied(matrix: Tensor, state: Tensor) -> Tensor:
 def split_gates(gates: int, projected: Tensor) -> tuple[Tensor, ...]:
     """The blocks of a projection, one a gate, along the last axis."""
     return torch.chunk(projected, gates, dim=-1)
+
+
+class ScanKernel(NamedTuple):
+    """How a scan cell's gates are computed by the fused kernels of both devices: h = keep * h + take * candidate."""
+
+    decay: Literal["replace", "keep", "free", "share", "signed"]
+    """replace: keep = 1 - z, take = z of one gate; keep: keep = z, take = 1 - z; free: keep = f, take = i of two
+    gates; share: keep = f / (f + i), take = i / (f + i); signed: keep = clamp(u, -1, 1) of one projection u,
+    take = 1 - |keep|. z, f and i are sigmoids."""
+    activation: Literal["g", "identity", "tanh"]
+    """Of the candidate; g of Feng et al. 2024 (arXiv:2410.01201), appendix B.3."""
+    candidate: int
+    """Its place among the projections."""
+    first: int
+    """The place of the one gate, or of f."""
+    second: int
+    """The place of the one gate again, or of i."""
+    squash: bool = False
+    """Whether the output is tanh of the state."""
+
+    @property
+    def gates(self) -> int:
+        """Number of projections."""
+        return 1 + max(self.candidate, self.first, self.second)
+
+
+class LoopKernel(NamedTuple):
+    """Which of the loop kernels runs a cell, and the sizes and states of that kernel."""
+
+    form: Literal["lstm", "lstm-no-output-gate", "gru", "gru-reset-before", "gru-no-reset-gate", "mgu", "mgu-keep"]
+    """The equations of a step; "lstm" runs with and without peepholes."""
+    gates: int
+    """Number of projections."""
+    saved: int
+    """Blocks of hidden_size that a step saves for the gradient."""
+    state: tuple[Literal["h", "c"], ...]
+    """What goes from one step to the next; where it is c alone, h is the output."""
+    gated_state: bool = False
+    """Whether a gate multiplies h before the candidate's recurrent product, which then is a second product."""
+    separate_candidate: bool = False
+    """Whether the gradient of the candidate's recurrent product differs from that of its projection: a gate multiplies
+    that product."""
+
+
+class BlockKernel(NamedTuple):
+    """Which kernel runs a single step of a cell of small blocks."""
+
+    form: Literal["rotation", "reflections"]
+    """How the block matrix is built from the projections: a rotation with a mirror (blocks of 2), or one reflection for
+    each of the block's channels."""

@@ -4,13 +4,14 @@ import itertools
 
 import pytest
 import torch
+from scan_kernels import CELLS, RECORDS, by_equations
 from tolerances import assert_equal_within
 
+from gatedrnn.equations import LoopKernel, ScanKernel
 from gatedrnn.kernels import cpu
-from gatedrnn.kernels.cpu import gates
-from gatedrnn.layers.gated_scan import CELLS, scan_in_torch
 
 every_kernel = pytest.mark.parametrize("kernel", CELLS)
+FULL = torch.float64
 FLAGS = list(itertools.product((False, True), repeat=3))
 
 
@@ -37,50 +38,22 @@ def problem(kernel, batch, steps, channels, dtype=torch.float64, masked=False, c
     }
 
 
-def in_torch(kernel, projected, bias, h0, mask, resets, reset_state, reverse, grads):
-    """Outputs, last state and gradients of the torch form in float64."""
-    onset = None if reset_state is None else reset_state.double().requires_grad_()
-    p, start = projected.double().requires_grad_(), h0.double().requires_grad_()
-    added = projected.new_empty(0).double() if bias is None else bias.double().requires_grad_()
-    whole = p if bias is None else p + added
-    output, last = scan_in_torch(CELLS[kernel], whole, start, mask, resets, onset, reverse, backend="reference")
-    torch.autograd.backward([output, last], [g.double() for g in grads])
-    grads = [p.grad, added if bias is None else added.grad, start.grad, None if onset is None else onset.grad]
-    return output.detach(), last.detach(), *grads
-
-
-def by_kernel(kernel, projected, bias, h0, mask, resets, reset_state, reverse, grads, keeps_output=True):
-    output, last = cpu.gated_scan(kernel, projected, bias, h0, mask, resets, reset_state, reverse)
-    tells = keeps_output and mask is None and gates.KINDS[kernel] not in gates.SQUASHED
-    grad_output = grads[0].to(output.dtype)
-    found = cpu.gated_scan_gradient(
-        kernel,
-        grad_output,
-        grads[1],
-        projected,
-        bias,
-        output if tells else None,
-        h0,
-        mask,
-        resets,
-        reset_state,
-        reverse,
-    )
-    return output, last, *found
-
-
-def check(kernel, arguments, reverse, keeps_output=True):
-    projected = arguments["projected"]
-    channels = projected.shape[2] // len(CELLS[kernel].projections)
-    grads = torch.randn(*projected.shape[:2], channels).double(), torch.randn_like(arguments["h0"])
-    grads = (grads[0].to(projected.dtype), grads[1])
-    found = by_kernel(kernel, **arguments, reverse=reverse, grads=grads, keeps_output=keeps_output)
-    expected = in_torch(kernel, **arguments, reverse=reverse, grads=grads)
-    assert found[0].dtype == found[2].dtype == projected.dtype
+def check(name, arguments, reverse, keeps_output=True):
+    projected, mask, record = arguments["projected"], arguments["mask"], RECORDS[name]
+    channels = projected.shape[2] // record.gates
+    grads = torch.randn(*projected.shape[:2], channels).to(projected.dtype), torch.randn_like(arguments["h0"])
+    output, last = cpu.gated_scan(record, **arguments, reverse=reverse)
+    states = output if keeps_output and mask is None and not record.squash else None
+    given = {key: x for key, x in arguments.items() if key not in ("projected", "bias")}
+    gradients = cpu.gated_scan_gradient(
+        record, *grads, projected, arguments["bias"], states, **given, reverse=reverse
+    )  # fmt: skip
+    expected = by_equations(name, **arguments, reverse=reverse, grad_output=grads[0], grad_last=grads[1], dtype=FULL)
+    assert output.dtype == gradients[0].dtype == projected.dtype
     names = "output", "last", "projected", "bias", "h0", "reset_state"
-    for place, (what, got, want) in enumerate(zip(names, found, expected, strict=True)):
-        if want is not None:
-            assert_equal_within(got, want, projected.dtype, f"{kernel} {what}", gradient=place > 1)
+    for place, (what, got, want) in enumerate(zip(names, (output, last, *gradients), expected, strict=True)):
+        if what not in ("bias", "reset_state") or arguments[what] is not None:
+            assert_equal_within(got, want, projected.dtype, f"{name} {what}", gradient=place > 1)
 
 
 @every_kernel
@@ -111,8 +84,9 @@ def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
     order = {"forget": forget, "input": input_}
     rows = [order.get(name, torch.ones(6)) for name in CELLS[kernel].projections]
     _, last = cpu.gated_scan(
-        kernel, torch.cat(rows)[None, None].to(dtype), None, torch.full((1, 6), 8.0).to(dtype), None, None, None, False
-    )
+        RECORDS[kernel], torch.cat(rows)[None, None].to(dtype), None, torch.full((1, 6), 8.0).to(dtype), None, None,
+        None, False,
+    )  # fmt: skip
     candidate = 1.5 if kernel == "minlstm" else torch.tanh(torch.ones(1, dtype=torch.float64)).item()
     keep = torch.tensor([1, 0.5, 2e-9, 1, 0.5, 0], dtype=torch.float64)
     assert_equal_within(last[0], keep * 8 + (1 - keep) * candidate, torch.float32, "state")
@@ -170,3 +144,11 @@ def test_numbers_too_small_for_full_precision_are_zero_in_a_kernel_and_what_they
         assert bool(((many + many) > 0).all())
     kept, _ = cpu.scan(torch.ones_like(small), 1e3 * small, None, None, None, False)
     assert bool((kept > 0).all())
+
+
+def test_gates_without_a_branch_are_refused_by_name():
+    record = ScanKernel("free", "g", candidate=0, first=1, second=2)
+    assert not cpu.supports(record) and all(cpu.supports(known) for known in RECORDS.values())
+    assert cpu.supports(LoopKernel("mgu", gates=2, saved=2, state=("h",), gated_state=True))
+    with pytest.raises(ValueError, match="no CPU kernel computes decay 'free' with activation 'g'"):
+        cpu.gated_scan(record, torch.randn(1, 2, 6), None, None, None, None, None, False)

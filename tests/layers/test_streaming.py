@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gatedrnn
 from gatedrnn.kernels import cpu
+from gatedrnn.layers.kernel_records import BLOCK, LOOP
 from gatedrnn.registry import CELLS
 
 SCANS = {
@@ -22,14 +23,14 @@ SCANS = {
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The kind of every layer's step that a kernel has walked: by itself, or with all others and their products."""
+    """Of every layer's step that a kernel has run: whether by itself, or with all others and their products."""
     seen, step, stack = [], cpu.gated_step, cpu.stack_step
 
-    def all_at_once(kind, x, weights, *rest):
-        seen.extend([f"{kind} and products"] * len(weights))
-        return stack(kind, x, weights, *rest)
+    def all_at_once(record, x, weights, *rest):
+        seen.extend([f"{record.activation} and products"] * len(weights))
+        return stack(record, x, weights, *rest)
 
-    monkeypatch.setattr(cpu, "gated_step", lambda kind, *rest: (seen.append(kind), step(kind, *rest))[1])
+    monkeypatch.setattr(cpu, "gated_step", lambda record, *rest: (seen.append("gates"), step(record, *rest))[1])
     monkeypatch.setattr(cpu, "stack_step", all_at_once)
     return seen
 
@@ -70,9 +71,9 @@ LOOPS = {
 
 @pytest.fixture
 def loop_steps(monkeypatch):
-    """The kinds of the stacks of loop cells that one call has run for a step."""
+    """The kernel records of the stacks of loop cells that one call has run for a step."""
     seen, step = [], cpu.loop_step
-    monkeypatch.setattr(cpu, "loop_step", lambda kind, *rest: (seen.append(kind), step(kind, *rest))[1])
+    monkeypatch.setattr(cpu, "loop_step", lambda record, *rest: (seen.append(record), step(record, *rest))[1])
     return seen
 
 
@@ -96,7 +97,7 @@ def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, rows, hid
                 outputs.append(one)
     finally:
         torch.set_num_threads(before)
-    assert loop_steps == 8 * [layer.cell.kernel]
+    assert loop_steps == 8 * [LOOP[layer.cell.kernel]]
     for got, ends in (by_step, (torch.cat(outputs, 1), state)):
         assert_equal_within(got, output, dtype, "output")
         for end, want in zip(as_tuple(ends), as_tuple(last), strict=True):
@@ -109,7 +110,7 @@ def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, rows, hid
 def test_a_stream_of_a_cell_of_blocks_is_a_kernels(block_size, dtype, bias, monkeypatch):
     """By `step`, by calls of one step each, and by its single-step module."""
     seen, step = [], cpu.block_step
-    monkeypatch.setattr(cpu, "block_step", lambda kind, *rest: (seen.append(kind), step(kind, *rest))[1])
+    monkeypatch.setattr(cpu, "block_step", lambda record, *rest: (seen.append(record), step(record, *rest))[1])
     torch.manual_seed(0)
     layer = gatedrnn.BlockOrthogonalRNN(
         5, 24, num_layers=2, batch_first=True, dtype=dtype, bias=bias, block_size=block_size
@@ -131,7 +132,7 @@ def test_a_stream_of_a_cell_of_blocks_is_a_kernels(block_size, dtype, bias, monk
         assert_equal_within(module(x[:, 0]), h, dtype, "one step")
         nowhere = module(torch.full_like(x[:, 0], torch.nan))
     assert nowhere.isnan().all()
-    assert len(seen) == 2 * 6 + 2 * 6 + 2 and set(seen) == {layer.cell.kernel}
+    assert len(seen) == 2 * 6 + 2 * 6 + 2 and set(seen) == {BLOCK[layer.cell.kernel]}
 
 
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru", "block-orthogonal"])
@@ -182,7 +183,7 @@ def test_a_named_activation_is_the_kernels_too(activation, calls):
     with torch.no_grad():
         found, _ = stream(layer, x)
         expected, _ = layer(x)
-    assert set(calls) == {("minlstm" if activation == "g" else "minlstm-identity") + " and products"}
+    assert set(calls) == {f"{activation} and products"}
     assert_equal_within(found, expected, torch.float32, "output")
 
 
@@ -214,7 +215,7 @@ def test_large_products_of_several_threads_are_the_librarys(calls, monkeypatch):
     layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
     monkeypatch.setattr("gatedrnn.layers.scan_layer.SMALL_PRODUCT", 2 * 12 * 6 - 1)
     with torch.no_grad():
-        for threads, kind in ((2, "mingru"), (1, "mingru and products")):
+        for threads, kind in ((2, "gates"), (1, "g and products")):
             monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
             calls.clear()
             layer.step(x)
@@ -227,7 +228,7 @@ def test_a_step_reads_weights_that_lie_otherwise_in_memory(calls):
         expected, _ = layer.step(x)
         layer.weight_ih_l0.data = layer.weight_ih_l0.data.t().contiguous().t()
         found, _ = layer.step(x.t().contiguous().t())
-    assert torch.equal(found, expected) and set(calls) == {"mingru and products"}
+    assert torch.equal(found, expected) and set(calls) == {"g and products"}
 
 
 def test_a_step_under_a_narrow_autocast_is_in_its_dtype(calls):
@@ -236,7 +237,7 @@ def test_a_step_under_a_narrow_autocast_is_in_its_dtype(calls):
         with torch.no_grad(), torch.autocast("cpu", dtype=dtype):
             output, state = layer.step(x)
         assert output.dtype == dtype and state.dtype == torch.float32
-    assert calls == ["mingru"]  # in float16 there is no such kernel
+    assert calls == ["gates"]  # in float16 there is no such kernel
 
 
 def test_what_follows_a_step_does_not_lose_sight_of_it(calls):

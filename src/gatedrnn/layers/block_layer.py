@@ -9,6 +9,7 @@ from torch.nn.functional import linear
 
 from gatedrnn.cells import BlockOrthogonalEquations
 from gatedrnn.equations import BlockScanEquations, split_gates
+from gatedrnn.layers.kernel_records import BLOCK
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
 from gatedrnn.layers.regularise import DirectionNoise, Keep
@@ -106,7 +107,7 @@ def step_in_kernel(
     matrix, *bias = weights
     assert matrix is not None and cell.kernel is not None
     projected, output = linear(x, matrix, *bias), torch.empty_like(after)
-    implementation("cpu", x.device).block_step(cell.kernel, cell.block_size, projected, before, after, output)
+    implementation("cpu", x.device).block_step(BLOCK[cell.kernel], cell.block_size, projected, before, after, output)
     return output
 
 

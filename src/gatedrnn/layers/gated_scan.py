@@ -11,6 +11,7 @@ from gatedrnn.cells.mingru import MinGRUEquations
 from gatedrnn.cells.minlstm import MinLSTMEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRUEquations
 from gatedrnn.equations import ScanEquations, split_gates
+from gatedrnn.layers.kernel_records import SCAN
 from gatedrnn.layers.ragged import hold_masked_steps, zero_masked_steps
 from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Keep, zoned_coefficients
 from gatedrnn.ops import accumulation_dtype, choose_backend, gradients_with_graph, implementation, linear_scan
@@ -65,7 +66,7 @@ def gated_scan(
     """`scan_in_torch` of the cell that has this kernel, with `bias` added to the projections: all in one pass."""
     added, onset = accumulated(projected, bias, reset_state)
     kernels = implementation("auto", projected.device)
-    return kernels.gated_scan(kernel, projected, added, h0, mask, resets, onset, reverse)
+    return kernels.gated_scan(SCAN[kernel], projected, added, h0, mask, resets, onset, reverse)
 
 
 def accumulated(projected: Tensor, *given: Tensor | None) -> list[Tensor | None]:
@@ -94,7 +95,7 @@ def gated_scan_gradient(
     too where `output` is None."""
     added, onset = accumulated(projected, bias, reset_state)
     return implementation("auto", projected.device).gated_scan_gradient(
-        kernel, grad_output, grad_last, projected, added, output, h0, mask, resets, onset, reverse
+        SCAN[kernel], grad_output, grad_last, projected, added, output, h0, mask, resets, onset, reverse
     )
 
 

@@ -12,6 +12,7 @@ from gatedrnn.cells.lstm_ladder import NoOutputGateLSTMEquations
 from gatedrnn.cells.mgu import MGUEquations
 from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
 from gatedrnn.equations import LoopEquations, Recurrent
+from gatedrnn.layers.kernel_records import LOOP
 from gatedrnn.layers.one_step import one_step
 from gatedrnn.layers.ragged import zero_masked_steps
 from gatedrnn.layers.regularise import Keep
@@ -95,7 +96,7 @@ def loop_cells(
     kernels = implementation("auto", projected.device)
     peepholes = (weight_ci, weight_cf, weight_co)
     recurrence = _recurrence(kernels, weight_hh, bias_hh, peepholes, weight_hr, dropped)
-    walked, last_h, last_c = kernels.loop_cells(kernel, projected, recurrence, h0, c0, mask, resets, reverse)
+    walked, last_h, last_c = kernels.loop_cells(LOOP[kernel], projected, recurrence, h0, c0, mask, resets, reverse)
     return walked.h, last_h, last_c, walked.c, walked.kept
 
 
@@ -127,8 +128,9 @@ def loop_cells_gradient(
     peepholes = (weight_ci, weight_cf, weight_co)
     recurrence = _recurrence(kernels, weight_hh, bias_hh, peepholes, weight_hr, dropped)
     found = kernels.loop_cells_gradient(
-        kernel, grad_h, grad_last_h, grad_last_c, kernels.Walked(h, c, kept), recurrence, h0, c0, mask, resets, reverse
-    )
+        LOOP[kernel], grad_h, grad_last_h, grad_last_c, kernels.Walked(h, c, kept), recurrence, h0, c0, mask, resets,
+        reverse,
+    )  # fmt: skip
     read = _before_each_step(h, h0, resets, reverse)
     if dropped is not None:
         read = read * dropped.unsqueeze(1)

@@ -6,6 +6,7 @@ import torch
 
 from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.errors import BackendUnavailable
+from gatedrnn.layers.kernel_records import LOOP
 from gatedrnn.layers.loop_cells import has_kernel, walk_in_kernel, walk_in_torch
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.ragged import reversed_resets
@@ -58,7 +59,7 @@ class LoopLayer(RecurrentLayer):
         if state is None or weights is None:
             return None
         assert self.cell.kernel is not None
-        return implementation("cpu", x.device).loop_step(self.cell.kernel, x.contiguous(), weights, state)
+        return implementation("cpu", x.device).loop_step(LOOP[self.cell.kernel], x.contiguous(), weights, state)
 
     def _direction(
         self, x: Series, state: StateTuple, weights: Weights, noise: DirectionNoise, mask: Flags | None,

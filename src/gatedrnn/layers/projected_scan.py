@@ -15,6 +15,7 @@ from gatedrnn.layers.gated_scan import (
     tells_the_state,
     with_bias,
 )
+from gatedrnn.layers.kernel_records import SCAN
 from gatedrnn.ops import accumulation_dtype, gradients_with_graph, implementation
 
 
@@ -34,7 +35,7 @@ def projected_scan(
     """
     added, onset = accumulated(x, bias, reset_state)
     kernels = implementation("cpu", x.device)
-    return kernels.projected_scan(kernel, x, weight, added, h0, mask, resets, onset, reverse)
+    return kernels.projected_scan(SCAN[kernel], x, weight, added, h0, mask, resets, onset, reverse)
 
 
 @projected_scan.register_fake
@@ -60,8 +61,9 @@ def projected_scan_gradient(
     """Gradients of x (empty unless `of_x`), weight, bias (empty without one), h0 and reset_state."""
     added, onset = accumulated(x, bias, reset_state)
     return implementation("cpu", x.device).projected_scan_gradient(
-        kernel, grad_output, grad_last, x, weight, projected, added, output, h0, mask, resets, onset, reverse, of_x
-    )
+        SCAN[kernel], grad_output, grad_last, x, weight, projected, added, output, h0, mask, resets, onset, reverse,
+        of_x,
+    )  # fmt: skip
 
 
 @projected_scan_gradient.register_fake

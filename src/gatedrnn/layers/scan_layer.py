@@ -10,6 +10,7 @@ from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.arguments import autocast_dtype, observed
 from gatedrnn.layers.gated_scan import gated_scan, has_kernel, scan_in_torch, with_bias
 from gatedrnn.layers.graphs import is_proxy
+from gatedrnn.layers.kernel_records import SCAN
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.projected_scan import projected_scan, projects
 from gatedrnn.layers.ragged import reversed_resets, zero_masked_steps
@@ -97,7 +98,7 @@ class ScanLayer(RecurrentLayer):
         assert self.cell.kernel is not None
         matrices, biases = weights[: self.num_layers], weights[self.num_layers :]
         after, kernels = torch.empty_like(before), implementation("cpu", x.device)
-        return kernels.stack_step(self.cell.kernel, x.contiguous(), matrices, biases, before, after), (after,)
+        return kernels.stack_step(SCAN[self.cell.kernel], x.contiguous(), matrices, biases, before, after), (after,)
 
     def _step(self, x: Step, state: StateTuple, noise: Noise | None) -> tuple[Step, StateTuple]:
         if not self._streams(x, noise):
@@ -109,11 +110,13 @@ class ScanLayer(RecurrentLayer):
         if self._takes_products(x, before):
             matrices = [weights["weight_ih"].contiguous() for weights in layers]
             biases = [weights["bias_ih"] for weights in layers] if self.bias else []
-            return kernels.stack_step(self.cell.kernel, x.contiguous(), matrices, biases, before, after), (after,)
+            return kernels.stack_step(SCAN[self.cell.kernel], x.contiguous(), matrices, biases, before, after), (after,)
         for layer, weights in enumerate(layers):
             projected = self._project(x, weights, add_bias=False)
             bias = weights["bias_ih"].to(after.dtype) if self.bias else None
-            x = self._hand_on(kernels.gated_step(self.cell.kernel, projected, bias, before, after, layer), weights)
+            x = self._hand_on(
+                kernels.gated_step(SCAN[self.cell.kernel], projected, bias, before, after, layer), weights
+            )
         return x, (after,)
 
     def _takes_products(self, x: Step, state: State) -> bool:

@@ -20,6 +20,7 @@ from gatedrnn.layers.arguments import (
 )
 from gatedrnn.layers.block_layer import has_step, step_in_kernel
 from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
+from gatedrnn.layers.kernel_records import LOOP, SCAN
 from gatedrnn.layers.loop_cells import has_kernel
 from gatedrnn.layers.module import chosen_options
 from gatedrnn.layers.one_step import one_step
@@ -158,14 +159,15 @@ class SingleStep(nn.RNNCellBase):
         if weights is None or state is None:
             return None
         kernels = implementation("cpu", x.device)
+        assert cell.kernel is not None
         if loops:
-            return tuple(kernels.loop_step(cell.kernel, x.contiguous(), weights, state)[1])
+            return tuple(kernels.loop_step(LOOP[cell.kernel], x.contiguous(), weights, state)[1])
         before = state[0].contiguous()
         after = torch.empty_like(before)
         if isinstance(cell, BlockScanEquations):
             step_in_kernel(cell, x, weights, before, after)
         else:
-            kernels.stack_step(cell.kernel, x.contiguous(), weights[:1], weights[1:], before[None], after[None])
+            kernels.stack_step(SCAN[cell.kernel], x.contiguous(), weights[:1], weights[1:], before[None], after[None])
         return (after,)
 
     def _weights(self) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.autotuner import Autotuner
 
+from gatedrnn.equations import ScanKernel
 from gatedrnn.kernels import gpu
 
 TARGET = GPUTarget("cuda", 90, 32)
@@ -34,35 +35,24 @@ def compile_only(tuner, *arguments, grid, warmup, **names):
     print(tuner.fn.fn.__name__, name, flush=True)
 
 
-def compile_calls(dtype, channels, kinds, full):
-    """Start both directions of every kind, with all options or with none."""
+def compile_calls(dtype, channels, record, full):
+    """Start both directions of both scans, with all options or with none."""
     series, states = torch.zeros(2, 128, channels, dtype=dtype), torch.zeros(2, channels)
     flags = torch.zeros(2, 128, dtype=torch.bool)
     h0, mask, resets, onset = (states, flags, flags, states[0].clone()) if full else (None,) * 4
     chunk = 64 if full else None
     gpu.scan(series, series, h0, resets, onset, full, chunk=chunk)
     gpu.scan_gradient(series, states, series, series, h0, resets, onset, full, chunk=chunk)
-    for kind in kinds:
-        projected = series.repeat(1, 1, gpu.GATED[kind].gates)
-        bias = projected[0, 0].float() if full else None
-        gpu.gated_scan(kind, projected, bias, h0, mask, resets, onset, full, chunk=chunk)
-        gpu.gated_scan_gradient(
-            kind,
-            series,
-            states,
-            projected,
-            bias,
-            None if full else series,
-            h0,
-            mask,
-            resets,
-            onset,
-            full,
-            chunk=chunk,
-        )
+    projected = series.repeat(1, 1, record.gates)
+    bias, output = (projected[0, 0].float(), None) if full else (None, series)
+    options = h0, mask, resets, onset, full
+    gpu.gated_scan(record, projected, bias, *options, chunk=chunk)
+    gpu.gated_scan_gradient(record, series, states, projected, bias, output, *options, chunk=chunk)
 
 
 if __name__ == "__main__":
     Autotuner.run = compile_only
-    compile_calls(torch.bfloat16, 64, ("mingru",), full=False)
-    compile_calls(torch.float32, 5, ("lstm-normalized",), full=True)
+    one_gate = ScanKernel("replace", "g", candidate=0, first=1, second=1)
+    two_gates = ScanKernel("share", "tanh", candidate=2, first=1, second=0, squash=True)
+    compile_calls(torch.bfloat16, 64, one_gate, full=False)
+    compile_calls(torch.float32, 5, two_gates, full=True)

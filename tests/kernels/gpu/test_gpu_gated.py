@@ -2,30 +2,12 @@
 
 import pytest
 import torch
+from scan_kernels import CELLS, RECORDS, by_equations
 from tolerances import assert_equal_within
 
-from gatedrnn.cells import (
-    InputGatedGRUEquations,
-    InputGatedLSTMEquations,
-    MinGRUEquations,
-    MinLSTMEquations,
-    NormalizedLSTMEquations,
-    SignedMinGRUEquations,
-)
 from gatedrnn.equations import ScanEquations
-from gatedrnn.ops import reference
 
 gpu = pytest.importorskip("gatedrnn.kernels.gpu", reason="triton is not installed")
-CELLS = {
-    "mingru": MinGRUEquations(),
-    "mingru-identity": MinGRUEquations("identity"),
-    "minlstm": MinLSTMEquations(),
-    "minlstm-identity": MinLSTMEquations("identity"),
-    "lstm-input-gated": InputGatedLSTMEquations(),
-    "lstm-normalized": NormalizedLSTMEquations(),
-    "gru-input-gated": InputGatedGRUEquations(),
-    "signed-mingru": SignedMinGRUEquations(),
-}
 
 
 def problem(device, kind, batch, steps, channels, dtype=torch.float64, h0=True, mask=True, resets=True, slow=False):
@@ -53,25 +35,6 @@ def problem(device, kind, batch, steps, channels, dtype=torch.float64, h0=True, 
     return {name: None if x is None else x.to(device) for name, x in arguments.items()}
 
 
-def definition(kind, projected, bias, h0, mask, resets, reset_state, reverse, grad_output, grad_last):
-    """Numbers and gradients of the cell's equations in the dtype of accumulation."""
-    cell = CELLS[kind]
-    added = (grad_last.new_zeros(projected.shape[2]) if bias is None else bias.detach().clone()).requires_grad_()
-    projected = projected.detach().to(grad_last.dtype).requires_grad_()
-    h0 = (torch.zeros_like(grad_last) if h0 is None else h0.detach().clone()).requires_grad_()
-    onset = (torch.zeros_like(grad_last[0]) if reset_state is None else reset_state.detach().clone()).requires_grad_()
-    decay, drive = cell.coefficients(*(projected + added).chunk(len(cell.projections), -1))
-    if mask is not None:
-        decay, drive = torch.where(mask[..., None], decay, 1), torch.where(mask[..., None], drive, 0)
-    states, last = reference.scan(decay, drive, h0, resets, onset if resets is not None else None, reverse)
-    output = cell.output(states)
-    if mask is not None:
-        output = torch.where(mask[..., None], output, 0)
-    loss = (output * grad_output).sum() + (last * grad_last).sum() + 0 * (projected + added).sum()
-    grads = torch.autograd.grad(loss, (projected, added, h0, onset), materialize_grads=True)
-    return output, last, grads
-
-
 def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad_output=None, accuracy=None):
     projected, bias, *rest = arguments.values()
     batch, steps, width = projected.shape
@@ -81,25 +44,25 @@ def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad
     grad_last = torch.randn(batch, channels, dtype=accumulation, device=projected.device)
     if grad_output is None:
         grad_output = torch.randn(batch, steps, channels, device=projected.device).to(projected.dtype)
-    expected = definition(kind, projected, bias, *rest, reverse, grad_output, grad_last)
-    output, last = gpu.gated_scan(kind, projected, bias, *rest, reverse, chunk=chunk)
+    expected = by_equations(kind, projected, bias, *rest, reverse, grad_output, grad_last, accumulation)
+    output, last = gpu.gated_scan(RECORDS[kind], projected, bias, *rest, reverse, chunk=chunk)
     assert output.dtype == projected.dtype and last.dtype == accumulation and output.is_contiguous()
     assert_equal_within(output, expected[0], accuracy, "output")
     assert_equal_within(last, expected[1], accuracy, "last")
     told = output if rest[1] is None and type(CELLS[kind]).output is ScanEquations.output else None
     grad_projected, grad_bias, grad_h0, grad_onset = gpu.gated_scan_gradient(
-        kind, grad_output, grad_last, projected, bias, told, *rest, reverse, chunk=chunk
+        RECORDS[kind], grad_output, grad_last, projected, bias, told, *rest, reverse, chunk=chunk
     )
     assert grad_projected.dtype == projected.dtype and grad_h0.dtype == accumulation and grad_projected.is_contiguous()
-    assert_equal_within(grad_projected, expected[2][0], accuracy, "grad_projected", gradient=True)
+    assert_equal_within(grad_projected, expected[2], accuracy, "grad_projected", gradient=True)
     if bias is not None:
-        assert_equal_within(grad_bias, expected[2][1], accuracy, "grad_bias", gradient=True)
-    assert_equal_within(grad_h0, expected[2][2], accuracy, "grad_h0", gradient=True)
-    assert_equal_within(grad_onset, expected[2][3], accuracy, "grad_onset", gradient=True)
+        assert_equal_within(grad_bias, expected[3], accuracy, "grad_bias", gradient=True)
+    assert_equal_within(grad_h0, expected[4], accuracy, "grad_h0", gradient=True)
+    assert_equal_within(grad_onset, expected[5], accuracy, "grad_onset", gradient=True)
 
 
-def test_every_cell_with_such_a_kernel_is_compared():
-    assert CELLS.keys() == gpu.GATED.keys()
+def test_every_cell_compared_here_has_a_kernel():
+    assert all(gpu.supports(record) for record in RECORDS.values())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -185,9 +148,9 @@ def test_a_masked_step_lets_not_even_a_nan_through(device, kind):
     results = []
     for projected in (arguments["projected"], filled):
         options = arguments["h0"], mask, arguments["resets"], arguments["reset_state"], False
-        output, last = gpu.gated_scan(kind, projected, None, *options)
+        output, last = gpu.gated_scan(RECORDS[kind], projected, None, *options)
         upstream = grad_output.to(device), grad_last.to(device)
-        grads = gpu.gated_scan_gradient(kind, *upstream, projected, None, None, *options)
+        grads = gpu.gated_scan_gradient(RECORDS[kind], *upstream, projected, None, None, *options)
         assert not output[~mask].any() and not grads[0][~mask].any()
         results.append((output, last, *grads))
     assert all(torch.equal(x, y) for x, y in zip(*results, strict=True))
@@ -199,5 +162,5 @@ def test_tanh_keeps_its_digits_near_zero(device, dtype):
     # The input gate open and the forget gate shut: the state is the tanh of the candidate.
     opened = torch.full_like(numbers, 1e4)
     projected = torch.cat([opened, -opened, numbers]).reshape(1, 1, -1)
-    _, last = gpu.gated_scan("lstm-input-gated", projected, None, None, None, None, None, False)
+    _, last = gpu.gated_scan(RECORDS["lstm-input-gated"], projected, None, None, None, None, None, False)
     assert_equal_within(last[0] / numbers.tanh(), torch.ones_like(numbers), dtype, "tanh over torch's")

@@ -6,18 +6,18 @@ from typing import Any
 import numba
 import numpy as np
 
+from gatedrnn.equations import BlockKernel
 from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.numbers import FAST, INLINED, ONE, TWO, ZERO
 from gatedrnn.kernels.cpu.stepping import LIKE, at_address
 from gatedrnn.shapes import State, Step
 
 ROTATION, REFLECTIONS = range(2)
-KINDS = {"block-rotation": ROTATION, "block-reflections": REFLECTIONS}
-"""What `gatedrnn.cells.BlockScanEquations.kernel` may name."""
+_CODES = {"rotation": ROTATION, "reflections": REFLECTIONS}
 SHORTEST = 1e-12  # of an axis: torch's normalize divides by no smaller length
 
 
-def block_step(kind: str, size: int, projected: Step, before: State, after: State, output: Step) -> None:
+def block_step(record: BlockKernel, size: int, projected: Step, before: State, after: State, output: Step) -> None:
     """The next state from the projections of one step, written to `after` and to `output`.
 
     Args:
@@ -28,7 +28,7 @@ def block_step(kind: str, size: int, projected: Step, before: State, after: Stat
     batch, channels = after.shape
     places = [tensor.data_ptr() for tensor in (projected, before, after, output)]
     like, width = LIKE[after.dtype], projected.shape[1]
-    _blocks(KINDS[kind], size, batch, channels, width, like, np.array(places, np.int64))
+    _blocks(_CODES[record.form], size, batch, channels, width, like, np.array(places, np.int64))
 
 
 @compiled(**FAST)

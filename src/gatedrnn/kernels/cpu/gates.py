@@ -7,6 +7,7 @@ from typing import Any
 
 import numba
 
+from gatedrnn.equations import ScanKernel
 from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.numbers import FAST, INFINITE, INLINED, ONE, ZERO, complement, exp, g, g_slope, sigmoid, tanh
 
@@ -14,16 +15,26 @@ from gatedrnn.kernels.cpu.numbers import FAST, INFINITE, INLINED, ONE, ZERO, com
     LINEAR, MINGRU, MINGRU_IDENTITY, MINLSTM, MINLSTM_IDENTITY, LSTM_INPUT_GATED, LSTM_NORMALIZED, GRU_INPUT_GATED,
     SIGNED_MINGRU,
 ) = range(9)  # fmt: skip
-KINDS = {
-    "mingru": MINGRU, "mingru-identity": MINGRU_IDENTITY, "minlstm": MINLSTM, "minlstm-identity": MINLSTM_IDENTITY,
-    "lstm-input-gated": LSTM_INPUT_GATED, "lstm-normalized": LSTM_NORMALIZED, "gru-input-gated": GRU_INPUT_GATED,
-    "signed-mingru": SIGNED_MINGRU,
+BRANCHES = {
+    ("replace", "g"): MINGRU, ("replace", "identity"): MINGRU_IDENTITY, ("share", "g"): MINLSTM,
+    ("share", "identity"): MINLSTM_IDENTITY, ("free", "tanh"): LSTM_INPUT_GATED, ("share", "tanh"): LSTM_NORMALIZED,
+    ("keep", "tanh"): GRU_INPUT_GATED, ("signed", "identity"): SIGNED_MINGRU,
 }  # fmt: skip
-"""What `gatedrnn.cells.ScanEquations.kernel` may name."""
-GATES = {name: 2 if "gru" in name else 3 for name in KINDS}
-"""Projections of each."""
-SQUASHED = (LSTM_INPUT_GATED, LSTM_NORMALIZED)
-"""Kinds whose output is tanh of the state."""
+"""By decay and activation."""
+
+
+def code_of(record: ScanKernel) -> int:
+    """The branch below that computes these gates.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        return BRANCHES[record.decay, record.activation]
+    except KeyError:
+        raise ValueError(
+            f"no CPU kernel computes decay {record.decay!r} with activation {record.activation!r}"
+        ) from None
 
 
 @compiled(**FAST)

@@ -11,17 +11,11 @@ import numba
 from gatedrnn.kernels.cpu.numbers import INNER, ONE, block, sigmoid, tanh
 
 LSTM, NO_OUTPUT_GATE, GRU, GRU_BEFORE, NO_RESET_GATE, MGU, MGU_KEEP = range(7)
-KINDS = {
+CODES = {
     "lstm": LSTM, "lstm-no-output-gate": NO_OUTPUT_GATE, "gru": GRU, "gru-reset-before": GRU_BEFORE,
     "gru-no-reset-gate": NO_RESET_GATE, "mgu": MGU, "mgu-keep": MGU_KEEP,
 }  # fmt: skip
-"""What `gatedrnn.cells.LoopEquations.kernel` may name; "lstm" with peepholes and without."""
-KEPT = {LSTM: 4, NO_OUTPUT_GATE: 3, GRU: 4, GRU_BEFORE: 3, NO_RESET_GATE: 2, MGU: 2, MGU_KEEP: 2}
-"""Blocks kept for the gradient."""
-GATES = {LSTM: 4, NO_OUTPUT_GATE: 3, GRU: 3, GRU_BEFORE: 3, NO_RESET_GATE: 2, MGU: 2, MGU_KEEP: 2}
-"""Projections."""
-HALVED = (GRU_BEFORE, MGU, MGU_KEEP)
-"""Those in which a gate multiplies h before the product of the candidate."""
+"""By `LoopKernel.form`."""
 
 
 @numba.njit(**INNER)

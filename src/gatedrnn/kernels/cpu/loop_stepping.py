@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gatedrnn.equations import LoopKernel
 from gatedrnn.kernels.cpu import loop_gates as gates
 from gatedrnn.kernels.cpu.compiling import compiled
 from gatedrnn.kernels.cpu.denormals import flush_denormals, restore_denormals
-from gatedrnn.kernels.cpu.loop_gates import GATES, GRU, HALVED, KEPT, KINDS, LSTM, NO_OUTPUT_GATE
+from gatedrnn.kernels.cpu.loop_gates import CODES, GRU, LSTM, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu.numbers import FAST, ZERO, borrowed, keep_alive, part, tanh
 from gatedrnn.kernels.cpu.stepping import SUMMED, at_address
 from gatedrnn.kernels.cpu.team import on_team
@@ -27,7 +28,6 @@ WORTH_A_THREAD = 1 << 17  # weights of a layer below which handing work to a thr
 WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ci", "weight_cf", "weight_co")
 """Of a layer, in the order in which `loop_step` takes them."""
 _LIKE = {torch.float32: np.empty(0, np.float32), torch.float64: np.empty(0, np.float64)}
-_SIZES = {kind: (code, GATES[code], KEPT[code], int(code in HALVED)) for kind, code in KINDS.items()}
 
 
 class _Layer(NamedTuple):
@@ -50,7 +50,7 @@ class _Layer(NamedTuple):
 
 
 def loop_step(
-    kind: str, x: Step, weights: Sequence[Tensor | None], before: tuple[State, ...]
+    record: LoopKernel, x: Step, weights: Sequence[Tensor | None], before: tuple[State, ...]
 ) -> tuple[Step, tuple[State, ...]]:  # fmt: skip
     """The top layer's output at one step of a stack, and the states after it.
 
@@ -61,14 +61,14 @@ def loop_step(
     """
     after, size = tuple(torch.empty_like(state) for state in before), before[0].shape[-1]
     output = x.new_empty(len(x), size)
-    layers, (code, count, kept, halved) = len(weights) // len(WEIGHTS), _SIZES[kind]
+    layers, count = len(weights) // len(WEIGHTS), record.gates
     threads = torch.get_num_threads() if count * size * (x.shape[1] + size) >= WORTH_A_THREAD else 1
     begin = team(os.getpid()) if threads > 1 else None
     # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
     call = [
-        code, count, kept, halved, layers, len(x), x.shape[1], size, begin or 0, threads if begin else 1,
-        x.data_ptr(), output.data_ptr(), before[0].data_ptr(), before[-1].data_ptr(), after[0].data_ptr(),
-        after[-1].data_ptr(), *[0 if w is None else w.data_ptr() for w in weights],
+        CODES[record.form], count, record.saved, record.gated_state, layers, len(x), x.shape[1], size, begin or 0,
+        threads if begin else 1, x.data_ptr(), output.data_ptr(), before[0].data_ptr(), before[-1].data_ptr(),
+        after[0].data_ptr(), after[-1].data_ptr(), *[0 if w is None else w.data_ptr() for w in weights],
     ]  # fmt: skip
     _stack(_LIKE[x.dtype], np.array(call, np.int64))
     return output, after

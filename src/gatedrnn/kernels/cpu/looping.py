@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from gatedrnn.kernels.cpu.loop_gates import GATES, HALVED, KEPT, KINDS
+from gatedrnn.equations import LoopKernel
+from gatedrnn.kernels.cpu.loop_gates import CODES
 from gatedrnn.kernels.cpu.loop_walk import WALK_CELLS, WALK_CELLS_BACK, LoopPlan, Parameters
 from gatedrnn.kernels.cpu.memory import flags, flat, series
 from gatedrnn.kernels.cpu.products import packed, padded
@@ -37,7 +38,7 @@ class Walked(NamedTuple):
 
 
 def loop_cells(
-    kind: str, projected: Series, recurrence: Recurrence, h0: State, c0: State | None,
+    record: LoopKernel, projected: Series, recurrence: Recurrence, h0: State, c0: State | None,
     mask: Flags | None, resets: Flags | None, reverse: bool,
 ) -> tuple[Walked, State, State]:  # fmt: skip
     """A loop cell's states from its input projections (batch, time, gates · size), and the last h and c.
@@ -45,7 +46,7 @@ def loop_cells(
     Everything in one dtype, float32 or float64. A masked step leaves the states as they were; a reset brings them back
     to zeros. The series come out in the order in which the projections lie in memory.
     """
-    plan = _plan(kind, projected, recurrence, h0.shape[1], reverse, backward=False)
+    plan = _plan(record, projected, recurrence, h0.shape[1], reverse, backward=False)
     h = h0.contiguous().clone()
     c = projected.new_empty(0) if c0 is None else c0.contiguous().clone()
     hs = empty_series(projected, plan.width)
@@ -53,8 +54,9 @@ def loop_cells(
     kept = empty_series(projected, plan.kept * plan.size)
     if plan.batch:
         _share(
-            WALK_CELLS, plan, plan, KINDS[kind], series(projected), _parameters(kind, recurrence, transposed=True),
-            flags(mask), flags(resets), flat(h), flat(c), _rows_of(kept), _rows_of(hs), _rows_of(cs),
+            WALK_CELLS, plan, plan, CODES[record.form], series(projected),
+            _parameters(record, recurrence, transposed=True), flags(mask), flags(resets), flat(h), flat(c),
+            _rows_of(kept), _rows_of(hs), _rows_of(cs),
         )  # fmt: skip
     return Walked(hs, cs, kept), h, c
 
@@ -74,26 +76,27 @@ class LoopGradient(NamedTuple):
 
 
 def loop_cells_gradient(
-    kind: str, grad_h: Series, grad_last_h: State, grad_last_c: State | None, walked: Walked, recurrence: Recurrence,
-    h0: State, c0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
+    record: LoopKernel, grad_h: Series, grad_last_h: State, grad_last_c: State | None, walked: Walked,
+    recurrence: Recurrence, h0: State, c0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
 ) -> LoopGradient:  # fmt: skip
     """Against the walk; a masked step's own `grad_h` counts for nothing."""
     kept = walked.kept
-    size = kept.shape[2] // KEPT[KINDS[kind]]
-    plan = _plan(kind, kept, recurrence, h0.shape[1], reverse, backward=True)
+    size = kept.shape[2] // record.saved
+    plan = _plan(record, kept, recurrence, h0.shape[1], reverse, backward=True)
     nothing = kept.new_empty(0)
     delta_h = grad_last_h.contiguous().clone()
     delta_c = nothing if grad_last_c is None else grad_last_c.contiguous().clone()
     grad_x = empty_series(kept, plan.gates * size)
-    candidate = empty_series(kept, size) if kind == "gru" else nothing
+    candidate = empty_series(kept, size) if record.separate_candidate else nothing
     projected_h = empty_series(kept, plan.width) if recurrence.weight_hr is not None else nothing
     if mask is not None and projected_h.numel():
         projected_h.zero_()
     peepholes = kept.new_zeros(plan.batch, 3 * size) if recurrence.peepholes is not None else nothing
     if plan.batch:
         _share(
-            WALK_CELLS_BACK, plan, plan, KINDS[kind], series(grad_h), _parameters(kind, recurrence, transposed=False),
-            flags(mask), flags(resets), flat(h0.contiguous()), flat(nothing if c0 is None else c0.contiguous()),
+            WALK_CELLS_BACK, plan, plan, CODES[record.form], series(grad_h),
+            _parameters(record, recurrence, transposed=False), flags(mask), flags(resets), flat(h0.contiguous()),
+            flat(nothing if c0 is None else c0.contiguous()),
             _rows_of(kept), _rows_of(walked.h), _rows_of(walked.c), flat(delta_h), flat(delta_c),
             _rows_of(grad_x), _rows_of(candidate), _rows_of(projected_h), flat(peepholes),
         )  # fmt: skip
@@ -108,11 +111,11 @@ def _rows_of(x: Series) -> np.ndarray:
 
 
 def _plan(
-    kind: str, like: Series, recurrence: Recurrence, width: int, reverse: bool, backward: bool
+    record: LoopKernel, like: Series, recurrence: Recurrence, width: int, reverse: bool, backward: bool
 ) -> LoopPlan:  # fmt: skip
     """Of a pass over `like`, which has a block for each gate forwards, and for each thing that was kept backwards."""
     batch, steps, features = like.shape
-    gates, kept, halved = GATES[KINDS[kind]], KEPT[KINDS[kind]], KINDS[kind] in HALVED
+    gates, kept, halved = record.gates, record.saved, record.gated_state
     size = features // (kept if backward else gates)
     columns = [
         width if backward else (gates - halved) * size,
@@ -142,11 +145,11 @@ def _share(kernel: Kernel, plan: LoopPlan, *arguments: object) -> None:
     share_out(kernel, -(-plan.batch // plan.rows), threads, *arguments)
 
 
-def _parameters(kind: str, recurrence: Recurrence, transposed: bool) -> Parameters:
+def _parameters(record: LoopKernel, recurrence: Recurrence, transposed: bool) -> Parameters:
     weight, bias, peepholes, projection, dropped = recurrence
     nothing = flat(weight.new_empty(0))
-    gates = GATES[KINDS[kind]]
-    until = weight.shape[0] // gates * (gates - 1) if KINDS[kind] in HALVED else weight.shape[0]
+    gates = record.gates
+    until = weight.shape[0] // gates * (gates - 1) if record.gated_state else weight.shape[0]
 
     def panels(matrix: Tensor | None) -> np.ndarray:
         return nothing if matrix is None or not len(matrix) else packed(matrix.contiguous(), transposed)

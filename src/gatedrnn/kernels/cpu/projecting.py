@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.kernels.cpu.gates import GATES, KINDS, SQUASHED
+from gatedrnn.equations import ScanKernel
 from gatedrnn.kernels.cpu.memory import Memory, flat
 from gatedrnn.kernels.cpu.rows import Plan
 from gatedrnn.kernels.cpu.scanning import (
@@ -34,7 +34,7 @@ _ROOM = threading.local()
 
 
 def projected_scan(
-    kind: str, x: Series, weight: Tensor, bias: Channels | None, h0: State | None, mask: Flags | None,
+    record: ScanKernel, x: Series, weight: Tensor, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, State, Series]:  # fmt: skip
     """`gated_scan` of x @ weight.T: outputs, last state, and the product, which the gradient needs.
@@ -42,19 +42,19 @@ def projected_scan(
     In memory x goes sequence by sequence or step by step, without gaps; outputs and product do the same.
     """
     projected = linear(x, weight) if x.is_contiguous() else linear(x.transpose(0, 1), weight).transpose(0, 1)
-    output = projected[..., : len(weight) // GATES[kind]]
+    output = projected[..., : len(weight) // record.gates]
     output = torch.empty_like(output, memory_format=torch.preserve_format)
     if held(x.dtype) != x.dtype:
-        found, last = gated_scan(kind, projected, bias, h0, mask, resets, reset_state, reverse)
+        found, last = gated_scan(record, projected, bias, h0, mask, resets, reset_state, reverse)
         return output.copy_(found), last, projected
-    given = gated_reading(kind, projected, bias, mask, resets, reset_state)
-    way = WayThrough(given, output, h0, reverse, KINDS[kind] in SQUASHED)
+    given = gated_reading(record, projected, bias, mask, resets, reset_state)
+    way = WayThrough(given, output, h0, reverse, record.squash)
     way.walk()
     return output, way.last, projected
 
 
 def projected_scan_gradient(
-    kind: str, grad_output: Series, grad_last: State, x: Series, weight: Tensor, projected: Series,
+    record: ScanKernel, grad_output: Series, grad_last: State, x: Series, weight: Tensor, projected: Series,
     bias: Channels | None, output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None,
     reset_state: Channels | None, reverse: bool, of_x: bool,
 ) -> tuple[Series, Tensor, Channels, State, Channels]:  # fmt: skip
@@ -62,14 +62,14 @@ def projected_scan_gradient(
 
     The states are computed again where `output` is None.
     """
-    given = gated_reading(kind, projected, bias, mask, resets, reset_state)
+    given = gated_reading(record, projected, bias, mask, resets, reset_state)
     states = output if output is not None else walked_states(given, grad_output, h0, reverse)
-    back = WayBack(given, grad_output, grad_last, states, h0, reverse)
+    back = WayBack(given, grad_output, grad_last, states, h0, reverse, record.squash)
     grad_x = torch.empty_like(x) if of_x else x.new_empty(0)
     # Not where threads share one sequence's time; nor in float16, which kernels read in a copy.
     if back.plan.stretches > 1 or held(x.dtype) != x.dtype:
         grad, grad_bias, grad_h0, grad_onset = gated_scan_gradient(
-            kind, grad_output, grad_last, projected, bias, states, h0, mask, resets, reset_state, reverse
+            record, grad_output, grad_last, projected, bias, states, h0, mask, resets, reset_state, reverse
         )
         if of_x:
             grad_x.copy_(grad @ weight)
@@ -82,7 +82,7 @@ def projected_scan_gradient(
     grad_turned = torch.zeros(turned.shape, dtype=grad_last.dtype)
     for piece in reversed(list(_pieces(back.plan, features, by_step))):
         made = _room(piece.rows.stop - piece.rows.start, features, x.dtype)
-        back.walk(piece.plan, _places(made, piece, GATES[kind], len(x), by_step))
+        back.walk(piece.plan, _places(made, piece, record.gates, len(x), by_step))
         if of_x:
             torch.mm(made, turned.t(), out=grad_inputs[piece.rows])
         if made.dtype == grad_turned.dtype:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.kernels.cpu.gates import GATES, KINDS, LINEAR, SQUASHED
+from gatedrnn.equations import ScanKernel
+from gatedrnn.kernels.cpu.gates import LINEAR, code_of
 from gatedrnn.kernels.cpu.loops import COMPOSE, COMPOSE_BACK, WALK, WALK_BACK
 from gatedrnn.kernels.cpu.memory import Memory, flags, flat, series
 from gatedrnn.kernels.cpu.rows import Plan, Reading
@@ -28,7 +29,7 @@ def scan(
 ) -> tuple[Series, State]:
     """All states, in the dtype of `drive`, and the last one, in the dtype of accumulation."""
     given = _reading(LINEAR, (series(decay), series(drive)), None, None, resets, reset_state, drive.shape[2])
-    return _forward(given, drive, drive.shape[2], h0, reverse)
+    return _forward(given, drive, drive.shape[2], h0, reverse, squashed=False)
 
 
 def scan_gradient(
@@ -39,14 +40,14 @@ def scan_gradient(
     rows = series(decay)  # the drive is not read on the way back
     given = _reading(LINEAR, (rows, rows), None, None, resets, reset_state, h.shape[2])
     grad_decay, grad_drive = (torch.empty(h.shape, dtype=held(h.dtype)) for _ in range(2))
-    back = WayBack(given, grad_h, grad_last, h, h0, reverse)
+    back = WayBack(given, grad_h, grad_last, h, h0, reverse, squashed=False)
     back.walk(back.plan, (series(grad_decay), series(grad_drive)))
     return grad_decay.to(h.dtype), grad_drive.to(h.dtype), back.grad_h0, back.grad_reset
 
 
 def gated_scan(
-    kind: str, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None, resets: Flags | None,
-    reset_state: Channels | None, reverse: bool,
+    record: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
+    resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, State]:  # fmt: skip
     """A scan cell's outputs and last state from its input projections (batch, time, gates · channels).
 
@@ -54,21 +55,22 @@ def gated_scan(
     A masked step leaves the state as it was; its output is 0. A reset brings the state back to `reset_state`, in the
     dtype of accumulation; zeros if None.
     """
-    given = gated_reading(kind, projected, bias, mask, resets, reset_state)
-    return _forward(given, projected, projected.shape[2] // GATES[kind], h0, reverse)
+    given = gated_reading(record, projected, bias, mask, resets, reset_state)
+    return _forward(given, projected, projected.shape[2] // record.gates, h0, reverse, record.squash)
 
 
 def gated_scan_gradient(
-    kind: str, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None, output: Series | None,
-    h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None, reverse: bool,
+    record: ScanKernel, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
+    output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
+    reverse: bool,
 ) -> tuple[Series, Channels, State, Channels]:  # fmt: skip
     """Gradients of projections, bias, h0 and reset_state; gates are computed again, and the states too where `output`
     is None."""
-    given = gated_reading(kind, projected, bias, mask, resets, reset_state)
+    given = gated_reading(record, projected, bias, mask, resets, reset_state)
     states = output if output is not None else walked_states(given, grad_output, h0, reverse)
     gradient = torch.empty(projected.shape, dtype=held(projected.dtype))
-    back = WayBack(given, grad_output, grad_last, states, h0, reverse)
-    back.walk(back.plan, gate_rows(gradient, GATES[kind]))
+    back = WayBack(given, grad_output, grad_last, states, h0, reverse, record.squash)
+    back.walk(back.plan, gate_rows(gradient, record.gates))
     return gradient.to(projected.dtype), back.grad_bias, back.grad_h0, back.grad_reset
 
 
@@ -115,9 +117,10 @@ class WayBack:
     """Gradients from those of the output and of the last state; `walk` may take it piece by piece, the last first."""
 
     def __init__(
-        self, given: Reading, grad: Series, grad_last: State, states: Series, h0: State | None, reverse: bool
-    ) -> None:
-        self.given, self.grad, self.states, self.squashed = given, series(grad), series(states), given.kind in SQUASHED
+        self, given: Reading, grad: Series, grad_last: State, states: Series, h0: State | None, reverse: bool,
+        squashed: bool,
+    ) -> None:  # fmt: skip
+        self.given, self.grad, self.states, self.squashed = given, series(grad), series(states), squashed
         self.plan = plan_for(given.kind, tuple(states.shape), reverse)
         self.start = torch.zeros_like(grad_last) if h0 is None else h0.contiguous()
         self._lay_out(grad_last, self.plan.stretches)
@@ -169,9 +172,11 @@ def _finite(*numbers: Tensor) -> bool:
     return all(bool(torch.isfinite(x).all()) for x in numbers)
 
 
-def _forward(given: Reading, like: Series, channels: int, h0: State | None, reverse: bool) -> tuple[Series, State]:
+def _forward(
+    given: Reading, like: Series, channels: int, h0: State | None, reverse: bool, squashed: bool
+) -> tuple[Series, State]:
     out = torch.empty(*like.shape[:2], channels, dtype=held(like.dtype))
-    way = WayThrough(given, out, h0, reverse, given.kind in SQUASHED)
+    way = WayThrough(given, out, h0, reverse, squashed)
     way.walk()
     return out.to(like.dtype), way.last
 
@@ -208,7 +213,7 @@ def _share(kernel: Kernel, plan: Plan, *arguments: Any) -> None:
 
 
 def gated_reading(
-    kind: str,
+    record: ScanKernel,
     projected: Series,
     bias: Channels | None,
     mask: Flags | None,
@@ -216,13 +221,13 @@ def gated_reading(
     reset_state: Channels | None,
 ) -> Reading:
     """Projections, as kernels take them."""
-    rows = gate_rows(projected, GATES[kind])
-    return _reading(KINDS[kind], rows, bias, mask, resets, reset_state, projected.shape[2] // GATES[kind])
+    rows = gate_rows(projected, record.gates)
+    return _reading(code_of(record), rows, bias, mask, resets, reset_state, projected.shape[2] // record.gates)
 
 
 def _reading(
-    kind: int, rows: Rows, bias: Channels | None, mask: Flags | None, resets: Flags | None,
-    reset_state: Channels | None, channels: int,
+    kind: int, rows: Rows, bias: Channels | None, mask: Flags | None,
+    resets: Flags | None, reset_state: Channels | None, channels: int,
 ) -> Reading:  # fmt: skip
     dtype = torch.float64 if rows[0].numbers.dtype == np.float64 else torch.float32
     added = torch.empty(0, dtype=dtype) if bias is None else bias.contiguous()

@@ -10,8 +10,9 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from torch import Tensor
 
+from gatedrnn.equations import ScanKernel
 from gatedrnn.kernels.cpu.compiling import compiled
-from gatedrnn.kernels.cpu.gates import GATES, KINDS, SQUASHED
+from gatedrnn.kernels.cpu.gates import code_of
 from gatedrnn.kernels.cpu.loops import walk
 from gatedrnn.kernels.cpu.memory import DTYPES, Memory
 from gatedrnn.kernels.cpu.numbers import FAST, ZERO, block, borrowed, copy
@@ -23,7 +24,9 @@ LIKE = {dtype: np.empty(0, DTYPES[dtype]) for dtype in (torch.float64, torch.flo
 """What says of which type the numbers at an address are."""
 
 
-def gated_step(kind: str, projected: Step, bias: Channels | None, before: State, after: State, layer: int) -> Step:
+def gated_step(
+    record: ScanKernel, projected: Step, bias: Channels | None, before: State, after: State, layer: int
+) -> Step:
     """A scan cell's output, in the dtype of `projected`, from the projections of one step (batch, gates · channels).
 
     Args:
@@ -33,18 +36,18 @@ def gated_step(kind: str, projected: Step, bias: Channels | None, before: State,
         after: where the next state of `layer` goes; the same of that.
     """
     _, batch, channels = after.shape
-    projected, added, code = projected.contiguous(), None if bias is None else bias.contiguous(), KINDS[kind]
+    projected, added, code = projected.contiguous(), None if bias is None else bias.contiguous(), code_of(record)
     output = projected.new_empty(batch, channels)
     places = [x.data_ptr() for x in (projected, before, after, output)] + [0 if added is None else added.data_ptr()]
     _gated(
-        code, GATES[kind], batch, channels, layer, len(after), code in SQUASHED, LIKE[projected.dtype],
+        code, record.gates, batch, channels, layer, len(after), record.squash, LIKE[projected.dtype],
         LIKE[after.dtype], np.array(places, np.int64),
     )  # fmt: skip
     return output
 
 
 def stack_step(
-    kind: str, x: Step, weights: Sequence[Tensor], biases: Sequence[Tensor], before: State, after: State
+    record: ScanKernel, x: Step, weights: Sequence[Tensor], biases: Sequence[Tensor], before: State, after: State
 ) -> Step:
     """The top layer's output at one step of a stack, without any other call in between.
 
@@ -55,11 +58,11 @@ def stack_step(
         before, after: states of all layers, as in `gated_step`.
     """
     layers, batch, channels = after.shape
-    output, code = x.new_empty(batch, channels), KINDS[kind]
+    output, code = x.new_empty(batch, channels), code_of(record)
     x = x.resolve_neg()  # a lazy sign is nothing that memory shows
     # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
     places = np.array([w.data_ptr() for w in (x, before, after, output, *weights, *biases)], np.int64)
-    _stack(code, GATES[kind], layers, batch, channels, x.shape[1], code in SQUASHED, LIKE[x.dtype], places)
+    _stack(code, record.gates, layers, batch, channels, x.shape[1], record.squash, LIKE[x.dtype], places)
     return output
 
 

@@ -12,8 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gatedrnn.equations import ScanKernel
 from gatedrnn.kernels.gpu.gates import (
-    GATED,
     activated,
     keep_and_take,
     tanh,
@@ -195,13 +195,13 @@ def _gated_scan_gradient(
 
 
 def gated_scan(
-    kind: str, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None, resets: Flags | None,
-    reset_state: Channels | None, reverse: bool, *, chunk: int | None = None,
+    record: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
+    resets: Flags | None, reset_state: Channels | None, reverse: bool, *, chunk: int | None = None,
 ) -> tuple[Series, State]:  # fmt: skip
     """What a scan cell hands on, contiguous in the dtype of `projected`, and its last state.
 
     Args:
-        kind: a key of GATED.
+        record: how the cell's gates are computed.
         projected: the input projections in the cell's order, (batch, time, gates * channels), any strides.
         bias: added to them, (gates * channels,) in the dtype of accumulation.
         h0: (batch, channels) in the dtype of accumulation; None is zeros.
@@ -211,22 +211,22 @@ def gated_scan(
         reverse: walk from the last step to the first.
         chunk: as in `cut_time`.
     """
-    channels = projected.shape[2] // GATED[kind].gates
+    channels = projected.shape[2] // record.gates
     output = projected.new_empty(*projected.shape[:2], channels)
-    last = _walk_forward(kind, projected, bias, h0, mask, resets, reset_state, reverse, chunk, output, states=False)
+    last = _walk_forward(record, projected, bias, h0, mask, resets, reset_state, reverse, chunk, output, states=False)
     return output, last
 
 
 def _walk_forward(
-    kind: str, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None, resets: Flags | None,
-    reset_state: Channels | None, reverse: bool, chunk: int | None, output: Tensor, states: bool,
+    record: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
+    resets: Flags | None, reset_state: Channels | None, reverse: bool, chunk: int | None, output: Tensor, states: bool,
 ) -> State:  # fmt: skip
     """Write into `output` what the cell hands on, or the states themselves; the last state."""
     batch, steps, channels = output.shape
     last = empty_states(output, batch)
     if not output.numel():
         return last.zero_() if h0 is None else last.copy_(h0)
-    decay, activation, candidate, first, second, squash = GATED[kind]
+    decay, activation, candidate, first, second, squash = record
     cut = cut_time(batch, steps, channels, output.device, chunk)
     beginning, bias, onset = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
     real, cuts = flags(mask), flags(resets)
@@ -244,9 +244,9 @@ def _walk_forward(
 
 
 def gated_scan_gradient(
-    kind: str, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None, output: Series | None,
-    h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None, reverse: bool, *,
-    chunk: int | None = None,
+    record: ScanKernel, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
+    output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
+    reverse: bool, *, chunk: int | None = None,
 ) -> tuple[Series, Channels, State, Channels]:  # fmt: skip
     """Gradients of the projections, contiguous in their dtype and 0 at masked steps, of bias, and of h0 and
     reset_state, as they are summed up.
@@ -257,7 +257,7 @@ def gated_scan_gradient(
         chunk: as in `cut_time`, of one step more than there are.
     """
     batch, steps, channels = grad_output.shape
-    decay, activation, candidate, first, second, squash = GATED[kind]
+    decay, activation, candidate, first, second, squash = record
     grad_projected = torch.empty(projected.shape, dtype=projected.dtype, device=projected.device)
     grad_h0 = empty_states(grad_output, batch)
     if not grad_output.numel():
@@ -266,7 +266,7 @@ def gated_scan_gradient(
         states = output.contiguous()
     else:
         states = empty_states(grad_output, batch, steps)
-        _walk_forward(kind, projected, bias, h0, mask, resets, reset_state, reverse, chunk, states, states=True)
+        _walk_forward(record, projected, bias, h0, mask, resets, reset_state, reverse, chunk, states, states=True)
     cut = cut_time(batch, steps + 1, channels, grad_output.device, chunk)
     upstream, real, cuts = grad_last.contiguous(), flags(mask), flags(resets)
     beginning, bias, onset = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
@@ -278,7 +278,7 @@ def gated_scan_gradient(
             _gated_scan_gradient, programs(batch, cut, channels), projected, *strided(grad_output, projected),
             bias, upstream if products is None else None, states, beginning, real, cuts, onset, starts,
             grad_projected, grad_reset if products is None else None, products, end,
-            steps, channels, *cut, GATES=GATED[kind].gates, DECAY=decay,
+            steps, channels, *cut, GATES=record.gates, DECAY=decay,
             ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second, SQUASH=squash,
             CUTS=resets is not None, REVERSE=not reverse,
         )  # fmt: skip

@@ -7,47 +7,8 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs
 # Triton's compiler reads annotations and knows only its own.
 
-from typing import NamedTuple
-
 import triton
 import triton.language as tl
-
-
-class Gates(NamedTuple):
-    """How a cell's gates are laid out and what they do; the fields become constants of its kernel."""
-
-    decay: str
-    """replace: keep = 1 - z, take = z of one gate; keep: the other way round; free: keep = f, take = i of two gates;
-    share: keep = f / (f + i), take = i / (f + i); signed: keep = clamp(u, -1, 1), take = 1 - |keep|."""
-    activation: str
-    """Of the candidate: g (Feng et al. 2024, arXiv:2410.01201, appendix B.3), identity or tanh."""
-    candidate: int
-    """Its place among the projections."""
-    first: int
-    """The place of the one gate, or of f."""
-    second: int
-    """The place of the one gate, or of i."""
-    squash: bool = False
-    """Whether the output is tanh of the state."""
-
-    @property
-    def gates(self) -> int:
-        """How many projections there are."""
-        return 1 + max(self.candidate, self.first, self.second)
-
-
-GATED = {
-    "mingru": Gates("replace", "g", candidate=0, first=1, second=1),
-    "mingru-identity": Gates("replace", "identity", candidate=0, first=1, second=1),
-    "minlstm": Gates("share", "g", candidate=0, first=1, second=2),
-    "minlstm-identity": Gates("share", "identity", candidate=0, first=1, second=2),
-    "lstm-input-gated": Gates("free", "tanh", candidate=2, first=1, second=0, squash=True),
-    "lstm-normalized": Gates("share", "tanh", candidate=2, first=1, second=0, squash=True),
-    "gru-input-gated": Gates("keep", "tanh", candidate=1, first=0, second=0),
-    "signed-mingru": Gates("signed", "identity", candidate=0, first=1, second=1),
-}
-"""By the cell's name; "-identity" is activation="identity"."""
-
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
