@@ -1,4 +1,4 @@
-"""What kept numbers need: where they were measured (naming no machine and no user), and files that are whole."""
+"""Where results were measured (naming neither machine nor user), and files that are written as a whole."""
 
 import datetime
 import errno
@@ -12,13 +12,33 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on only
+
 from gatedrnn.errors import Damaged
 
 PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate", "tokenizers", "scikit-learn")
 
 
-def environment() -> dict[str, Any]:
-    """Date, versions, system and processor."""
+class Machine(TypedDict):
+    """Versions, system and processor."""
+
+    python: str
+    system: str
+    processor: str
+    cores: int | None
+    versions: dict[str, str]
+    """By package; those that are not installed are left out."""
+
+
+class Environment(TypedDict):
+    """When and where something was measured."""
+
+    date: str
+    environment: Machine
+
+
+def environment() -> Environment:
+    """Of this process."""
     return {
         "date": datetime.date.today().isoformat(),
         "environment": {
@@ -31,8 +51,8 @@ def environment() -> dict[str, Any]:
     }
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is either whole or as it was, after a power failure too.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that it is either whole or as it was, after a power failure too; text as UTF-8.
 
     Raises:
         OSError: it names the file, whatever failed.
@@ -40,8 +60,8 @@ def write_whole(path: Path, text: str) -> None:
     temporary = path.with_name(f"{path.name}.writing")
     with naming(path):
         try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text)
+            with temporary.open("wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:

@@ -82,10 +82,10 @@ def test_losses_by_document_add_up_to_the_whole(text, tmp_path):
     settings = text_run(text, document_start=r"the \d*0 ", epochs=1)
     result = run(settings, tmp_path / "run")
     stream = load_task(settings.data).evaluation["test"].stream
-    found = result["documents"]["test"]
-    assert len(found["tokens"]) == len(stream.starts) > 2
-    assert sum(found["tokens"]) == stream.predictions
-    assert sum(found["nats"]) / stream.predictions == pytest.approx(result["test_loss"])
+    found = result.documents["test"]
+    assert len(found.tokens) == len(stream.starts) > 2
+    assert sum(found.tokens) == stream.predictions
+    assert sum(found.nats) / stream.predictions == pytest.approx(result.scores["test"].loss)
 
 
 def test_a_state_carried_from_batch_to_batch_is_the_state_of_one_long_batch(undisturbed, text):
@@ -118,7 +118,7 @@ def test_accumulated_batches_make_the_gradient_of_their_mean(text, tmp_path):
 def test_recomputed_layers_learn_the_same(text, tmp_path):
     """With the state carried, which transformers' own way of recomputing would drop."""
     plain, recomputed = (run(text_run(text, gradient_checkpointing=way), tmp_path / str(way)) for way in (False, True))
-    assert plain["test_loss"] == pytest.approx(recomputed["test_loss"], rel=1e-4)
+    assert plain.scores["test"].loss == pytest.approx(recomputed.scores["test"].loss, rel=1e-4)
 
 
 def test_the_average_of_the_weights_is_what_is_kept(text, tmp_path):
@@ -141,10 +141,10 @@ def test_the_average_of_the_weights_is_what_is_kept(text, tmp_path):
 def test_training_ends_early_where_validation_does_not_improve(text, tmp_path):
     result = run(text_run(text, **WAYS["stopping early"]), tmp_path / "run")
     lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "validation_loss" in line]
-    assert result["steps"] < 4 * 53 and result["steps"] == lines[-1]["step"]
+    assert result.steps < 4 * 53 and result.steps == lines[-1]["step"]
     best = min(range(len(lines)), key=lambda i: lines[i]["validation_loss"])
-    assert best == len(lines) - 3 and result["best_step"] == lines[best]["step"]
-    assert result["validation_loss"] == pytest.approx(lines[best]["validation_loss"])
+    assert best == len(lines) - 3 and result.best_step == lines[best]["step"]
+    assert result.scores["validation"].loss == pytest.approx(lines[best]["validation_loss"])
 
 
 def test_a_text_that_has_changed_is_not_resumed_with(text, tmp_path):

@@ -29,9 +29,9 @@ def test_the_scores_are_squared_error_and_the_share_of_near_answers(tmp_path: Pa
         with torch.no_grad():
             answers = model(input_values=torch.from_numpy(np.stack(examples.inputs))).logits[:, 0].numpy()
         off = np.abs(answers - examples.labels)
-        assert result[f"{split}_loss"] == pytest.approx(float((off**2).mean()), rel=1e-4)
-        assert result[f"{split}_accuracy"] == pytest.approx(float((off < 0.04).mean()), abs=2e-3)
-    assert result["test_loss"] < 1 / 6, "better than the best constant, whose error is the variance of the sum"
+        assert result.scores[split].loss == pytest.approx(float((off**2).mean()), rel=1e-4)
+        assert result.scores[split].accuracy == pytest.approx(float((off < 0.04).mean()), abs=2e-3)
+    assert result.scores["test"].loss < 1 / 6, "better than the best constant, whose error is the variance of the sum"
     card = (tmp_path / "run" / "model" / "README.md").read_text()
     assert "test at length 15" in card
 

@@ -224,11 +224,12 @@ def test_a_signal_that_is_ignored_stays_ignored(undisturbed: Path, tmp_path: Pat
 def test_the_best_weights_by_validation_are_the_ones_kept(tmp_path: Path) -> None:
     settings = digits_run(epochs=6, learning_rate=0.05, schedule="constant")
     result = run(settings, tmp_path / "run")
+    kept = result.scores["validation"]
     lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "validation_accuracy" in line]
-    assert result["validation_accuracy"] == max(line["validation_accuracy"] for line in lines)
-    best = next(line for line in lines if line["step"] == result["best_step"])
-    assert best["validation_accuracy"] == result["validation_accuracy"]
-    assert best["validation_loss"] == result["validation_loss"]
+    assert kept.accuracy == max(line["validation_accuracy"] for line in lines)
+    best = next(line for line in lines if line["step"] == result.best_step)
+    assert best["validation_accuracy"] == kept.accuracy
+    assert best["validation_loss"] == kept.loss
 
 
 @pytest.mark.parametrize("cell", ["lstm", "mingru"])
@@ -236,7 +237,7 @@ def test_bfloat16_trains_as_float32_does_and_keeps_its_weights_in_float32(cell: 
     scores = {}
     for precision in ("float32", "bfloat16"):
         settings = digits_run(cell, precision=precision, epochs=10, learning_rate=0.02)
-        scores[precision] = run(settings, tmp_path / precision)["validation_loss"]
+        scores[precision] = run(settings, tmp_path / precision).scores["validation"].loss
     weights = load_file(tmp_path / "bfloat16" / "model" / "model.safetensors")
     assert {weight.dtype for weight in weights.values()} == {torch.float32}
     assert scores["bfloat16"] != scores["float32"], "nothing ran in bfloat16"
@@ -255,4 +256,4 @@ def test_accuracy_and_loss_are_those_of_a_plain_computation(undisturbed: Path) -
     assert result["test_accuracy"] == int((logits.argmax(1) == labels).sum()) / len(labels)
     assert result["test_loss"] == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item(), rel=1e-5)
     assert sum(map(sum, result["confusion"]["test"])) == len(labels)
-    assert RunFolder(undisturbed).finished() == result
+    assert RunFolder(undisturbed).finished() == RunResult.model_validate(result)

@@ -103,9 +103,10 @@ def train(
         return
     with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
         result = run(settings, folder, display.show_one, wait=wait)
-    for name, value in result.items():
-        if name.endswith(("_accuracy", "_perplexity", "_bits_per_byte")):
-            console.print(f"{name.replace('_', ' ')}: {value:.4f}", highlight=False)
+    for split, scores in result.scores.items():
+        for name in ("accuracy", "perplexity", "bits_per_byte"):
+            if (value := getattr(scores, name)) is not None:
+                console.print(f"{split} {name}: {value:.4f}".replace("_", " "), highlight=False)
     with sole_writer(folder, wait=True):
         if settings.data.task == LANGUAGE:
             from gatedrnn.train.sampling import write_samples

@@ -24,7 +24,8 @@ def write_report(found: dict[str, Any], path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_page(
         "gatedrnn.inspect", "report.html", path, drawn, found=found, rows=layer_rows(found),
-        sentences=sentences(found), environment=environment_rows(found["measured"]), low=LOW, high=HIGH, dead=DEAD,
+        sentences=sentences(found), low=LOW, high=HIGH, dead=DEAD,
+        environment=environment_rows(found["measured"]["date"], found["measured"]["environment"]),
     )  # fmt: skip
     return path
 

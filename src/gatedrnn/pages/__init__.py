@@ -1,5 +1,6 @@
-"""What all reports share: one HTML file that asks no network for anything."""
+"""What all reports share: one HTML file that makes no network request."""
 
 from gatedrnn.pages.page import COLOURS, FONT, dress, environment_rows, write_page
+from gatedrnn.pages.words import plural, signed
 
-__all__ = ["COLOURS", "FONT", "dress", "environment_rows", "write_page"]
+__all__ = ["COLOURS", "FONT", "dress", "environment_rows", "plural", "signed", "write_page"]

@@ -8,9 +8,10 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 from plotly.io import to_html
 from plotly.offline import get_plotlyjs
 
-from gatedrnn.records import write_whole
+from gatedrnn.pages.words import plural
+from gatedrnn.records import Machine, write_whole
 
-# Okabe & Ito's colours, told apart by colour-blind readers too.
+# Okabe & Ito's colours, which colour-blind readers distinguish too.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 
@@ -25,11 +26,15 @@ def dress(figure: go.Figure) -> go.Figure:
 
 
 def write_page(package: str, template: str, path: Path, figures: dict[str, go.Figure], **shown: Any) -> None:
-    """Write `path` from a template of `package` (or of this one), with figures by title and whatever it shows."""
+    """Write `path` from a template of `package` (or of this one): figures by title, and the values it shows.
+
+    Templates have the filter `plural`: `{{ 2 | plural("seed") }}` is "2 seeds".
+    """
     templates = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader(__package__)]),
         autoescape=select_autoescape(["html"]), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
+    templates.filters["plural"] = plural
     config = {"displaylogo": False, "responsive": True}
     drawn = {
         title: to_html(dress(figure), include_plotlyjs=False, full_html=False, config=config)
@@ -39,13 +44,12 @@ def write_page(package: str, template: str, path: Path, figures: dict[str, go.Fi
     write_whole(path, templates.get_template(template).render(**shown, figures=drawn, plotly=script, font=FONT))
 
 
-def environment_rows(measured: dict[str, Any]) -> list[tuple[str, str]]:
-    """Where numbers were measured, as names and values."""
-    where = measured["environment"]
+def environment_rows(date: str, environment: Machine) -> list[tuple[str, str]]:
+    """When and where something was measured, as names and values."""
     return [
-        ("date", measured["date"]),
-        ("processor", f"{where['processor']}, {where['cores']} cores"),
-        ("system", where["system"]),
-        ("python", where["python"]),
-        *((name, version) for name, version in where["versions"].items()),
+        ("date", date),
+        ("processor", f"{environment['processor']}, {plural(environment['cores'] or 0, 'core')}"),
+        ("system", environment["system"]),
+        ("python", environment["python"]),
+        *environment["versions"].items(),
     ]

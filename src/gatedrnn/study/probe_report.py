@@ -23,7 +23,7 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
         "tested": {task: findings.tested(answers) for task, answers in results["tasks"].items()},
         "reasons": findings.reasons(results),
         "holds": findings.HOLDS,
-        "environment": environment_rows(results["measured"]),
+        "environment": environment_rows(results["measured"]["date"], results["measured"]["environment"]),
     }
     page, curves = folder / "report.html", {task: _curves(answers) for task, answers in results["tasks"].items()}
     write_page("gatedrnn.study", "probes.html", page, curves, **shown)

@@ -25,7 +25,7 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
         "tables": _tables(results),
         "settings": _settings(results),
         "environment": [
-            *environment_rows(results["measured"]),
+            *environment_rows(results["measured"]["date"], results["measured"]["environment"]),
             ("processes at once", str(results["measured"]["jobs"])),
         ],
     }

@@ -50,7 +50,7 @@ def _one_by_one(
             on_progress(name, progress, finished, len(runs))
 
         try:
-            records[name] = run(settings, folder / name, tell)
+            records[name] = run(settings, folder / name, tell).model_dump(mode="json")
         except NonFiniteLoss as error:
             diverged.append(error)
         on_progress(name, None, finished + 1, len(runs))
@@ -138,7 +138,7 @@ def _run_in_worker(settings: RunSettings, folder: Path, name: str) -> dict[str, 
 
     try:
         with _at_work:
-            return run(settings, folder / name, report, _stop)
+            return run(settings, folder / name, report, _stop).model_dump(mode="json")
     except Interrupted as error:
         if error.signal_number is not None:  # this process alone was asked to end, and has saved
             signal.raise_signal(error.signal_number)

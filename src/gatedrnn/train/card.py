@@ -6,6 +6,7 @@ from jinja2 import Environment, PackageLoader
 
 from gatedrnn.data import TaskData
 from gatedrnn.records import environment
+from gatedrnn.train.result import RunResult
 from gatedrnn.train.settings import RunSettings
 
 PIPELINES = {"sequence": "text-classification", "step": "token-classification", "next": "text-generation"}
@@ -16,7 +17,7 @@ CLASSES = {
 
 
 def model_card(
-    settings: RunSettings, data: TaskData, structure: dict[str, Any], parameters: dict[str, int], result: dict[str, Any]
+    settings: RunSettings, data: TaskData, structure: dict[str, Any], parameters: dict[str, int], result: RunResult
 ) -> str:
     """Markdown for the model's folder. Names data by set and sha256, never by path, and holds none of its text."""
     card = Environment(loader=PackageLoader("gatedrnn.train"), trim_blocks=True, lstrip_blocks=True)
@@ -27,14 +28,11 @@ def model_card(
     )  # fmt: skip
 
 
-def scores_of(result: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """The scores of a result, by split and name."""
-    found: dict[str, dict[str, float]] = {}
-    for name, value in result.items():
-        split, _, score = name.partition("_")
-        if split in ("validation", "test") and isinstance(value, int | float):
-            length, _, rest = score.partition("_")
-            if length.isdecimal():
-                split, score = f"test at length {length}", rest
-            found.setdefault(split, {})[score.replace("_", " ")] = value
+def scores_of(result: RunResult) -> dict[str, dict[str, float]]:
+    """The scores of a result, by split and name, in words."""
+    found = {}
+    for split, scores in result.scores.items():
+        _, _, length = split.partition("test_")
+        named = scores.model_dump(exclude_none=True)
+        found[f"test at length {length}" if length else split] = {k.replace("_", " "): v for k, v in named.items()}
     return found

@@ -18,6 +18,7 @@ from gatedrnn.errors import Damaged, FolderTaken
 from gatedrnn.locks import LOCK
 from gatedrnn.records import read_json, write_whole
 from gatedrnn.train import checkpoint
+from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.settings import RunSettings
 
 SETTINGS = "settings.json"
@@ -113,7 +114,7 @@ class RunFolder:
             change = differences(theirs, settings.flat(), words=("in its checkpoint", "now"))
             raise Damaged(f"{self.config}: was changed since the run began ({change}); {_RESTORE}")
 
-    def finished(self) -> dict[str, Any] | None:
+    def finished(self) -> RunResult | None:
         """The result, if the run has ended; every file of the run is checked before, and it is said which report,
         picture or sample is not as it was written.
 
@@ -129,8 +130,7 @@ class RunFolder:
         for name in DERIVED:
             if name in listed and (fault := manifest.fault_of(self.path / name, listed[name])):
                 LOG.warning("%s: %s; it is made again", self.path / name, fault)
-        result: dict[str, Any] = read_json(self.result)
-        return result
+        return read_record(self.result, RunResult)
 
     def check_all(self) -> None:
         """See that all files that the manifest lists are as they were written, but for those that are made of others.
@@ -154,9 +154,9 @@ class RunFolder:
             if fault:
                 raise Damaged(f"{self.path / name}: {fault}; {_RESTORE}")
 
-    def seal(self, result: dict[str, Any]) -> None:
+    def seal(self, result: RunResult) -> None:
         """Write down the sums of all files, then the result, with which the run is finished."""
-        text = json.dumps(result, indent=1)
+        text = result.text()
         sums = self._listed()  # of settings and data: from the beginning
         for path in (self.config, self.data):
             sums.setdefault(path.name, manifest.entry_at(path))  # of a run begun before there were manifests

@@ -26,13 +26,15 @@ from gatedrnn.records import naming
 from gatedrnn.train import checkpoint
 from gatedrnn.train.card import model_card
 from gatedrnn.train.demand import demand_room
-from gatedrnn.train.evaluate import Scores, evaluate
+from gatedrnn.train.evaluate import Scores as EvaluationScores
+from gatedrnn.train.evaluate import evaluate
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
 from gatedrnn.train.kernels import compile_kernels
 from gatedrnn.train.metrics import MetricsLog
 from gatedrnn.train.model import build_model, write_model
 from gatedrnn.train.objective import objective_of, rows_of
+from gatedrnn.train.result import RunMeasured, RunResult, Scores
 from gatedrnn.train.schedule import Plateau, learning_rate_at
 from gatedrnn.train.settings import RunSettings
 from gatedrnn.train.weights import MovingAverage, Weights, put_into, weights_of
@@ -80,7 +82,7 @@ class RunState:
 def run(
     settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None, *,
     wait: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> RunResult:  # fmt: skip
     """Train, keep the best weights by validation, test once. Goes on where an earlier call was stopped.
 
     Started by torchrun, every process calls it alike.
@@ -93,7 +95,7 @@ def run(
         wait: wait for another process that writes into the folder, instead of giving up.
 
     Returns:
-        The result, as it stands in result.json.
+        The content of result.json.
 
     Raises:
         FolderTaken: the folder holds another run.  InUse: another process writes into it.
@@ -223,7 +225,7 @@ class Trainer:
         for index in range(steps):
             self._step(self.settings.train.epochs - 1, index, self.settings.train.learning_rate)
 
-    def finish(self, on_step: OnStep | None = None) -> dict[str, Any]:
+    def finish(self, on_step: OnStep | None = None) -> RunResult:
         """Test the best weights once; write the model's folder and the result."""
         if on_step is not None and self.accelerator.is_main_process:
             on_step(self._progress(math.nan, "testing"))
@@ -240,26 +242,27 @@ class Trainer:
         self.accelerator.wait_for_everyone()
         return result
 
-    def _result(self, scores: dict[str, Scores]) -> dict[str, Any]:
+    def _result(self, scores: dict[str, EvaluationScores]) -> RunResult:
         state = self.state
-        flat = {f"{name}_{k}": v for name, score in scores.items() for k, v in numbers_of(score).items()}
-        kept = {k for score in scores.values() for k in score} - {
-            k for score in scores.values() for k in numbers_of(score)
-        }
-        return {
-            "cell": self.settings.cell,
-            "hidden_size": self.settings.hidden_size,
-            "seed": self.settings.seed,
-            "steps": state.step,
-            "best_step": state.best_step,
-            **flat,
-            **{what: {name: score[what] for name, score in scores.items()} for what in sorted(kept)},
-            "measured": {
-                "training_seconds": state.seconds,
-                "tokens_per_second": state.timed_tokens / state.seconds if state.seconds else None,
-                "threads": self.settings.threads,
-            },
-        }
+
+        def table(name: str) -> dict[str, Any] | None:
+            return {split: score[name] for split, score in scores.items() if name in score} or None
+
+        return RunResult(
+            cell=self.settings.cell,
+            hidden_size=self.settings.hidden_size,
+            seed=self.settings.seed,
+            steps=state.step,
+            best_step=state.best_step,
+            scores={split: Scores(**numbers_of(score)) for split, score in scores.items()},
+            confusion=table("confusion"),
+            documents=table("documents"),
+            measured=RunMeasured(
+                training_seconds=state.seconds,
+                tokens_per_second=state.timed_tokens / state.seconds if state.seconds else None,
+                threads=self.settings.threads,
+            ),
+        )
 
     def _step(self, epoch: int, index: int, rate: float) -> tuple[float, float, int]:
         """One update; the loss, the norm of the gradient before clipping, and the tokens that were read."""
@@ -345,6 +348,6 @@ class Trainer:
                     save_file(self.average.weights, into / AVERAGE)
 
 
-def numbers_of(scores: Scores) -> dict[str, float]:
+def numbers_of(scores: EvaluationScores) -> dict[str, float]:
     """The plain numbers among scores; tables are left out."""
     return {name: value for name, value in scores.items() if isinstance(value, int | float)}

@@ -12,6 +12,7 @@ from gatedrnn.records import environment, read_json
 from gatedrnn.train.card import scores_of
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.metrics import read_metrics
+from gatedrnn.train.result import RunResult, read_record
 
 Points = tuple[list[float], list[float]]
 """Steps, and what was found there."""
@@ -21,7 +22,8 @@ def write_report(path: Path) -> Path:
     """Write report.html (one file, no network) and curves.svg into a finished run's folder; the path of the page."""
     folder = RunFolder(path)
     folder.check_all()
-    result, lines, settings = read_json(folder.result), read_metrics(folder.metrics), folder.settings().flat()
+    result, lines = read_record(folder.result, RunResult), read_metrics(folder.metrics)
+    settings = folder.settings().flat()
     curves = _curves(lines)
     _draw(curves, folder.curves)
     write_page(
@@ -30,7 +32,7 @@ def write_report(path: Path) -> Path:
         settings={k: Path(str(v)).name if k.endswith("_file") else v for k, v in settings.items()},
         sources=folder.sources(),
         samples=read_json(folder.samples) if folder.samples.exists() else {},
-        environment=environment_rows(environment()),
+        environment=environment_rows(**environment()),
     )  # fmt: skip
     manifest.add(path, folder.report.name, folder.curves.name)
     return folder.report

@@ -1,0 +1,23 @@
+"""Counts and differences in words, the same in every report."""
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    Example:
+        >>> plural(1, "seed"), plural(2, "process")
+        ('1 seed', '2 processes')
+    """
+    ending = "" if count == 1 else "es" if noun.endswith(("s", "x", "ch")) else "s"
+    return f"{count:,} {noun}{ending}"
+
+
+def signed(value: float, form: str = ".4f") -> str:
+    """A difference with its sign; zero, and what rounds to it, has none.
+
+    Example:
+        >>> signed(0.0312), signed(-0.00001), signed(0.25, ".1%")
+        ('+0.0312', '0.0000', '+25.0%')
+    """
+    text = f"{value:+{form}}"
+    return text if any(digit in text for digit in "123456789") else text[1:]

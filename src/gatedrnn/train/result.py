@@ -1,0 +1,155 @@
+"""result.json: the scores of a finished run as a typed record; and how typed records are read and written."""
+
+import gzip
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)  # fmt: skip
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from gatedrnn.errors import Damaged
+from gatedrnn.records import read_json, write_whole
+
+
+class Record(BaseModel):
+    """A file that a command writes and a report reads, or a part of one; unknown keys are ignored."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
+
+    def text(self) -> str:
+        """The content of its file."""
+        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
+
+    def write(self, path: Path) -> None:
+        """Write its file, so that it is whole or as it was; compressed if the name ends in .gz.
+
+        Raises:
+            OSError: it names the file.
+        """
+        text = self.text()
+        write_whole(path, gzip.compress(text.encode(), mtime=0) if path.suffix == ".gz" else text)
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def read_record(path: Path, kind: type[AnyRecord]) -> AnyRecord:
+    """A record from its file.
+
+    Raises:
+        Damaged: the file is missing, cannot be read, or holds something else.
+    """
+    try:
+        held = json.loads(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else read_json(path)
+        return kind.model_validate(held)
+    except FileNotFoundError as error:
+        raise Damaged(f"{path}: is missing") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "its content"
+        raise Damaged(f"{path}: is no {kind.__name__} ({where}: {first['msg']})") from error
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise Damaged(f"{path}: is damaged ({error})") from error
+
+
+class Scores(Record):
+    """Scores of a model on one split; None where the task has no such score."""
+
+    loss: float
+    """Nats per label; the mean squared error of a regression."""
+    accuracy: float | None = None
+    perplexity: float | None = None
+    bits_per_byte: float | None = None
+    tokens: int | None = None
+    """Predicted tokens of a text."""
+
+
+SCORE = re.compile(rf"(\w+?)_({'|'.join(Scores.model_fields)})")
+"""How files name a score: `test_accuracy`, `validation_bits_per_byte`, `test_4096_loss`."""
+
+
+class RunScores(Record):
+    """Scores of one run: by split in Python, and flat in files (`test_accuracy`)."""
+
+    seed: int
+    steps: int
+    best_step: int
+    """The step with the best validation score; its weights are tested."""
+    scores: dict[str, Scores]
+    """By split: `validation`, `test`, and `test_LENGTH` for tests at other lengths."""
+
+    def score(self, split: str, metric: str) -> float:
+        """One score, by the names of its split and its metric."""
+        value: float = getattr(self.scores[split], metric)
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_split(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "scores" in given:
+            return given
+        scores: dict[str, dict[str, Any]] = {}
+        for name, value in given.items():
+            if found := SCORE.fullmatch(name):
+                scores.setdefault(found[1], {})[found[2]] = value
+        return {name: value for name, value in given.items() if not SCORE.fullmatch(name)} | {"scores": scores}
+
+    @model_serializer(mode="wrap")
+    def _flat(self, inner: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written = {name: value for name, value in inner(self).items() if value is not None}
+        scores = written.pop("scores")
+        flat = {f"{split}_{name}": one for split, own in scores.items() for name, one in own.items() if one is not None}
+        return {**written, **flat}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        reference = handler(core)
+        schema = handler.resolve_ref_schema(reference)
+        schema["properties"].pop("scores")
+        schema["required"].remove("scores")
+        schema["patternProperties"] = {f"^{SCORE.pattern}$": {"type": "number"}}
+        return reference
+
+
+class Documents(Record):
+    """Losses of a text, document by document; where there are many, neighbours share an entry."""
+
+    tokens: list[int]
+    """Predicted tokens of each."""
+    nats: list[float]
+    """Their summed loss."""
+
+
+class RunMeasured(Record):
+    """What differs between two equal runs."""
+
+    training_seconds: float
+    """Of training steps alone, the first of each process left out."""
+    tokens_per_second: float | None
+    """None where the run was too short to measure it."""
+    threads: int
+
+
+class RunResult(RunScores):
+    """result.json of a run's folder."""
+
+    cell: str
+    """As on the command line, with its options; one for each layer, joined by commas, in a mixed stack."""
+    hidden_size: int
+    confusion: dict[str, list[list[int]]] | None = None
+    """By split: rows are true classes, columns predicted ones."""
+    documents: dict[str, Documents] | None = None
+    """By split, of a language model."""
+    measured: RunMeasured
