@@ -20,6 +20,7 @@ from gatedrnn.train import checkpoint
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.loop import Progress, Trainer, run
 from gatedrnn.train.metrics import MetricsLog, read_metrics
+from gatedrnn.train.result import RunResult
 
 ALONE = PartialState()
 
