@@ -6,7 +6,7 @@ CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint $(CONSTRAINTS)
 
-.PHONY: compare test test-lowest suite slow check clean
+.PHONY: compare test test-lowest suite slow check docs clean
 
 # Parity and digits, four cells, both ways of matching, two seeds. FRESH=1 starts over.
 compare: $(VENV)/.train
@@ -33,6 +33,11 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The documentation; a warning is an error.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html
+	@echo "Documentation: docs/_build/html/index.html"
+
 # The tested versions, with the lowest ones in the place of those that have one.
 build/constraints-lowest.txt: constraints-lowest.txt constraints.txt
 	mkdir -p build
@@ -53,5 +58,9 @@ $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.train
 
+$(VENV)/.docs: $(VENV)/.torch pyproject.toml
+	$(INSTALL) --editable '.[docs]'
+	@touch $@ $(VENV)/.train
+
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-outsiders .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) .venv-lowest .venv-outsiders .pytest_cache .mypy_cache .ruff_cache build dist docs/_build

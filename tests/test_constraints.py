@@ -33,7 +33,7 @@ LOWEST = TESTED | versions("constraints-lowest.txt")
 OF_USERS = requirements(PROJECT["dependencies"], EXTRAS["train"], EXTRAS["export"])
 
 
-@pytest.mark.parametrize("requirement", OF_USERS + requirements(EXTRAS["dev"]), ids=str)
+@pytest.mark.parametrize("requirement", OF_USERS + requirements(EXTRAS["dev"], EXTRAS["docs"]), ids=str)
 def test_every_tested_version_lies_in_its_range(requirement):
     assert TESTED[canonicalize_name(requirement.name)] in requirement.specifier
 

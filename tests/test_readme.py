@@ -1,53 +1,43 @@
-"""The READMEs: both languages show the same commands, the Python runs, the commands parse."""
+"""The READMEs: short, the same in both languages, and every score in them is a kept one."""
 
 import re
-import shlex
-from pathlib import Path
 
 import pytest
-
-from gatedrnn.cli.app import build_app
-
-ROOT = Path(__file__).parent.parent
-ENGLISH, KOREAN = (ROOT / name for name in ("README.md", "README.ko.md"))
+from pages import ENGLISH, GUIDE, KOREAN, ROOT, blocks
 
 
-def blocks(path: Path, language: str) -> list[str]:
-    """Fenced blocks of one language, comments left out: those are translated."""
-    found = re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.S)
-    return ["\n".join(line.split("#")[0].rstrip() for line in block.splitlines()) for block in found]
+def without_comments(block: str) -> list[str]:
+    """Comments are translated, and nothing else is."""
+    return [line.split("#")[0].rstrip() for line in block.splitlines()]
 
 
-@pytest.mark.parametrize("language", ["bash", "python"])
-def test_both_languages_show_the_same_code(language: str) -> None:
-    assert blocks(ENGLISH, language)
-    assert blocks(KOREAN, language) == blocks(ENGLISH, language)
+@pytest.mark.parametrize("page", [ENGLISH, KOREAN], ids=lambda page: page.name)
+def test_a_readme_has_at_most_120_lines_and_a_small_picture(page):
+    text = page.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    (picture,) = re.findall(r"!\[.*?\]\((.*?)\)", text)
+    assert (ROOT / picture).stat().st_size < 120_000
 
 
-def test_both_languages_quote_the_same_numbers() -> None:
-    numbers = [re.findall(r"0\.\d{3,4}", path.read_text(encoding="utf-8")) for path in (ENGLISH, KOREAN)]
-    assert sorted(numbers[0]) == sorted(numbers[1])
+@pytest.mark.parametrize("language", ["bash", "python", "bibtex"])
+def test_both_languages_show_the_same_code(language):
+    english, korean = (list(map(without_comments, blocks(page, language))) for page in (ENGLISH, KOREAN))
+    assert english and english == korean
 
 
-def test_every_shown_flag_exists() -> None:
-    for block in blocks(ENGLISH, "bash"):
-        for line in block.splitlines():
-            if line.startswith(".venv/bin/gatedrnn"):
-                # Parsed and bound, not run; an unknown flag or value raises.
-                arguments = [part for part in shlex.split(line)[1:] if part != "--help"]
-                build_app().parse_args(arguments, exit_on_error=False, print_error=False)
+def test_both_languages_quote_the_same_numbers():
+    quoted = [re.findall(r"\d[\d,]*\.\d+|\d+,\d{3}", page.read_text(encoding="utf-8")) for page in (ENGLISH, KOREAN)]
+    assert sorted(quoted[0]) == sorted(quoted[1])
 
 
-def test_the_python_about_layers_runs() -> None:
-    namespace: dict[str, object] = {}
-    for block in blocks(ENGLISH, "python"):
-        if "runs/" not in block:  # of a run that is not there
-            exec(compile(block, "README.md", "exec"), namespace)
-    assert namespace["layer"](namespace["x"])[0].shape == (8, 100, 128)  # type: ignore[operator]
+@pytest.mark.parametrize("page", [ENGLISH, ROOT / "docs" / "results.md"], ids=lambda page: page.name)
+def test_every_score_with_an_interval_is_in_a_kept_report(page):
+    kept = "".join(report.read_text(encoding="utf-8") for report in (ROOT / "results").rglob("report.md"))
+    scores = re.findall(r"[+-]?\d\.\d{4} \[[+-]?\d\.\d{4}, [+-]?\d\.\d{4}\]", page.read_text(encoding="utf-8"))
+    assert scores and [score for score in scores if score not in kept] == []
 
 
-def test_every_make_target_that_is_named_exists() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    text = "".join(path.read_text(encoding="utf-8") for path in (ENGLISH, KOREAN, ROOT / "CONTRIBUTING.md"))
-    for target in set(re.findall(r"`?make (\w+)`", text)) | {"compare", "test"}:
-        assert re.search(rf"^{target}:", makefile, flags=re.M), target
+@pytest.mark.parametrize("page", [ENGLISH, KOREAN, ROOT / "CONTRIBUTING.md", *GUIDE], ids=lambda page: page.name)
+def test_what_a_page_links_to_exists(page):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []

@@ -1,0 +1,155 @@
+"""The documentation: its code runs, its commands parse, it names every public name and only files that exist."""
+
+import csv
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from pages import ENGLISH, GUIDE, PAGES, ROOT, blocks, commands
+from train_helpers import small_text
+
+import gatedrnn
+from gatedrnn.cli.app import build_app, main
+from gatedrnn.registry import CELLS
+
+TINY = "--hidden-size 8 --layers 1 --embedding-size 8 --batch-size 32 --epochs 1 --threads 1"
+"""Of a training that takes a moment."""
+SMALL = {
+    "train": TINY,
+    "compare": "--hidden-size 8 --layers 1 --embedding-size 8 --epochs 1 --seeds 0 --threads 1 --jobs 1",
+    "probe": "--tasks parity --seeds 0 --lengths 64",
+    "verify": "--dtypes float64",
+    "bench": "--only step --seconds 1",
+}
+"""What a command runs with in a test, whatever the page gives."""
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the pages name, and their runs."""
+    folder = tmp_path_factory.mktemp("workplace")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    for name in ("book.txt", "another.txt"):
+        small_text(folder / name)
+    rows = "".join(f"{'good' if i % 2 else 'bad'} book number {i},{i % 2}\n" for i in range(100))
+    for name in ("reviews.csv", "labelled.csv", "unlabelled.csv"):
+        (folder / name).write_text("text,label\n" + rows)
+    trained = {
+        "runs/book": "--train-file book.txt --length 16 --test-fraction 0.1",
+        "runs/reviews": "--task text-classification --train-file reviews.csv",
+        "runs/my-digits": "--task digits",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for run, data in trained.items():
+            with pytest.raises(SystemExit) as stop:
+                main(["train", *data.split(), "--cell", "mingru", *TINY.split(), "--output", run])
+            assert not stop.value.code
+    return folder
+
+
+@pytest.fixture
+def only_our_cells() -> Iterator[None]:
+    """Cells that a page registers are forgotten after it."""
+    before = dict(CELLS)
+    yield
+    CELLS.clear()
+    CELLS.update(before)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+@pytest.mark.usefixtures("only_our_cells")
+@pytest.mark.filterwarnings("ignore")  # of the tools that a page shows ours with
+def test_the_python_of_a_page_runs(page, workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for block in blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page, "gatedrnn")], ids=lambda page: page.name)
+def test_every_command_of_a_page_parses(page):
+    for line in [*commands(page, "gatedrnn"), *commands(page, "torchrun")]:
+        arguments = shlex.split(line[line.index("gatedrnn") :])[1:]
+        build_app().parse_args(arguments, exit_on_error=False, print_error=False)
+
+
+def shrunk(arguments: list[str]) -> list[str]:
+    """A command with the small settings in the place of the page's."""
+    if "--resume" in arguments:
+        return arguments
+    small = SMALL.get(arguments[0], "").split()
+    kept: list[str] = []
+    flag = ""
+    for word in arguments:
+        flag = word.split("=")[0] if word.startswith("--") else flag
+        if flag not in small:
+            kept.append(word)
+    return kept + small
+
+
+RUNNABLE = [
+    (page, line)
+    for page in (ENGLISH, *GUIDE)
+    for line in (*commands(page, "gatedrnn"), *commands(page, "python"))
+    if "--hub" not in line
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page, line", RUNNABLE, ids=lambda value: getattr(value, "name", value))
+def test_every_command_of_a_page_runs(page, line, workplace, tmp_path):
+    place = shutil.copytree(workplace, tmp_path / "workplace")
+    program, *arguments = shlex.split(line)
+    script = [] if program == "gatedrnn" else [arguments.pop(0)]
+    if "--output" in arguments:
+        shutil.rmtree(place / arguments[arguments.index("--output") + 1], ignore_errors=True)
+    if "runs/parity" in line and arguments[0] == "diagnose":
+        arguments = ["diagnose", "runs/my-digits"]  # the suite of probes before it runs in a test of its own
+    command = [sys.executable, *(script or ["-m", "gatedrnn"]), *shrunk(arguments)]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_make_target_that_is_named_exists():
+    makefile = (ROOT / "Makefile").read_text()
+    text = "".join(page.read_text(encoding="utf-8") for page in [*PAGES, ROOT / "CONTRIBUTING.md"])
+    for target in set(re.findall(r"(?:^|`)make ([a-z-]+)", text, flags=re.M)) | {"compare", "test", "docs"}:
+        assert re.search(rf"^{target}:", makefile, flags=re.M), target
+
+
+def test_the_reference_has_every_public_name_and_no_other():
+    text = "".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    named = re.findall(r"^\.\. auto(?:class|function):: (\w+)$", text, flags=re.M)
+    whole_modules = re.findall(r"^\.\. automodule:: ([\w.]+)$", text, flags=re.M)
+    elsewhere = {name for name in gatedrnn.__all__ if getattr(gatedrnn, name).__module__ in whole_modules}
+    assert sorted(named) == sorted(set(gatedrnn.__all__) - (elsewhere - set(named)))
+
+
+def test_every_cell_is_in_the_table_of_cells():
+    text = (ROOT / "docs" / "use-a-cell.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| `([\w-]+)` \|", text, flags=re.M))
+    assert rows == {cell.layer.__name__: name for name, cell in CELLS.items()}
+
+
+def test_where_things_happen_names_files_that_exist():
+    with (ROOT / "docs" / "where.csv").open(encoding="utf-8") as table:
+        answers = {row["question"]: row["file"] for row in csv.DictReader(table)}
+    assert len(answers) >= 20
+    assert [file for file in answers.values() if not (ROOT / file).is_file()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("sphinx") is None, reason="`make docs` installs Sphinx")
+def test_the_site_is_built_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", ROOT / "docs", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "index.html").is_file()
