@@ -10,8 +10,9 @@ release = __version__
 html_title = f"gatedrnn {__version__}"
 html_theme = "furo"
 html_static_path = ["static"]
-html_css_files = ["wide-tables.css"]
+html_css_files = ["tables.css"]
 html_show_sphinx = False
+html_theme_options = {"top_of_page_buttons": []}
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
@@ -25,10 +26,11 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 
 
-def close_plurals(app, what, name, obj, options, lines):
-    """Docstrings write the plural of code as `Error`s, which reStructuredText needs a separator for."""
-    lines[:] = [re.sub(r"(?<=\w`)(?=\w)", r"\\ ", line) for line in lines]
+def as_restructured_text(app, what, name, obj, options, lines):
+    """Docstrings are plain text: they write the plural of code as `Error`s, and |a| for a magnitude."""
+    for index, line in enumerate(lines):
+        lines[index] = re.sub(r"\|(\w+)\|", r"\\|\1\\|", re.sub(r"(?<=\w`)(?=\w)", r"\\ ", line))
 
 
 def setup(app):
-    app.connect("autodoc-process-docstring", close_plurals)
+    app.connect("autodoc-process-docstring", as_restructured_text)

@@ -42,7 +42,10 @@ PHRASES = {
     r"시험|훈련|매개변수|걸음|견주|초깃값": "테스트, 학습, 파라미터, 스텝, 비교, 초기화",
 }
 """What is searched for, and what to write. A space also matches the end of a line."""
-NAMES = r"(?:^|_)(?:walk(?:ed|s)?|foretell|foretold|hand(?:ed)?_on|onset|residue|noise|stretch|lent|ways)(?:_|$)|_back$"
+NAMES = (
+    r"(?:^|_)(?:walk(?:ed|s)?|foretell|foretold|hand(?:ed)?_on|onset|residue|noise|stretch|lent|ways)(?:_|$)"
+    r"|(?<!cut)(?<!go)_back$"
+)
 """In the names of files, classes, functions, arguments and variables, as words joined by underscores."""
 PATTERNS = {better: re.compile(rf"\b(?:{old})".replace(" ", r"\s+"), re.I) for old, better in PHRASES.items()}
 
