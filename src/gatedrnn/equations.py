@@ -189,7 +189,12 @@ class ScanKernel(NamedTuple):
     @property
     def gates(self) -> int:
         """Number of projections."""
-        return 1 + max(self.candidate, self.first, self.second)
+        return 1 + max(self.order)
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The places of the candidate, the first and the second gate."""
+        return self.candidate, self.first, self.second
 
 
 class LoopKernel(NamedTuple):

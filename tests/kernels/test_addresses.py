@@ -5,12 +5,12 @@ import torch
 from tolerances import assert_equal_within
 
 from gatedrnn import MinGRU
-from gatedrnn.kernels.cpu.memory import flat, series
+from gatedrnn.kernels.cpu._views import flat, strided
 from gatedrnn.registry import CELLS
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_what_a_layer_was_given_can_still_be_resized(name):
+def test_tensors_that_a_layer_has_read_can_still_be_resized(name):
     layer, x = CELLS[name].layer(4, 8), torch.randn(5, 2, 4, requires_grad=True)
     output, _ = layer(x)
     output.sum().backward()
@@ -28,10 +28,10 @@ def test_an_array_keeps_its_tensor_alive():
 @pytest.mark.parametrize("shape, strides", [((2, 3, 4), (40, 10, 1)), ((2, 3, 4), (0, 0, 0)), ((0, 3, 4), (12, 4, 1))])
 def test_a_series_is_found_where_it_lies(shape, strides):
     x = torch.randn(100)[5:].as_strided(shape, strides, 5)
-    numbers, batch, time, offset = series(x)
+    elements, batch, time, offset = strided(x)
     for b, t in ((b, t) for b in range(shape[0]) for t in range(shape[1])):
         start = offset + b * batch + t * time
-        assert_equal_within(numbers[start : start + 4], x[b, t], torch.float64, "row")
+        assert_equal_within(elements[start : start + 4], x[b, t], torch.float64, "row")
 
 
 def test_a_lazy_sign_is_read():

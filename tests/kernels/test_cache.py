@@ -13,11 +13,10 @@ from numba.core import config
 from numba.core.errors import TypingError
 
 import gatedrnn
-from gatedrnn.kernels import cpu
-from gatedrnn.kernels.cpu import block_scanning, cache, loops, scoring, stepping
-from gatedrnn.kernels.cpu.compiling import CompiledFunction, compiled
-from gatedrnn.kernels.cpu.numbers import FAST
-from gatedrnn.kernels.cpu.threads import Kernel
+from gatedrnn.kernels.cpu import _compile as cache
+from gatedrnn.kernels.cpu import step
+from gatedrnn.kernels.cpu._compile import FAST, CompiledFunction, compiled
+from gatedrnn.kernels.cpu._threads import KERNELS
 
 
 @pytest.fixture(autouse=True)
@@ -61,16 +60,16 @@ def test_what_was_compiled_from_other_sources_is_compiled_again_in_its_place(fol
 
 
 def test_every_source_of_the_kernels_counts(tmp_path, monkeypatch):
-    for name in ("gates.py", "loops.py"):
+    for name in ("_gates.py", "_scan_loops.py"):
         (tmp_path / name).write_text("1")
     monkeypatch.setattr(cache, "files", lambda package: tmp_path)
     stamp = cache.stamp.__wrapped__
     sums = [stamp()]
-    (tmp_path / "gates.py").write_text("2")
+    (tmp_path / "_gates.py").write_text("2")
     sums.append(stamp())
-    (tmp_path / "rows.py").write_text("")
+    (tmp_path / "_views.py").write_text("")
     sums.append(stamp())
-    (tmp_path / "loops.walk.compiled").write_text("1")
+    (tmp_path / "_scan_loops.run.compiled").write_text("1")
     assert len(set(sums)) == 3 and stamp() == sums[-1]
 
 
@@ -128,17 +127,16 @@ def test_a_function_that_fails_to_compile_leaves_no_lock(folder):
 
 
 def test_every_kernel_is_saved():
-    modules = [block_scanning, loops, scoring, cpu.looping]
-    kernels = [value for module in modules for value in vars(module).values() if isinstance(value, Kernel)]
-    assert len(kernels) >= 9
-    for form in [form for kernel in kernels for form in kernel] + [stepping._stack, stepping._step]:
+    forms = [form for kernel in KERNELS.values() for form in kernel]
+    assert len(forms) >= 20
+    for form in [*forms, step._gated, step._scan_stack, step._loop_stack]:
         assert isinstance(form, CompiledFunction), form
 
 
 COMPILES_SLOWLY = """
 import time
 import numpy as np
-from gatedrnn.kernels.cpu.stepping import _products
+from gatedrnn.kernels.cpu.step import _products
 compile = _products._compiler.compile
 def slowly(*args):
     time.sleep(4)  # longer than the processes start apart

@@ -95,12 +95,12 @@ def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
 def test_the_kernels_elementary_functions_are_right_to_the_last_digits_and_keep_what_is_no_number():
     import numba
 
-    from gatedrnn.kernels.cpu import numbers
+    from gatedrnn.kernels.cpu import _math
 
     @numba.njit
     def both(x, e, t):
         for i in range(x.size):
-            e[i], t[i] = numbers.exp(x[i]), numbers.tanh(x[i])
+            e[i], t[i] = _math.exp(x[i]), _math.tanh(x[i])
 
     for dtype in (torch.float32, torch.float64):
         x = torch.cat([torch.linspace(-86, 86, 20001), torch.logspace(-9, 0, 2000), -torch.logspace(-9, 0, 2000)]).to(
@@ -135,7 +135,7 @@ def test_bfloat16_is_rounded_as_torch_rounds_it():
 @pytest.mark.parametrize("threads", [1, 4], indirect=True)
 def test_numbers_too_small_for_full_precision_are_zero_in_a_kernel_and_what_they_were_outside(threads):
     """They cost a hundred times as much: a gradient that enters at the last step alone shrinks to them."""
-    from gatedrnn.kernels.cpu.denormals import ON_X86
+    from gatedrnn.kernels.cpu._math import ON_X86
 
     small, many = torch.full((4, 1, 1 << 14), 1e-40), torch.full((1 << 18,), 1e-40)
     states, _ = cpu.scan(torch.ones_like(small), small, None, None, None, False)
@@ -144,6 +144,31 @@ def test_numbers_too_small_for_full_precision_are_zero_in_a_kernel_and_what_they
         assert bool(((many + many) > 0).all())
     kept, _ = cpu.scan(torch.ones_like(small), 1e3 * small, None, None, None, False)
     assert bool((kept > 0).all())
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+def test_projections_may_lie_in_any_order(order):
+    """Of x, y and z in `order`, the same bits as of x, y and z."""
+    record = RECORDS["minlstm"]
+    moved = record._replace(candidate=order.index(0), first=order.index(1), second=order.index(2))
+    given = problem("minlstm", 2, 23, 37, torch.float32)
+    grads = torch.randn(2, 23, 37), torch.randn(2, 37)
+    options = given["h0"], None, None, None, False
+
+    def rows(x, by):
+        return torch.cat([x.chunk(3, -1)[i] for i in by], -1)
+
+    output, _ = cpu.gated_scan(record, given["projected"], given["bias"], *options)
+    expected = cpu.gated_scan_gradient(record, *grads, given["projected"], given["bias"], output, *options)
+    projected, bias = rows(given["projected"], order), rows(given["bias"], order)
+    found = cpu.gated_scan_gradient(moved, *grads, projected, bias, output, *options)
+    assert torch.equal(cpu.gated_scan(moved, projected, bias, *options)[0], output)
+    assert torch.equal(found[0], rows(expected[0], order)) and torch.equal(found[1], rows(expected[1], order))
+    states = [torch.empty(1, 2, 37) for _ in range(2)]
+    steps = (cpu.gated_step(k, p[:, 0], b, given["h0"][None], state, 0) for k, p, b, state in zip(
+        (record, moved), (given["projected"], projected), (given["bias"], bias), states, strict=True
+    ))  # fmt: skip
+    assert torch.equal(*steps) and torch.equal(*states)
 
 
 def test_gates_without_a_branch_are_refused_by_name():

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tolerances import assert_equal_within
 
-from gatedrnn.kernels.cpu.memory import flat
-from gatedrnn.kernels.cpu.products import add_product, packed, padded
+from gatedrnn.kernels.cpu._products import add_product, packed, padded
+from gatedrnn.kernels.cpu._views import flat
 
 SIZES = [(1, 1), (5, 3), (37, 64), (256, 33), (300, 70), (513, 257)]
 """(inner, columns): within one block of the inner axis and beyond it, whole panels and parts of one."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gatedrnn.kernels import cpu
-from gatedrnn.kernels.cpu import threads
+from gatedrnn.kernels.cpu import _threads as threads
 
 
 @pytest.fixture(params=["team", "pool"])

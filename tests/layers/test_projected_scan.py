@@ -1,13 +1,15 @@
 """Projection, gates and scan as one op: the numbers and gradients of the three, however small its pieces."""
 
+from importlib import import_module
+
 import pytest
 import torch
 from tolerances import assert_equal_within
 
-from gatedrnn.kernels.cpu import projecting
 from gatedrnn.layers.gated_scan import CELLS, scan_in_torch
 from gatedrnn.layers.projected_scan import projected_scan
 
+scan = import_module("gatedrnn.kernels.cpu.scan")  # the package has a function of that name
 FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
 
 
@@ -64,7 +66,7 @@ def test_the_op_is_registered_as_torch_wants_it(kernel, names):
 @pytest.mark.parametrize("by_step", [False, True])
 def test_the_size_of_the_pieces_changes_nothing(kernel, names, piece, by_step, monkeypatch):
     """One step at a time; some steps, or some sequences; all at once. In memory by sequence, or by step."""
-    monkeypatch.setattr(projecting, "PIECE", piece)
+    monkeypatch.setattr(scan, "PIECE", piece)
     for reverse in (False, True):
         for steps in (1, 7, 30):
             arguments = problem(kernel, names, steps=steps, biased=not reverse)
@@ -89,7 +91,7 @@ def test_outputs_and_gradients_lie_as_the_inputs_do(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_narrower_numbers_obey_the_same_equations(dtype, monkeypatch):
-    monkeypatch.setattr(projecting, "PIECE", 100)
+    monkeypatch.setattr(scan, "PIECE", 100)
     for kernel in ("mingru", "lstm-normalized"):
         assert_equal_to_the_torch_form(kernel, problem(kernel, ("resets",), dtype=dtype), reverse=False)
 
@@ -104,11 +106,11 @@ def test_what_asks_for_no_gradient_gets_none_and_costs_none():
 
 
 def test_pieces_take_turns_in_the_same_memory(monkeypatch):
-    monkeypatch.setattr(projecting, "PIECE", 100)
+    monkeypatch.setattr(scan, "PIECE", 100)
     sizes = []
-    room = projecting._room
-    monkeypatch.setattr(projecting, "_room", lambda rows, *rest: (sizes.append(rows), room(rows, *rest))[1])
+    memory = scan._piece_memory
+    monkeypatch.setattr(scan, "_piece_memory", lambda rows, *rest: (sizes.append(rows), memory(rows, *rest))[1])
     output, _, _ = projected_scan(*problem("mingru", steps=40).values(), "mingru", False)
     output.sum().backward()
     assert sum(sizes) == 3 * 40 and max(sizes) * 8 <= 100
-    assert len({room(rows, 8, torch.float64).data_ptr() for rows in sizes}) == 1
+    assert len({memory(rows, 8, torch.float64).data_ptr() for rows in sizes}) == 1

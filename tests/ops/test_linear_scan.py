@@ -19,7 +19,7 @@ from tolerances import assert_equal_within
 from gatedrnn import choose_backend, linear_scan
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.kernels import cpu
-from gatedrnn.kernels.cpu import threads as pool
+from gatedrnn.kernels.cpu import _threads as pool
 from gatedrnn.ops import reference
 
 functional = sys.modules["gatedrnn.ops.linear_scan"]  # the package's attribute of that name is the function

@@ -3,17 +3,19 @@
 import inspect
 import sys
 import textwrap
+from importlib import import_module
 
 import pytest
 
 from gatedrnn import cells, equations
 from gatedrnn.cells import activations, lstm_ladder
-from gatedrnn.kernels.cpu import looping, projecting, scanning
+from gatedrnn.kernels.cpu import loop
 from gatedrnn.layers import gated_scan, loop_cells, ragged, regularise, scan_layer, stack, torch_fused
 from gatedrnn.ops import reference, steps
 from gatedrnn.verify.contract import check_cell
 
 linear_scan = sys.modules["gatedrnn.ops.linear_scan"]
+scan = import_module("gatedrnn.kernels.cpu.scan")
 
 # Cell that shows it, where the line stands, the line, and what it is broken into.
 MUTATIONS = [
@@ -42,21 +44,21 @@ MUTATIONS = [
     ("mingru", equations.Recurrent, "drop", "x * self.dropped", "x"),
     ("mingru", linear_scan, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
     ("mingru", linear_scan, "_gradient_by_scan", "decay * delta", "delta"),
-    ("mingru", scanning, "_forward", "way.last", "0 * way.last"),
-    ("mingru", scanning, "scan_gradient", "back.grad_h0", "-back.grad_h0"),
-    ("mingru", scanning, "scan_gradient", "return grad_decay", "return -grad_decay"),
+    ("mingru", scan, "_forward", "forward.last", "0 * forward.last"),
+    ("mingru", scan, "scan_gradient", "backward.grad_h0", "-backward.grad_h0"),
+    ("mingru", scan, "scan_gradient", "return grad_decay", "return -grad_decay"),
     ("mingru", steps, "over_time", "reversed(steps) if reverse else", "steps if reverse else"),
     ("mingru", reference, "scan", "torch.where(reset.unsqueeze(1), onset, state[0])", "state[0]"),
     ("mingru", ragged, "hold_masked_steps", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
     ("mingru", regularise, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
-    ("mingru", scanning, "gated_scan_gradient", "back.grad_h0", "-back.grad_h0"),
-    ("mingru", scanning, "gated_scan_gradient", "return gradient", "return -gradient"),
-    ("mingru", scanning, "_reading", "flags(resets)", "flags(None)"),
-    ("mingru", scanning, "_reading", "flags(mask)", "flags(None)"),
-    ("mingru", scanning.WayBack, "_lay_out", "self.carry[:, -1] = grad_last", "self.carry[:, -1] = -grad_last"),
-    ("mingru", projecting, "projected_scan", "linear(x, weight)", "linear(x, -weight)"),
-    ("mingru", projecting, "projected_scan_gradient", "back.grad_bias", "-back.grad_bias"),
-    ("mingru", projecting, "projected_scan_gradient", "torch.mm(made, ", "torch.mm(-made, "),
+    ("mingru", scan, "gated_scan_gradient", "backward.grad_h0", "-backward.grad_h0"),
+    ("mingru", scan, "gated_scan_gradient", "return gradient", "return -gradient"),
+    ("mingru", scan, "_inputs", "flags(resets)", "flags(None)"),
+    ("mingru", scan, "_inputs", "flags(mask)", "flags(None)"),
+    ("mingru", scan.Backward, "_allocate", "self.carry[:, -1] = grad_last", "self.carry[:, -1] = -grad_last"),
+    ("mingru", scan, "projected_scan", "linear(x, weight)", "linear(x, -weight)"),
+    ("mingru", scan, "projected_scan_gradient", "backward.grad_bias", "-backward.grad_bias"),
+    ("mingru", scan, "projected_scan_gradient", "torch.mm(gradient, ", "torch.mm(-gradient, "),
     ("mingru", gated_scan, "scan_in_torch", "drive * noise.state.unsqueeze(1)", "drive"),
     ("mingru", scan_layer.ScanLayer, "_direction", "if reverse and resets is not None", "if False"),
     ("mgu", steps, "over_time", "outputs[::-1] if reverse else outputs", "outputs"),
@@ -68,9 +70,9 @@ MUTATIONS = [
     ("mgu", loop_cells, "_before_each_step", "before.masked_fill_(resets.unsqueeze(2), 0)", "before"),
     ("lstm-peephole", loop_cells, "_recurrence", "torch.cat(there)", "torch.cat(there[::-1])"),
     ("lstm-no-output-gate", loop_cells, "walk_in_kernel", "cell.output(state[0].to(wide))", "state[0].to(wide)"),
-    ("mgu", looping, "loop_cells_gradient", "grad_last_h.contiguous().clone()", "-grad_last_h.contiguous()"),
-    ("mgu", looping, "loop_cells_gradient", "flags(mask), flags(resets)", "flags(mask), flags(None)"),
-    ("mgu", looping, "loop_cells", "flags(mask), flags(resets)", "flags(None), flags(resets)"),
+    ("mgu", loop, "loop_cells_gradient", "grad_last_h.contiguous().clone()", "-grad_last_h.contiguous()"),
+    ("mgu", loop, "loop_cells_gradient", "flags(mask), flags(resets)", "flags(mask), flags(None)"),
+    ("mgu", loop, "loop_cells", "flags(mask), flags(resets)", "flags(None), flags(resets)"),
     ("mgu", regularise, "zoned", "(k, b, a)", "(k, a, b)"),
     ("lstm", torch_fused.FusedLayer, "_aligned", "if self.hold:", "if False:"),
     ("lstm", torch_fused.FusedLayer, "_rectangle", "if not ragged_left:", "if True:"),

@@ -96,8 +96,8 @@ def loop_cells(
     kernels = implementation("auto", projected.device)
     peepholes = (weight_ci, weight_cf, weight_co)
     recurrence = _recurrence(kernels, weight_hh, bias_hh, peepholes, weight_hr, dropped)
-    walked, last_h, last_c = kernels.loop_cells(LOOP[kernel], projected, recurrence, h0, c0, mask, resets, reverse)
-    return walked.h, last_h, last_c, walked.c, walked.kept
+    states, last_h, last_c = kernels.loop_cells(LOOP[kernel], projected, recurrence, h0, c0, mask, resets, reverse)
+    return states.h, last_h, last_c, states.c, states.saved
 
 
 @loop_cells.register_fake
@@ -128,8 +128,8 @@ def loop_cells_gradient(
     peepholes = (weight_ci, weight_cf, weight_co)
     recurrence = _recurrence(kernels, weight_hh, bias_hh, peepholes, weight_hr, dropped)
     found = kernels.loop_cells_gradient(
-        LOOP[kernel], grad_h, grad_last_h, grad_last_c, kernels.Walked(h, c, kept), recurrence, h0, c0, mask, resets,
-        reverse,
+        LOOP[kernel], grad_h, grad_last_h, grad_last_c, kernels.LoopStates(h, c, kept), recurrence, h0, c0, mask,
+        resets, reverse,
     )  # fmt: skip
     read = _before_each_step(h, h0, resets, reverse)
     if dropped is not None:

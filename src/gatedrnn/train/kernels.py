@@ -23,7 +23,7 @@ def compile_kernels(runs: Iterable[RunSettings]) -> None:
     alike = {run.model_copy(update={"seed": 0}).model_dump_json(): run for run in runs}
     threads = torch.get_num_threads()
     try:
-        with torch.random.fork_rng(devices=[]), kernels.compiled_ahead():
+        with torch.random.fork_rng(devices=[]), kernels.compile_ahead():
             for run in alike.values():
                 torch.set_num_threads(run.threads)
                 _step(run, load_task(run.data))

@@ -1,25 +1,28 @@
-"""Compiled loops for the CPU (Numba), each with its gradient."""
+"""Compiled kernels for the CPU (Numba), each with its gradient."""
 
 from gatedrnn.equations import BlockKernel, LoopKernel, ScanKernel
-from gatedrnn.kernels.cpu.ahead import compiled_ahead
-from gatedrnn.kernels.cpu.block_scanning import block_scan, block_scan_gradient
-from gatedrnn.kernels.cpu.block_stepping import block_step
-from gatedrnn.kernels.cpu.gates import BRANCHES
-from gatedrnn.kernels.cpu.loop_stepping import WEIGHTS, loop_step
-from gatedrnn.kernels.cpu.looping import Recurrence, Walked, loop_cells, loop_cells_gradient
-from gatedrnn.kernels.cpu.projecting import projected_scan, projected_scan_gradient
-from gatedrnn.kernels.cpu.scanning import gated_scan, gated_scan_gradient, scan, scan_gradient
-from gatedrnn.kernels.cpu.scoring import cross_entropy
-from gatedrnn.kernels.cpu.stepping import gated_step, stack_step
+from gatedrnn.kernels.cpu._compile_ahead import compile_ahead
+from gatedrnn.kernels.cpu._gates import BRANCHES
+from gatedrnn.kernels.cpu.block import block_scan, block_scan_gradient, block_step
+from gatedrnn.kernels.cpu.cross_entropy import cross_entropy
+from gatedrnn.kernels.cpu.loop import LoopStates, Recurrence, loop_cells, loop_cells_gradient
+from gatedrnn.kernels.cpu.scan import (
+    gated_scan,
+    gated_scan_gradient,
+    projected_scan,
+    projected_scan_gradient,
+    scan,
+    scan_gradient,
+)
+from gatedrnn.kernels.cpu.step import WEIGHTS, gated_step, loop_step, stack_step
 
 __all__ = [
-    "WEIGHTS", "Recurrence", "Walked", "block_scan", "block_scan_gradient", "block_step", "compiled_ahead",
+    "WEIGHTS", "LoopStates", "Recurrence", "block_scan", "block_scan_gradient", "block_step", "compile_ahead",
     "cross_entropy", "gated_scan", "gated_scan_gradient", "gated_step", "loop_cells", "loop_cells_gradient",
-    "loop_step", "projected_scan", "projected_scan_gradient", "scan", "scan_gradient",
-    "stack_step", "supports",
+    "loop_step", "projected_scan", "projected_scan_gradient", "scan", "scan_gradient", "stack_step", "supports",
 ]  # fmt: skip
 
 
-def supports(record: ScanKernel | LoopKernel | BlockKernel) -> bool:
+def supports(kernel: ScanKernel | LoopKernel | BlockKernel) -> bool:
     """Whether the functions here run a cell with this record."""
-    return not isinstance(record, ScanKernel) or (record.decay, record.activation) in BRANCHES
+    return not isinstance(kernel, ScanKernel) or (kernel.decay, kernel.activation) in BRANCHES

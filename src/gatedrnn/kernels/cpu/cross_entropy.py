@@ -1,4 +1,4 @@
-"""Cross-entropy over rows of scores, and its gradient in their place: each row is read once and written once."""
+"""Cross-entropy over rows of scores, and its gradient written over them: each row is read once and written once."""
 
 import math
 from typing import Any
@@ -7,60 +7,67 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.kernels.cpu.compiling import compiled
-from gatedrnn.kernels.cpu.memory import flat
-from gatedrnn.kernels.cpu.numbers import FAST, ZERO, borrowed, exp, part, store, widened
-from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu._compile import REORDERED, compiled
+from gatedrnn.kernels.cpu._math import ZERO, exp
+from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu._views import borrowed, flat, store, view, widened
 
-LANES = 16  # sums and maxima that go on beside each other, so that LLVM has a vector for them
-SUMMED = FAST | {"fastmath": {"contract", "reassoc", "nsz"}}  # the order of a sum is free
+LANES = 16  # maxima that are found side by side, so that LLVM has a vector for them
 
 
-def cross_entropy(scores: Tensor, labels: Tensor, turn: float | None) -> Tensor:
+def cross_entropy(scores: Tensor, labels: Tensor, gradient_scale: float | None) -> Tensor:
     """-log softmax(scores)[label] of every row; 0 where the label is negative.
 
     Args:
         scores: (rows, classes), contiguous; float64, float32 or bfloat16. Computed in float32 at least.
         labels: (rows,), int64, each below `classes`.
-        turn: the gradient of the losses' sum, times this, is to stand in the place of `scores`; None to leave them.
+        gradient_scale: `scores` are replaced by the gradient of the losses' sum times this; None leaves them.
     """
     wide = torch.promote_types(scores.dtype, torch.float32)
     losses = torch.empty(len(scores), dtype=wide)
     rows, classes = scores.shape
-    arguments = (classes, flat(scores), flat(labels.contiguous()), flat(losses), turn is not None, turn or 0.0)
+    arguments = (
+        classes,
+        flat(scores),
+        flat(labels.contiguous()),
+        flat(losses),
+        gradient_scale is not None,
+        gradient_scale or 0.0,
+    )
     share_out(_CROSS_ENTROPY, rows, threads_for(scores.numel()), *arguments)
     return losses
 
 
-@compiled(**SUMMED)
+@compiled(**REORDERED)
 def _cross_entropy(
-    first: int, last: int, classes: int, scores: Any, labels: Any, losses: Any, turned: bool, factor: float
+    first: int, last: int, classes: int, scores: Any, labels: Any, losses: Any, differentiated: bool, scale: float
 ) -> None:  # fmt: skip
-    room, lent, scale = np.empty(classes, losses.dtype), borrowed(scores), np.full(1, factor, losses.dtype)[0]
+    scratch, factor = np.empty(classes, losses.dtype), np.full(1, scale, losses.dtype)[0]
+    scores = borrowed(scores)
     for r in range(first, last):
-        row = part(lent, r * classes, classes)
+        row = view(scores, r * classes, classes)
         label = labels[r]
         if label < 0:
             losses[r] = ZERO
-            if turned:
+            if differentiated:
                 row[:] = 0
             continue
-        read = widened(row, borrowed(room))
+        read = widened(row, borrowed(scratch))
         largest = _largest(read)
         chosen = read[label]
-        if not turned:
+        if not differentiated:
             losses[r] = _sum_of_powers(read, largest)
         else:
-            losses[r] = _turn_into_powers(read, largest)
-            share = scale / losses[r]
+            losses[r] = _replace_by_powers(read, largest)
+            share = factor / losses[r]
             for j in range(classes):
                 read[j] *= share
-            read[label] -= scale
+            read[label] -= factor
             store(read, row)
         losses[r] = math.log(losses[r]) + (largest - chosen)
 
 
-@compiled(**SUMMED)
+@compiled(**REORDERED)
 def _largest(row: Any) -> Any:
     whole = row.size - row.size % LANES
     lanes = np.full(LANES, row[0])
@@ -75,7 +82,7 @@ def _largest(row: Any) -> Any:
     return found
 
 
-@compiled(**SUMMED)
+@compiled(**REORDERED)
 def _sum_of_powers(row: Any, largest: Any) -> Any:
     total = largest - largest
     for j in range(row.size):
@@ -83,8 +90,8 @@ def _sum_of_powers(row: Any, largest: Any) -> Any:
     return total
 
 
-@compiled(**SUMMED)
-def _turn_into_powers(row: Any, largest: Any) -> Any:
+@compiled(**REORDERED)
+def _replace_by_powers(row: Any, largest: Any) -> Any:
     # One array alone: LLVM gives up a loop over two that may be the same.
     total = largest - largest
     for j in range(row.size):

@@ -13,10 +13,9 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from gatedrnn.kernels.cpu.compiling import compiled
-from gatedrnn.kernels.cpu.memory import flat
-from gatedrnn.kernels.cpu.numbers import FAST, clear
-from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu._compile import FAST, compiled
+from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu._views import clear, flat
 
 _FEATURES = llvmlite.binding.get_host_cpu_features()
 _VECTOR_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx") else 16
@@ -57,8 +56,8 @@ def _pack(first: int, last: int, matrix: Any, panels: Any, inner: int, columns: 
         width = min(panel, columns - low)
         for start in range(0, inner, _DEPTH):
             depth = min(_DEPTH, inner - start)
-            place = start * wide + item * depth * panel
-            to = panels[place : place + depth * panel]
+            offset = start * wide + item * depth * panel
+            to = panels[offset : offset + depth * panel]
             if width < panel:
                 clear(to)
             if not transposed:
@@ -153,18 +152,18 @@ def _tile(
             for n, array in ((3, a), (6, panels), (9, out))
         )
 
-        def place(base: Any, start: Any, times: Any, n: int, more: int = 0) -> Any:
+        def address(base: Any, start: Any, times: Any, n: int, more: int = 0) -> Any:
             """The address of base[start + n · times + more]."""
             index = builder.add(start, builder.mul(times, times.type(n)))
             return builder.gep(base, [builder.add(index, index.type(more))])
 
-        def line(address: Any) -> Any:
-            return builder.bitcast(address, vector.as_pointer())
+        def line(pointer: Any) -> Any:
+            return builder.bitcast(pointer, vector.as_pointer())
 
         none = ir.Constant(vector, [ir.Constant(element, 0.0)] * lanes)
         sums = [[cgutils.alloca_once_value(builder, none) for _ in range(columns)] for _ in range(count)]
-        a_rows = [place(a, a_at, a_width, n) for n in range(count)]
-        begins = [place(panels, at, apart, n) for n in range(beside.literal_value)]
+        a_rows = [address(a, a_at, a_width, n) for n in range(count)]
+        begins = [address(panels, at, apart, n) for n in range(beside.literal_value)]
         to_all = ir.Constant(ir.VectorType(cgutils.int32_t, lanes), [0] * lanes)
         unknown = ir.Constant(vector, ir.Undefined)
         fused = {"flags": ("contract",)}
@@ -173,20 +172,20 @@ def _tile(
             read = []
             for n in range(columns):
                 begin = begins[n // _VECTORS]
-                read.append(builder.load(line(place(begin, k.type(n % _VECTORS * lanes), k, _VECTORS * lanes))))
+                read.append(builder.load(line(address(begin, k.type(n % _VECTORS * lanes), k, _VECTORS * lanes))))
                 read[-1].align = size
             for n in range(count):
                 one = builder.insert_element(unknown, builder.load(builder.gep(a_rows[n], [k])), cgutils.int32_t(0))
                 factor = builder.shuffle_vector(one, unknown, to_all)
-                for numbers, total in zip(read, sums[n], strict=True):
-                    product = builder.fmul(factor, numbers, **fused)
+                for values, total in zip(read, sums[n], strict=True):
+                    product = builder.fmul(factor, values, **fused)
                     builder.store(builder.fadd(builder.load(total), product, **fused), total)
         for n in range(count):
             for m in range(columns):
-                address = line(place(out, out_at, out_width, n, m * lanes))
-                before = builder.load(address)
+                target = line(address(out, out_at, out_width, n, m * lanes))
+                before = builder.load(target)
                 before.align = size
-                builder.store(builder.fadd(before, builder.load(sums[n][m])), address).align = size
+                builder.store(builder.fadd(before, builder.load(sums[n][m])), target).align = size
         return context.get_dummy_value()
 
     whole = types.int64

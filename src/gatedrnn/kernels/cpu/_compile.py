@@ -1,7 +1,9 @@
-"""Compiled functions on disk: one file each, taken only if it is whole and was compiled from these very sources.
+"""Functions that Numba compiles at their first call for each tuple of argument types, once for all processes.
 
-Numba's own cache compares the source of one function alone, not of those that were compiled into it; two processes that
-save signatures of one function at the same time lose one of them; and where nothing can be written, the import fails.
+Compiled functions are saved, one file each, and loaded only if the file is whole and was compiled from these very
+sources. Numba's own cache compares the source of one function alone, not of those that were compiled into it; two
+processes that save signatures of one function at the same time lose one of them; and where nothing can be written, the
+import fails.
 """
 
 import hashlib
@@ -9,7 +11,7 @@ import logging
 import os
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
@@ -22,13 +24,27 @@ from filelock import FileLock, Timeout
 from numba.core import config
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
+FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "no_cfunc_wrapper": True}
+"""Options of every kernel: no lock held, no branch on a division, products and sums may be fused."""
+REORDERED = FAST | {"fastmath": {"contract", "reassoc", "nsz"}}
+"""Options of kernels whose sums may be taken in any order."""
+INNER = FAST | {"no_cpython_wrapper": True}
+"""Options of functions that only compiled code calls."""
+INLINED = {
+    "error_model": "numpy", "fastmath": {"contract"}, "forceinline": True, "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}  # fmt: skip
+"""Options of functions in inner loops: a call that is left in a loop keeps it from being vectorised."""
+
+LOG = logging.getLogger("gatedrnn")
 SOURCES = Path(__file__).parent
 WAIT = 120.0  # seconds for another process that compiles the same: that one may be suspended
 DIGEST = hashlib.sha256().digest_size
-LOG = logging.getLogger("gatedrnn")
 
 
 @cache
@@ -169,3 +185,55 @@ def _lock(name: str) -> FileLock | None:
             continue
         return lock
     return None
+
+
+class CompiledFunction(CPUDispatcher):
+    """Loaded from disk where another process compiled it; two processes do not compile the same at the same time."""
+
+    _depth = 0
+    """Functions that are being compiled, one for the other; guarded by Numba's lock."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._cache = DiskCache(self.py_func)
+
+    @property
+    def name(self) -> str:
+        """Of module and function."""
+        return self._cache.name
+
+    def is_compiled(self, argument_types: tuple[Any, ...]) -> bool:
+        """Whether there is a form for these types, in memory or on disk."""
+        return argument_types in self.overloads or self._cache.holds(argument_types, self.targetctx)
+
+    def compile(self, sig: Any) -> Any:
+        # Numba's lock before that of a file: else two threads could each hold what the other waits for.
+        with global_compiler_lock:
+            types, _ = normalize_signature(sig)
+            if self.is_compiled(tuple(types)):
+                return super().compile(sig)
+            with self._cache.locked(sig, self.targetctx):
+                if not CompiledFunction._depth and not self._cache.holds(sig, self.targetctx):
+                    LOG.warning(
+                        "compiling %s for this machine, a few seconds; saved in %s", self.py_func.__name__, folders()[0]
+                    )
+                CompiledFunction._depth += 1
+                try:
+                    return super().compile(sig)
+                finally:
+                    CompiledFunction._depth -= 1
+
+
+@contextmanager
+def unannounced() -> Iterator[None]:
+    """What is compiled inside was announced before."""
+    CompiledFunction._depth += 1
+    try:
+        yield
+    finally:
+        CompiledFunction._depth -= 1
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """`numba.njit` with these options and a cache on disk."""
+    return lambda function: CompiledFunction(function, targetoptions={**options, "nopython": True, "boundscheck": None})

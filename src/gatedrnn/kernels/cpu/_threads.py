@@ -1,18 +1,129 @@
-"""A compiled kernel on all threads of an OpenMP team at once, without the interpreter in between."""
+"""Kernels run by several threads at once; they are serial functions that release the interpreter lock.
 
+On torch's own OpenMP threads where they can be reached: those wait for the next product by spinning, and any other
+thread would have to share a core with one of them; a team of them runs a kernel without the interpreter in between.
+Elsewhere, and after a fork, on a small pool of our own. Safe from several Python threads; no threading library of the
+kernels' own is involved.
+"""
+
+import ctypes
 import hashlib
-from typing import Any
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import llvmlite.binding
+import torch
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from gatedrnn.kernels.cpu.compiling import CompiledFunction, unannounced
-from gatedrnn.kernels.cpu.numbers import FAST
+from gatedrnn.kernels.cpu._compile import FAST, CompiledFunction, unannounced
 
+WORTH_A_THREAD = 1 << 15  # elements below which a second thread costs more than it saves
 WORD, HALF_WORD, POINTER = ir.IntType(64), ir.IntType(32), cgutils.voidptr_t
+
+
+class Kernel(NamedTuple):
+    """A compiled function in two forms; `KERNELS` has all of them."""
+
+    alone: Any
+    """Called with (first, last, *arguments) for the work items from first to last."""
+    shared: Any
+    """Called with (begin, items, parts, *arguments) for all items, on an OpenMP team, see `on_team`."""
+
+    @classmethod
+    def of(cls, kernel: CompiledFunction) -> "Kernel":
+        """Both forms of a function of (first, last, *arguments)."""
+        found = KERNELS[kernel.name] = cls(kernel, SharedForm(kernel))
+        return found
+
+    @property
+    def name(self) -> str:
+        return str(self.alone.name)
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+class Call(NamedTuple):
+    """A call of `share_out` that was recorded and not run."""
+
+    kernel: Kernel
+    threads: int
+    arguments: tuple[Any, ...]
+
+
+_calls: ContextVar[list[Call] | None] = ContextVar("calls", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[Call]]:
+    """Inside, `share_out` records its calls and runs nothing: results are whatever memory holds."""
+    calls: list[Call] = []
+    token = _calls.set(calls)
+    try:
+        yield calls
+    finally:
+        _calls.reset(token)
+
+
+def threads_for(elements: int) -> int:
+    """Number of threads worth using for this number of elements."""
+    return torch.get_num_threads() if elements >= WORTH_A_THREAD else 1
+
+
+def share_out(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None:
+    """Run a kernel over all items, in up to `threads` parts at once."""
+    threads = min(threads, items)
+    if (calls := _calls.get()) is not None:
+        calls.append(Call(kernel, threads, arguments))
+    elif threads <= 1:
+        kernel.alone(0, items, *arguments)
+    elif (begin := team(os.getpid())) is not None:
+        kernel.shared(begin, items, threads, *arguments)
+    else:
+        _in_pool(kernel.alone, items, threads, arguments)
+
+
+@cache
+def team(process: int) -> int | None:
+    """Address of the function that starts work on torch's OpenMP threads; None where there is none, and after a fork,
+    which those threads do not survive."""
+    if process != _FIRST_PROCESS:
+        return None
+    for library in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*")):
+        begin = getattr(ctypes.CDLL(str(library)), "GOMP_parallel", None)
+        if begin is not None:
+            return ctypes.cast(begin, ctypes.c_void_p).value
+    return None
+
+
+_FIRST_PROCESS = os.getpid()
+
+
+def _in_pool(alone: Any, items: int, threads: int, arguments: tuple[Any, ...]) -> None:
+    edges = [items * i // threads for i in range(threads + 1)]
+    # The first part is this thread's own: it would only wait.
+    (first, until), *others = pairwise(edges)
+    pool = _pool(os.getpid(), threads - 1)
+    parts = [pool.submit(alone, low, high, *arguments) for low, high in others]
+    alone(first, until, *arguments)
+    for part in parts:
+        part.result()
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """One pool per process and size: after a fork the parent's threads do not exist in the child."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="gatedrnn")
 
 
 @intrinsic
@@ -20,7 +131,7 @@ def on_team(typing: Any, kernel: Any, begin: Any, items: Any, parts: Any, argume
     """Run kernel(first, last, *arguments) over all items, cut into `parts`, on as many threads.
 
     `begin` is the address of GOMP_parallel(function, data, threads, flags), which calls function(data) on every thread
-    of a team and waits. Each takes the next part that nobody has: it does not matter how many threads there are.
+    of a team and waits. Each takes the next part that is free: the number of threads does not matter.
     """
     signature = kernel.get_call_type(typing, (types.int64, types.int64, *arguments.types), {})
 
@@ -80,7 +191,7 @@ class SharedForm(CompiledFunction):
 
 
 def _begin(context: Any, builder: Any, function: Any, described: Any, values: Any) -> Any:
-    """Begin the work of a team and wait for its end."""
+    """Start the work of a team and wait for its end."""
     _, address, all_items, all_parts, packed = values
     fields = cgutils.unpack_tuple(builder, packed)
     shared = ir.LiteralStructType([WORD, WORD, WORD, *(field.type for field in fields)])
@@ -97,22 +208,22 @@ def _begin(context: Any, builder: Any, function: Any, described: Any, values: An
 
 
 def _thread(context: Any, module: Any, function: Any, described: Any, shared: Any) -> Any:
-    """What each thread of the team does."""
+    """The function that each thread of the team runs."""
     name = module.get_unique_name("gatedrnn_thread")
     work = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), name=name)
     work.linkage = "internal"
     builder = ir.IRBuilder(work.append_basic_block("entry"))
     data = builder.bitcast(work.args[0], shared.as_pointer())
-    places = [cgutils.gep_inbounds(builder, data, 0, i) for i in range(len(shared.elements))]
-    items, parts, *arguments = (builder.load(place) for place in places[1:])
+    fields = [cgutils.gep_inbounds(builder, data, 0, i) for i in range(len(shared.elements))]
+    items, parts, *arguments = (builder.load(field) for field in fields[1:])
     take, run, leave = (work.append_basic_block(label) for label in ("take", "run", "leave"))
     builder.branch(take)
     builder.position_at_end(take)
-    number = builder.atomic_rmw("add", places[0], WORD(1), "monotonic")
+    number = builder.atomic_rmw("add", fields[0], WORD(1), "monotonic")
     builder.cbranch(builder.icmp_signed("<", number, parts), run, leave)
     builder.position_at_end(run)
     first, last = (builder.sdiv(builder.mul(items, n), parts) for n in (number, builder.add(number, WORD(1))))
-    # A thread of the team has nobody to hand an exception to; kernels raise none.
+    # An exception in a thread of the team has no caller to reach; kernels raise none.
     values = [first, last, *arguments]
     context.call_conv.call_function(builder, function, described.restype, described.argtypes, values)
     builder.branch(take)

@@ -1,6 +1,6 @@
-"""Kernels compiled before a computation that will call them, all at once and by several processes.
+"""Kernels compiled ahead of time, before a computation that will call them: all at once and by several processes.
 
-The computation is run once with nothing but its kernels left out, which says which of them it calls, for which types.
+The computation is run once without its kernels, which records which of them it calls, for which types.
 """
 
 import os
@@ -16,21 +16,23 @@ import numba
 from numba.core import types
 from numba.core.typing.typeof import Purpose, typeof
 
-from gatedrnn.kernels.cpu.cache import any_saved, can_save, folders
-from gatedrnn.kernels.cpu.compiling import LOG, unannounced
-from gatedrnn.kernels.cpu.threads import KERNELS, Call, noting
+from gatedrnn.kernels.cpu._compile import LOG, any_saved, can_save, folders, unannounced
+from gatedrnn.kernels.cpu._threads import KERNELS, Call, recording
 
-PROCESSES = 4  # at most: each begins by importing what it compiles with
-BEGINNING = 3000  # what another process does before it compiles, in bytes of code
-CHILD = "import gatedrnn.kernels.cpu; from gatedrnn.kernels.cpu.ahead import compile_for_parent; compile_for_parent()"
+PROCESSES = 4  # at most: each starts by importing the compiler
+START = 3000  # work of another process before it compiles, in bytes of code
+CHILD = (
+    "import gatedrnn.kernels.cpu; from gatedrnn.kernels.cpu._compile_ahead import compile_for_parent; "
+    "compile_for_parent()"
+)
 
 
 class Form(NamedTuple):
-    """A kernel by its name, for one tuple of argument types; on several threads, the shared form too."""
+    """A kernel by its name, for one tuple of argument types; with the shared form for several threads."""
 
     kernel: str
     arguments: Any
-    """Numba's type of the tuple of them."""
+    """Numba's type of the tuple of arguments."""
     shared: bool
 
     @property
@@ -51,15 +53,15 @@ class Form(NamedTuple):
 
 
 @contextmanager
-def compiled_ahead() -> Iterator[None]:
-    """Inside, kernels are not run: results are whatever memory holds. At the end all that was called is compiled.
+def compile_ahead() -> Iterator[None]:
+    """Inside, kernels do not run: results are whatever memory holds. At the end all kernels called are compiled.
 
-    Says so first; says and does nothing where all is there.
+    Logs a line first; logs and does nothing where all of them are compiled already.
     """
-    # Where nothing is compiled yet there will be work: the other processes import what they need meanwhile.
-    children = _begin(_processes()) if can_save() and not any_saved() else []
+    # Where nothing is compiled yet there will be work: the other processes import their modules meanwhile.
+    children = _start(_processes()) if can_save() and not any_saved() else []
     try:
-        with noting() as calls:
+        with recording() as calls:
             yield
         _compile(calls, children)
     finally:
@@ -75,12 +77,12 @@ def _compile(calls: Sequence[Call], children: list[subprocess.Popen[bytes]]) -> 
     missing = [form for form in forms if not form.is_compiled()]
     count = min(_processes(), len(missing))
     if count < 2 or not can_save():
-        return  # each compiles, and says so, where it is called
+        return  # each compiles, and logs it, where it is called
     LOG.warning(
         "compiling %d kernels for this machine in %d processes, some seconds; saved in %s",
         len(missing), count, folders()[0],
     )  # fmt: skip
-    children += _begin(count - len(children))
+    children += _start(count - len(children))
     own, *others = _shares(missing, count)
     for child, share in zip(children, others, strict=False):
         assert child.stdin is not None
@@ -99,7 +101,7 @@ def _shares(forms: Sequence[Form], count: int) -> list[list[Form]]:
     groups: dict[str, list[Form]] = {}
     for form in forms:
         groups.setdefault(form.kernel.partition(".")[0] if len(modules) >= count else form.kernel, []).append(form)
-    shares, work = [list[Form]() for _ in range(count)], [0] + [BEGINNING] * (count - 1)
+    shares, work = [list[Form]() for _ in range(count)], [0] + [START] * (count - 1)
     for group in sorted(groups.values(), key=_length, reverse=True):
         least = work.index(min(work))
         shares[least] += group
@@ -108,7 +110,7 @@ def _shares(forms: Sequence[Form], count: int) -> list[list[Form]]:
 
 
 def _length(forms: Sequence[Form]) -> int:
-    """Of the sources: a longer one takes longer."""
+    """Bytes of code: longer sources take longer."""
     return sum(len(KERNELS[form.kernel].alone.py_func.__code__.co_code) for form in forms)
 
 
@@ -118,18 +120,18 @@ def _processes() -> int:
     return min(cores, PROCESSES)
 
 
-def _begin(processes: int) -> list[subprocess.Popen[bytes]]:
-    """All but this one."""
-    # None of multiprocessing's: those run a script that has no guard once more.
-    where = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_CACHE_DIR": numba.config.CACHE_DIR}
+def _start(processes: int) -> list[subprocess.Popen[bytes]]:
+    """All processes but this one."""
+    # Not by multiprocessing, which runs a script without a guard once more.
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_CACHE_DIR": numba.config.CACHE_DIR}
     return [
-        subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, env={**os.environ, **where})
+        subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, env={**os.environ, **paths})
         for _ in range(processes - 1)
     ]
 
 
 def compile_for_parent() -> None:
-    """Compile the forms that standard input brings."""
+    """Compile the forms that standard input gives."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all; the parent ends this process
     given = sys.stdin.buffer.read()
     with unannounced():

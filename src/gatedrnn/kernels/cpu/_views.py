@@ -1,0 +1,306 @@
+"""Views of memory that compiled loops read and write: tensors as flat arrays and strides, rows of them, bfloat16 rows.
+
+Tensors come in through their memory, not their shape. LLVM vectorises a loop over a 1-D view, and does not over three
+indices.
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import torch
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import populate_array
+from torch import Tensor
+
+from gatedrnn.kernels.cpu._compile import INLINED
+from gatedrnn.kernels.cpu._math import ZERO
+from gatedrnn.shapes import Flags, Series
+
+BYTES = ctypes.c_char * (1 << 62)  # an upper bound: each reader states its own size
+DTYPES: dict[torch.dtype, Any] = {
+    torch.float64: np.dtype(np.float64), torch.float32: np.dtype(np.float32), torch.bfloat16: np.dtype(np.uint16),
+    torch.int64: np.dtype(np.int64), torch.bool: np.dtype(np.bool_),
+}  # fmt: skip
+LIKE = {dtype: np.empty(0, DTYPES[dtype]) for dtype in (torch.float64, torch.float32, torch.bfloat16)}
+"""Empty arrays that give `at_address` its element type."""
+NEAREST_CACHE, IS_DATA = 3, 1  # arguments of llvm.prefetch
+CACHE_LINE = 16  # elements that one prefetch brings
+
+
+class StridedView(NamedTuple):
+    """A series in memory: its elements, and how far apart sequences and steps are in them."""
+
+    elements: np.ndarray
+    batch_stride: int
+    time_stride: int
+    offset: int = 0
+    """Where the first step of the first sequence begins; negative if only later steps are in `elements`."""
+
+
+def strided(x: Series) -> StridedView:
+    """(batch, time, channels) as it lies in memory; copied only if its channels are not adjacent, or for float16.
+
+    Strides may be zero: the backward of a sum passes one element expanded to the whole shape.
+    """
+    if x.dtype == torch.float16:
+        x = x.float()
+    if x.stride(2) != 1 and x.shape[2] > 1:
+        x = x.contiguous()
+    if x.is_contiguous():
+        return StridedView(flat(x), x.shape[1] * x.shape[2], x.shape[2])
+    span = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
+    return StridedView(_array(x, span), x.stride(0), x.stride(1))
+
+
+def flat(x: Tensor) -> np.ndarray:
+    """A contiguous tensor's elements."""
+    assert x.is_contiguous()
+    return _array(x, x.numel())
+
+
+def flags(x: Flags | None) -> np.ndarray:
+    """(batch, time) as a flat array; empty for None."""
+    return np.empty(0, np.bool_) if x is None else flat(x.contiguous())
+
+
+def _array(x: Tensor, size: int) -> np.ndarray:
+    """The first `size` elements of a tensor in the order of memory; of bfloat16 the bits.
+
+    Not `Tensor.numpy`, after which no storage can be resized: FSDP frees the parameters of a layer by that.
+    """
+    assert x.is_cpu
+    memory: Any = BYTES.from_address(x.data_ptr())
+    memory.tensor = x  # which lives as long as the array does
+    return np.ndarray(size, DTYPES[x.dtype], memory)
+
+
+@intrinsic
+def at_address(typing: Any, like: Any, address: Any, size: Any) -> Any:
+    """The array of `size` elements at an address; the caller keeps it alive."""
+    found = types.Array(like.dtype, 1, "C")
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(found)(context, builder)
+        width = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(like.dtype)))
+        populate_array(
+            made, data=builder.inttoptr(arguments[1], context.get_data_type(like.dtype).as_pointer()),
+            shape=[arguments[2]], strides=[width], itemsize=width, meminfo=None,
+        )  # fmt: skip
+        return made._getvalue()
+
+    return found(like, types.int64, types.int64), build
+
+
+@intrinsic
+def borrowed(typing: Any, array: Any) -> Any:
+    """The same array without a reference count: slices of a counted one cost an atomic operation each, and threads that
+    share it wait for each other there. The caller keeps the array alive."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(array)(context, builder, arguments[0])
+        made.meminfo = cgutils.get_null_value(made.meminfo.type)
+        made.parent = cgutils.get_null_value(made.parent.type)
+        return made._getvalue()
+
+    return array(array), build
+
+
+@intrinsic
+def keep_alive(typing: Any, array: Any) -> Any:
+    """A use of an array after the last use of its `borrowed` views: without it, its memory is freed as soon as it is
+    borrowed, and the next array may get it."""
+    return types.none(array), lambda context, *_: context.get_dummy_value()
+
+
+@intrinsic
+def view(typing: Any, array: Any, start: Any, size: Any) -> Any:
+    """array[start : start + size] of a borrowed array, without a slice's checks: they cost as much as a short row."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _view(context, builder, array, *arguments)
+
+    return array(array, types.intp, types.intp), build
+
+
+def _view(context: Any, builder: Any, array: Any, elements: Any, start: Any, size: Any) -> Any:
+    whole, made = context.make_array(array)(context, builder, elements), context.make_array(array)(context, builder)
+    populate_array(
+        made, data=builder.gep(whole.data, [start]), shape=[size], strides=[whole.itemsize], itemsize=whole.itemsize,
+        meminfo=None,
+    )  # fmt: skip
+    return made._getvalue()
+
+
+@intrinsic
+def block(typing: Any, array: Any, index: Any, size: Any) -> Any:
+    """view(array, index * size, size): a gate of a row, a row of a table."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        elements, count, length = arguments
+        return _view(context, builder, array, elements, builder.mul(count, length), length)
+
+    return array(array, types.intp, types.intp), build
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, index: Any) -> Any:
+    """Ask for the cache line that holds this element, before it is read."""
+    return types.none(array, types.intp), _prefetching(for_writing=0)
+
+
+@intrinsic
+def prefetch_to_write(typing: Any, array: Any, index: Any) -> Any:
+    """The same, before it is written."""
+    return types.none(array, types.intp), _prefetching(for_writing=1)
+
+
+def _prefetching(for_writing: int) -> Callable[[Any, Any, Any, Any], Any]:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        elements = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.bitcast(builder.gep(elements.data, [arguments[1]]), cgutils.voidptr_t)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *(cgutils.int32_t,) * 3])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [address, *(cgutils.int32_t(n) for n in (for_writing, NEAREST_CACHE, IS_DATA))])
+        return context.get_dummy_value()
+
+    return build
+
+
+@numba.njit(**INLINED)
+def copy(row: Any, to: Any) -> None:
+    """to[:] = row, without a comparison of their sizes: to compile its message takes two seconds."""
+    for i in range(to.size):
+        to[i] = row[i]
+
+
+@numba.njit(**INLINED)
+def clear(row: Any) -> None:
+    """row[:] = 0, as quickly compiled."""
+    for i in range(row.size):
+        row[i] = ZERO
+
+
+@numba.njit(**INLINED)
+def borrowed_view(series: StridedView) -> StridedView:
+    """The same view of borrowed elements."""
+    return StridedView(borrowed(series.elements), series.batch_stride, series.time_stride, series.offset)
+
+
+@numba.njit(**INLINED)
+def row_of(series: StridedView, b: int, t: int, low: int, n: int) -> Any:
+    """n channels of one step, from channel `low` on; an empty row of an empty series."""
+    start = series.offset + b * series.batch_stride + t * series.time_stride + low
+    return view(series.elements, start, n if series.elements.size else 0)
+
+
+@numba.njit(**INLINED)
+def prefetch_row(series: StridedView, b: int, t: int, low: int, n: int, upwards: bool) -> None:
+    """Ask for a row that will soon be read, line by line in the order in which rows follow each other.
+
+    The processor detects that order and continues by itself; it does not detect descending lines of ascending rows.
+    """
+    start = series.offset + b * series.batch_stride + t * series.time_stride + low
+    end = min(start + n, series.elements.size)
+    for i in range(0, end - start, CACHE_LINE):
+        prefetch(series.elements, start + i if upwards else end - 1 - i)
+
+
+@numba.njit(**INLINED)
+def prefetch_row_to_write(series: StridedView, b: int, t: int, low: int, n: int, upwards: bool) -> None:
+    """The same for a row that will soon be written."""
+    start = series.offset + b * series.batch_stride + t * series.time_stride + low
+    end = min(start + n, series.elements.size)
+    for i in range(0, end - start, CACHE_LINE):
+        prefetch_to_write(series.elements, start + i if upwards else end - 1 - i)
+
+
+def widened(row: Any, scratch: Any) -> Any:
+    """A row as it is read: itself or, if it holds the bits of bfloat16, its values in float32, written to `scratch`."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(widened, jit_options=INLINED)
+def _widened(row: Any, scratch: Any) -> Callable[[Any, Any], Any]:
+    return _itself if isinstance(row.dtype, types.Float) else _float_of_bfloat16
+
+
+def _itself(row: Any, scratch: Any) -> Any:
+    return row
+
+
+def _float_of_bfloat16(row: Any, scratch: Any) -> Any:
+    wide = view(scratch, 0, row.size)
+    bits = wide.view(np.uint32)
+    for i in range(row.size):
+        bits[i] = np.uint32(row[i]) << np.uint32(16)
+    return wide
+
+
+def with_bias(row: Any, bias: Any, scratch: Any) -> Any:
+    """`widened` with a bias added, in `scratch`; without one if `bias` is empty."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(with_bias, jit_options=INLINED)
+def _with_bias(row: Any, bias: Any, scratch: Any) -> Callable[[Any, Any, Any], Any]:
+    return _sum_of_floats if isinstance(row.dtype, types.Float) else _sum_with_bfloat16
+
+
+def _sum_of_floats(row: Any, bias: Any, scratch: Any) -> Any:
+    if not bias.size:
+        return row
+    wide = view(scratch, 0, row.size)
+    for i in range(row.size):
+        wide[i] = row[i] + bias[i]
+    return wide
+
+
+def _sum_with_bfloat16(row: Any, bias: Any, scratch: Any) -> Any:
+    wide = widened(row, scratch)
+    if bias.size:
+        for i in range(row.size):
+            wide[i] += bias[i]
+    return wide
+
+
+def writable(row: Any, scratch: Any) -> Any:
+    """Where values for `row` are computed: in it or, if it holds bfloat16, in `scratch`; `store` then rounds them."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(writable, jit_options=INLINED)
+def _writable(row: Any, scratch: Any) -> Callable[[Any, Any], Any]:
+    return _itself if isinstance(row.dtype, types.Float) else _scratch_row
+
+
+def _scratch_row(row: Any, scratch: Any) -> Any:
+    return view(scratch, 0, row.size)
+
+
+def store(values: Any, row: Any) -> Any:
+    """Write what `writable` gave for a row to that row, rounded to the nearest, ties to even."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(store, jit_options=INLINED)
+def _store(values: Any, row: Any) -> Callable[[Any, Any], Any]:
+    return _is_stored if isinstance(row.dtype, types.Float) else _bfloat16_of_float
+
+
+def _is_stored(values: Any, row: Any) -> Any:
+    return None
+
+
+def _bfloat16_of_float(values: Any, row: Any) -> Any:
+    bits = values.view(np.uint32)
+    for i in range(row.size):
+        b = bits[i]
+        rounded = b + np.uint32(0x7FFF) + ((b >> np.uint32(16)) & np.uint32(1))
+        # Rounding up could turn a NaN into an infinity: a quiet NaN keeps its upper half instead.
+        number = (b & np.uint32(0x7FFFFFFF)) <= np.uint32(0x7F800000)
+        row[i] = np.uint16((rounded if number else b | np.uint32(0x00400000)) >> np.uint32(16))

@@ -1,0 +1,349 @@
+"""One step of a stack of cells, for streams: products, gates and states of all layers in one call.
+
+A step of few rows takes as long as its weights take to be read. They are read in place, once; threads share the
+channels of a layer of loop cells.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gatedrnn.equations import LoopKernel, ScanKernel
+from gatedrnn.kernels.cpu import _gates as gates
+from gatedrnn.kernels.cpu._compile import FAST, REORDERED, compiled
+from gatedrnn.kernels.cpu._gates import FORMS, GRU, LSTM, NO_OUTPUT_GATE, branch_of
+from gatedrnn.kernels.cpu._math import ZERO, flush_denormals, restore_denormals, tanh
+from gatedrnn.kernels.cpu._scan_loops import Inputs, Plan, run
+from gatedrnn.kernels.cpu._threads import on_team, team
+from gatedrnn.kernels.cpu._views import LIKE, StridedView, at_address, block, borrowed, copy, keep_alive, view
+from gatedrnn.shapes import Channels, State, Step
+
+BLOCK = 32  # channels of a work item
+WORTH_A_THREAD = 1 << 17  # weights of a layer below which a second thread costs more than it saves
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ci", "weight_cf", "weight_co")
+"""Of a layer, in the order in which `loop_step` takes them."""
+
+
+def gated_step(
+    kernel: ScanKernel, projected: Step, bias: Channels | None, before: State, after: State, layer: int
+) -> Step:
+    """A scan cell's output, in the dtype of `projected`, from the projections of one step (batch, gates · channels).
+
+    Args:
+        projected: float64, float32 or bfloat16.
+        bias: added to them, in the dtype of accumulation.
+        before: states of all layers (layers, batch, channels), contiguous, in the dtype of accumulation.
+        after: where the next state of `layer` goes; the same of that.
+    """
+    _, batch, channels = after.shape
+    projected, added = projected.contiguous(), None if bias is None else bias.contiguous()
+    output = projected.new_empty(batch, channels)
+    call = [
+        branch_of(kernel), *kernel.order, kernel.gates, batch, channels, layer, len(after), kernel.squash,
+        *[0 if x is None else x.data_ptr() for x in (projected, before, after, output, added)],
+    ]  # fmt: skip
+    _gated(LIKE[projected.dtype], LIKE[after.dtype], np.array(call, np.int64))
+    return output
+
+
+def stack_step(
+    kernel: ScanKernel, x: Step, weights: Sequence[Tensor], biases: Sequence[Tensor], before: State, after: State
+) -> Step:
+    """The top layer's output at one step of a stack, without any other call in between.
+
+    Args:
+        x: (batch, features), contiguous, float32 or float64; all tensors are in its dtype.
+        weights: of each layer, (gates · channels, its input), contiguous.
+        biases: of each layer, or none at all.
+        before, after: states of all layers, as in `gated_step`.
+    """
+    layers, batch, channels = after.shape
+    output = x.new_empty(batch, channels)
+    x = x.resolve_neg()  # a lazy sign does not show in memory
+    # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
+    call = [
+        branch_of(kernel), *kernel.order, kernel.gates, layers, batch, channels, x.shape[1], kernel.squash,
+        *[w.data_ptr() for w in (x, before, after, output, *weights, *biases)],
+    ]  # fmt: skip
+    _scan_stack(LIKE[x.dtype], np.array(call, np.int64))
+    return output
+
+
+@compiled(**FAST)
+def _gated(like: Any, wide: Any, call: Any) -> None:
+    branch, candidate, first, second, gates, batch, channels, layer, layers, squash = call[:10]
+    projected_address, before_address, after_address, output_address, bias_address = call[10:]
+    projected = at_address(like, projected_address, batch * gates * channels)
+    before = at_address(wide, before_address, layers * batch * channels)
+    after = at_address(wide, after_address, layers * batch * channels)
+    output = at_address(like, output_address, batch * channels)
+    bias = at_address(wide, bias_address, gates * channels if bias_address else 0)
+    order = candidate, first, second
+    _scan_step(branch, order, gates, batch, channels, layer, projected, bias, squash != 0, before, after, output)
+
+
+@compiled(**FAST)
+def _scan_stack(like: Any, call: Any) -> None:
+    branch, candidate, first, second, gates, layers, batch, channels, inputs, squash = call[:10]
+    x_address, before_address, after_address, output_address = call[10:14]
+    below = at_address(like, x_address, batch * inputs)
+    before = at_address(like, before_address, layers * batch * channels)
+    after = at_address(like, after_address, layers * batch * channels)
+    output = at_address(like, output_address, batch * channels)
+    weights, biases, order = call[14 : 14 + layers], call[14 + layers :], (candidate, first, second)
+    width = gates * channels
+    memory, bias = np.empty(batch * width, like.dtype), at_address(like, 0, 0)
+    projected = borrowed(memory)
+    for layer in range(layers):
+        read = inputs if layer == 0 else channels
+        _products(batch, read, below, width, at_address(like, weights[layer], width * read), projected)
+        if biases.size:
+            bias = at_address(like, biases[layer], width)
+        _scan_step(branch, order, gates, batch, channels, layer, projected, bias, squash != 0, before, after, output)
+        below = output
+    keep_alive(memory)
+
+
+@compiled(**REORDERED)
+def _products(rows: int, inner: int, x: Any, width: int, matrix: Any, out: Any) -> None:
+    """out = x @ matrix.T; x (rows, inner), matrix (width, inner), row by row. Reads the matrix once."""
+    for j in range(width):
+        weights = block(matrix, j, inner)
+        for r in range(rows):
+            total, row = ZERO * weights[0], block(x, r, inner)
+            for k in range(inner):
+                total += weights[k] * row[k]
+            out[r * width + j] = total
+
+
+@compiled(**FAST)
+def _scan_step(
+    branch: int, order: tuple[int, int, int], gates: int, batch: int, channels: int, layer: int, projected: Any,
+    bias: Any, squash: bool, before: Any, after: Any, output: Any,
+) -> None:  # fmt: skip
+    no_flags, no_reset_state, width = np.empty(0, np.bool_), np.zeros(0, after.dtype), gates * channels
+    candidate, first, second = order
+    x = StridedView(projected, width, width, candidate * channels)
+    y = StridedView(projected, width, width, first * channels)
+    z = StridedView(projected[:0], 0, 0, 0)
+    if first != second:
+        z = StridedView(projected, width, width, second * channels)
+    inputs = Inputs(branch, x, y, z, order, bias, no_flags, no_flags, no_reset_state)
+    state = block(after, layer, batch * channels)
+    copy(block(before, layer, batch * channels), state)
+    plan = Plan(1, channels, channels, 1, False, 0, batch, 0, 1)
+    run(0, batch, plan, inputs, state, squash, False, StridedView(output, channels, channels, 0))
+
+
+class _Layer(NamedTuple):
+    """Sizes of one layer, and addresses of its weights; 0 for those that it does not have."""
+
+    form: int
+    gates: int
+    saved: int
+    gated_state: int
+    batch: int
+    inputs: int
+    size: int
+    weight_ih: int
+    weight_hh: int
+    bias_ih: int
+    bias_hh: int
+    weight_ci: int
+    weight_cf: int
+    weight_co: int
+
+
+def loop_step(
+    kernel: LoopKernel, x: Step, weights: Sequence[Tensor | None], before: tuple[State, ...]
+) -> tuple[Step, tuple[State, ...]]:  # fmt: skip
+    """The top layer's output at one step of a stack, and the states after it.
+
+    Args:
+        x: (batch, features), float32 or float64; it and all other tensors are contiguous and of one dtype.
+        weights: of each layer those that `WEIGHTS` names; None for those that it does not have.
+        before: each (layers, batch, channels), or of one layer (batch, channels).
+    """
+    after, size = tuple(torch.empty_like(state) for state in before), before[0].shape[-1]
+    output = x.new_empty(len(x), size)
+    layers, count = len(weights) // len(WEIGHTS), kernel.gates
+    threads = torch.get_num_threads() if count * size * (x.shape[1] + size) >= WORTH_A_THREAD else 1
+    begin = team(os.getpid()) if threads > 1 else None
+    # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
+    call = [
+        FORMS[kernel.form], count, kernel.saved, kernel.gated_state, layers, len(x), x.shape[1], size, begin or 0,
+        threads if begin else 1, x.data_ptr(), output.data_ptr(), before[0].data_ptr(), before[-1].data_ptr(),
+        after[0].data_ptr(), after[-1].data_ptr(), *[0 if w is None else w.data_ptr() for w in weights],
+    ]  # fmt: skip
+    _loop_stack(LIKE[x.dtype], np.array(call, np.int64))
+    return output, after
+
+
+@compiled(**FAST)
+def _loop_stack(like: Any, call: Any) -> None:
+    exactness = flush_denormals()
+    form, count, saved, gated_state, layers, batch, inputs, size, begin, threads = call[:10]
+    x_address, output_address, h_before, c_before, h_after, c_after = call[10:16]
+    items = (size + BLOCK - 1) // BLOCK
+    elements = batch * size
+    x, output = at_address(like, x_address, batch * inputs), at_address(like, output_address, elements)
+    h0s, c0s = at_address(like, h_before, layers * elements), at_address(like, c_before, layers * elements)
+    hs, cs = at_address(like, h_after, layers * elements), at_address(like, c_after, layers * elements)
+    memory = np.empty(items * batch * BLOCK * (count + saved) + 2 * elements, like.dtype)
+    scratch = borrowed(memory)
+    projected = view(scratch, 0, items * batch * BLOCK * count)
+    saved_rows = view(scratch, projected.size, items * batch * BLOCK * saved)
+    # No cell needs both the state that a gate has multiplied and the h that follows from c.
+    gated = h_of_c = view(scratch, projected.size + saved_rows.size, elements)
+    shown = view(scratch, projected.size + saved_rows.size + elements, elements)
+    for n in range(layers):
+        w = call[16 + 7 * n : 23 + 7 * n]
+        layer = _Layer(form, count, saved, gated_state, batch, inputs, size, w[0], w[1], w[2], w[3], w[4], w[5], w[6])
+        before, h, c = block(h0s, n, elements), block(hs, n, elements), block(cs, n, elements)
+        c0 = block(c0s, n, elements)
+        if form == LSTM or form == NO_OUTPUT_GATE:
+            for i in range(elements):
+                c[i] = c0[i]
+        else:
+            for i in range(elements):
+                h[i] = before[i]
+        if form == NO_OUTPUT_GATE:  # its state is c, and h the output
+            for i in range(elements):
+                h_of_c[i] = tanh(c0[i])
+            before, h = h_of_c, shown
+        if threads > 1:
+            on_team(_first_half, begin, items, threads, (layer, x, before, h, c, projected, saved_rows, gated))
+        else:
+            _first_half(0, items, layer, x, before, h, c, projected, saved_rows, gated)
+        if gated_state:
+            if threads > 1:
+                on_team(_second_half, begin, items, threads, (layer, h, projected, saved_rows, gated))
+            else:
+                _second_half(0, items, layer, h, projected, saved_rows, gated)
+        if form == NO_OUTPUT_GATE:
+            for i in range(elements):
+                output[i] = h[i]
+            x = output
+        else:
+            x = h
+        inputs = size
+    if form != NO_OUTPUT_GATE:
+        for i in range(elements):
+            output[i] = x[i]
+    keep_alive(memory)
+    restore_denormals(exactness)
+
+
+@compiled(**FAST)
+def _first_half(
+    first: int,
+    last: int,
+    layer: _Layer,
+    x: Any,
+    before: Any,
+    h: Any,
+    c: Any,
+    projected: Any,
+    saved_rows: Any,
+    gated: Any,
+) -> None:
+    """A step for blocks of channels; of a cell with a gated state, up to the candidate's recurrent product."""
+    batch, inputs, size, count = layer.batch, layer.inputs, layer.size, layer.gates
+    weight_ih = at_address(x, layer.weight_ih, count * size * inputs)
+    weight_hh = at_address(x, layer.weight_hh, count * size * size)
+    bias_ih = at_address(x, layer.bias_ih, count * size if layer.bias_ih else 0)
+    bias_hh = at_address(x, layer.bias_hh, count * size if layer.bias_hh else 0)
+    peeped = layer.weight_ci != 0
+    w_i, w_f = at_address(x, layer.weight_ci, size), at_address(x, layer.weight_cf, size)
+    w_o = at_address(x, layer.weight_co, size)
+    memory = np.empty(BLOCK * (count * batch + 3), x.dtype)
+    scratch = borrowed(memory)
+    for item in range(first, last):
+        low = item * BLOCK
+        n = min(BLOCK, size - low)
+        wide = count * n
+        rows, u = view(projected, item * batch * BLOCK * count, batch * wide), view(scratch, 0, batch * wide)
+        saved = view(saved_rows, item * batch * BLOCK * layer.saved, batch * layer.saved * n)
+        for g in range(count):
+            _multiply(batch, inputs, x, weight_ih, bias_ih, g * size + low, n, rows, g * n, wide)
+            if g < count - layer.gated_state:
+                _multiply(batch, size, before, weight_hh, bias_hh, g * size + low, n, u, g * n, wide)
+        peepholes = view(scratch, batch * wide, 3 * n if peeped else 0)
+        if peeped:
+            for i in range(n):
+                peepholes[i], peepholes[n + i], peepholes[2 * n + i] = w_i[low + i], w_f[low + i], w_o[low + i]
+        for r in range(batch):
+            x_row, u_row, saved_row = block(rows, r, wide), block(u, r, wide), block(saved, r, layer.saved * n)
+            h_row, c_row = view(h, r * size + low, n), view(c, r * size + low, n)
+            if layer.form == LSTM:
+                gates.lstm(x_row, u_row, c_row, peepholes, h_row, saved_row)
+            elif layer.form == NO_OUTPUT_GATE:
+                gates.no_output_gate(x_row, u_row, c_row, h_row, saved_row)
+            elif layer.form == GRU:
+                gates.gru(x_row, u_row, h_row, saved_row)
+            elif layer.gated_state:
+                gates.gate_state(layer.form, x_row, u_row, h_row, saved_row, view(gated, r * size + low, n))
+            else:
+                gates.no_reset_gate(x_row, u_row, h_row, saved_row)
+    keep_alive(memory)
+
+
+@compiled(**FAST)
+def _second_half(first: int, last: int, layer: _Layer, h: Any, projected: Any, saved_rows: Any, gated: Any) -> None:
+    """The rest of the step, from all channels of the gated state."""
+    batch, size, count = layer.batch, layer.size, layer.gates
+    weight_hh = at_address(h, layer.weight_hh, count * size * size)
+    bias_hh = at_address(h, layer.bias_hh, count * size if layer.bias_hh else 0)
+    memory = np.empty(BLOCK * batch, h.dtype)
+    u = borrowed(memory)
+    for item in range(first, last):
+        low = item * BLOCK
+        n = min(BLOCK, size - low)
+        wide, saved = count * n, layer.saved * n
+        _multiply(batch, size, gated, weight_hh, bias_hh, (count - 1) * size + low, n, u, 0, n)
+        for r in range(batch):
+            x_row = view(projected, item * batch * BLOCK * count + r * wide, wide)
+            saved_row = view(saved_rows, item * batch * BLOCK * layer.saved + r * saved, saved)
+            gates.update_state(layer.form, x_row, view(u, r * n, n), view(h, r * size + low, n), saved_row)
+    keep_alive(memory)
+
+
+@compiled(**REORDERED)
+def _multiply(
+    batch: int, inner: int, a: Any, matrix: Any, bias: Any, first: int, count: int, out: Any, begin: int, stride: int
+) -> None:
+    """The products of each row of `a` with `count` rows of the matrix from `first` on, plus their bias.
+
+    Four rows of the matrix at a time: memory delivers several streams faster than one.
+    """
+    whole = count - count % 4
+    for j in range(0, whole, 4):
+        offset = (first + j) * inner
+        one, two = view(matrix, offset, inner), view(matrix, offset + inner, inner)
+        three, four = view(matrix, offset + 2 * inner, inner), view(matrix, offset + 3 * inner, inner)
+        for r in range(batch):
+            row, to = view(a, r * inner, inner), view(out, begin + r * stride + j, 4)
+            zero = ZERO * one[0]
+            p, q, s, t = zero, zero, zero, zero
+            for k in range(inner):
+                factor = row[k]
+                p += one[k] * factor
+                q += two[k] * factor
+                s += three[k] * factor
+                t += four[k] * factor
+            to[0], to[1], to[2], to[3] = p, q, s, t
+            if bias.size:
+                for i in range(4):
+                    to[i] += bias[first + j + i]
+    for j in range(whole, count):
+        weights = view(matrix, (first + j) * inner, inner)
+        start = bias[first + j] if bias.size else ZERO * weights[0]
+        for r in range(batch):
+            total, row = ZERO * start, view(a, r * inner, inner)
+            for k in range(inner):
+                total += weights[k] * row[k]
+            out[begin + r * stride + j] = total + start
