@@ -1,66 +1,73 @@
-"""Finished runs of `gatedrnn train` that are kept, and a table of them.
+"""Keep runs of `gatedrnn train` in the repository, and print a table of them.
 
-    python tools/keep_runs.py keep RUN KEPT      the run's numbers, without any path
-    python tools/keep_runs.py table KEPT…        Markdown, each against the first
+    python tools/keep_runs.py keep RUN KEPT      the run's records, without any path
+    python tools/keep_runs.py table KEPT…        Markdown; language models also against the first
 
-Settings, data by sha256, every logged line, scores, curves and versions stand in KEPT; weights do not.
+KEPT holds settings, data by sha256, scores, versions and the compressed log (metrics.jsonl.gz); no weights.
 """
 
+import gzip
 import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from gatedrnn.pages import signed
 from gatedrnn.records import environment
-from gatedrnn.study.statistics import over_documents
-from gatedrnn.train.report import write_report
+from gatedrnn.study.statistics import Sample, over_documents
+from gatedrnn.train.card import scores_of
+from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.settings import RunSettings
 
 
 def keep(run: Path, kept: Path) -> None:
     """Copy what a reader of the repository needs."""
     kept.mkdir(parents=True, exist_ok=True)
-    write_report(run)
-    for name in ("result.json", "data.json", "metrics.jsonl", "curves.svg"):
+    for name in ("result.json", "data.json"):
         shutil.copyfile(run / name, kept / name)
+    (kept / "metrics.jsonl.gz").write_bytes(gzip.compress((run / "metrics.jsonl").read_bytes(), mtime=0))
     settings = RunSettings.from_flat(yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))).shown()
     (kept / "settings.yaml").write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     (kept / "environment.json").write_text(json.dumps(environment(), indent=1))
 
 
 def table(folders: list[Path]) -> None:
-    """Scores with what they count. With a test split, perplexities, the last column over test documents drawn anew;
-    else the loss on validation.
-    """
-    results = [json.loads((folder / "result.json").read_text()) for folder in folders]
-    tested = "test" in results[0]["documents"]
-    scores = (
-        "validation | test | bits per byte | test to the first" if tested else "validation loss, nats | bits per byte"
-    )
-    print(f"| run | cell | width | steps | {scores} | training |")
-    print("|---" * (9 if tested else 7) + "|")
-    for folder, result in zip(folders, results, strict=True):
-        minutes = result["measured"]["training_seconds"] / 60
-        shown = (
-            _tested(result, results[0]) if tested else [f"{result['validation_loss']:.3f}", _bits(result, "validation")]
-        )
-        start = [f"`{folder.name}`", f"`{result['cell']}`", f"{result['hidden_size']}", f"{result['steps']:,}"]
-        print(f"| {' | '.join([*start, *shown])} | {minutes:.0f} min |")
+    """One row a run: its scores by split and, with a test text, its perplexity over the first run's."""
+    results = {folder.name: read_record(folder / "result.json", RunResult) for folder in folders}
+    first = next(iter(results.values()))
+    compared = len(results) > 1 and first.documents is not None and "test" in first.documents
+    rows = []
+    for name, result in results.items():
+        row = {"run": f"`{name}`", "cell": f"`{result.cell}`", "width": str(result.hidden_size)}
+        row["steps"] = f"{result.steps:,}"
+        for split, scores in scores_of(result).items():
+            row |= {f"{split} {score}": _number(value) for score, value in scores.items() if score != "tokens"}
+        if compared:
+            row["test perplexity over the first's"] = "–" if result is first else _over(result, first)
+        row["training"] = f"{result.measured.training_seconds / 60:.0f} min"
+        rows.append(row)
+    print(f"| {' | '.join(rows[0])} |\n|{'---|' * len(rows[0])}")
+    for row in rows:
+        print(f"| {' | '.join(row.values())} |")
 
 
-def _tested(result: dict[str, Any], first: dict[str, Any]) -> list[str]:
-    apart = "–"
-    if result is not first:
-        ratio = over_documents([result], [first])
-        apart = f"{ratio['mean']:+.1%} [{ratio['low']:+.1%}, {ratio['high']:+.1%}]"
-    return [f"{result['validation_perplexity']:.2f}", f"{result['test_perplexity']:.2f}", _bits(result, "test"), apart]
+def _number(value: float) -> str:
+    return f"{value:.4f}" if value < 10 else f"{value:.2f}"
 
 
-def _bits(result: dict[str, Any], split: str) -> str:
-    return f"{result[f'{split}_bits_per_byte']:.3f}"
+def _over(result: RunResult, first: RunResult) -> str:
+    ratio = over_documents(*(_sample(run) for run in (result, first)))
+    if ratio.low is None or ratio.high is None:
+        return signed(ratio.mean, ".1%")
+    return f"{signed(ratio.mean, '.1%')} [{signed(ratio.low, '.1%')}, {signed(ratio.high, '.1%')}]"
+
+
+def _sample(run: RunResult) -> Sample:
+    assert run.documents is not None
+    test = run.documents["test"]
+    return Sample([run.score("test", "perplexity")], None, test.tokens, [test.nats])
 
 
 if __name__ == "__main__":

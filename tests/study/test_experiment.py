@@ -1,4 +1,4 @@
-"""A comparison end to end on small tasks: the same numbers again, nothing lost, nothing run twice."""
+"""A comparison end to end on small tasks: the same scores again, nothing lost, nothing run twice."""
 
 import json
 import os
@@ -14,9 +14,12 @@ from gatedrnn.data import DataSettings
 from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
 from gatedrnn.study import runs
 from gatedrnn.study.experiment import Comparison, compare
-from gatedrnn.study.report import write_report
+from gatedrnn.study.report import write_comparison
+from gatedrnn.study.results import Baseline, ComparisonResults, ContenderResults, LinearScores
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
-from gatedrnn.study.summary import headline, score_rows, structure_rows
+from gatedrnn.study.statistics import Estimate
+from gatedrnn.study.summary import difference_in_words, headline, score_rows, structure_rows
+from gatedrnn.train.result import RunResult, read_record
 
 
 def small(**changes: Any) -> CompareSettings:
@@ -36,30 +39,30 @@ def text_files(folder: Path) -> DataSettings:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ComparisonResults]:
     folder = tmp_path_factory.mktemp("finished") / "comparison"
     return folder, compare(small(), folder, command="gatedrnn compare")
 
 
-def unmeasured(results: dict[str, Any]) -> str:
-    return json.dumps({**results, "measured": None})
+def unmeasured(results: ComparisonResults) -> str:
+    return results.model_dump_json(exclude={"measured"})
 
 
 def test_the_same_comparison_gives_the_same_results_but_for_what_is_measured(
-    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+    finished: tuple[Path, ComparisonResults], tmp_path: Path
 ) -> None:
     again = compare(small(), tmp_path / "again", command="gatedrnn compare --output elsewhere")
     assert unmeasured(again) == unmeasured(finished[1])
-    on_disk = json.loads((tmp_path / "again" / "results.json").read_text())
-    assert unmeasured(on_disk) == unmeasured(again)
+    on_disk = read_record(tmp_path / "again" / "results.json", ComparisonResults)
+    assert on_disk == again
 
 
-def test_several_processes_give_the_numbers_of_one(finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_several_processes_give_the_scores_of_one(finished: tuple[Path, ComparisonResults], tmp_path: Path) -> None:
     assert unmeasured(compare(small(), tmp_path / "parallel", jobs=2)) == unmeasured(finished[1])
 
 
 def test_a_half_finished_comparison_goes_on_and_finished_runs_are_not_run_again(
-    finished: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: tuple[Path, ComparisonResults], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "half"
     shutil.copytree(finished[0], folder)
@@ -68,7 +71,7 @@ def test_a_half_finished_comparison_goes_on_and_finished_runs_are_not_run_again(
     started = []
     original = runs.run
 
-    def counted(settings: Any, path: Path, on_step: Any = None) -> dict[str, Any]:
+    def counted(settings: Any, path: Path, on_step: Any = None) -> RunResult:
         if not (path / "result.json").exists():
             started.append(path.relative_to(folder).as_posix())
         return original(settings, path, on_step)
@@ -76,20 +79,21 @@ def test_a_half_finished_comparison_goes_on_and_finished_runs_are_not_run_again(
     monkeypatch.setattr(runs, "run", counted)
     assert unmeasured(compare(small(), folder)) == unmeasured(finished[1])
     assert started == ["mingru-params/seed-1"]
-    seconds = [json.loads((f / "results.json").read_text())["measured"]["wall_seconds"] for f in (finished[0], folder)]
+    kept = [read_record(path / "results.json", ComparisonResults) for path in (finished[0], folder)]
+    seconds = [results.measured.wall_seconds for results in kept]
     assert seconds[0] > 0 and seconds[1] is None, "the time of a part was given as the time of the whole"
 
 
-def test_a_comparison_with_another_configuration_is_refused_and_kept(finished: tuple[Path, dict[str, Any]]) -> None:
+def test_a_comparison_with_another_configuration_is_refused_and_kept(finished: tuple[Path, ComparisonResults]) -> None:
     folder, results = finished
     changed = small(contenders=ContenderSettings(cells=["lstm", "mingru"], hidden_size=24, seeds=[0, 1]))
     with pytest.raises(FolderTaken, match=r"contenders\.hidden_size: 16 there, 24 here.*--fresh"):
         compare(changed, folder)
-    assert json.loads((folder / "results.json").read_text()) == results
+    assert read_record(folder / "results.json", ComparisonResults) == results
 
 
-def test_a_comparison_begun_before_a_setting_and_before_manifests_is_taken_up(
-    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+def test_a_comparison_begun_before_a_setting_and_before_manifests_is_resumed(
+    finished: tuple[Path, ComparisonResults], tmp_path: Path
 ) -> None:
     folder, results = tmp_path / "old", finished[1]
     shutil.copytree(finished[0], folder)
@@ -110,7 +114,7 @@ def test_a_comparison_begun_before_a_setting_and_before_manifests_is_taken_up(
 
 
 def test_starting_over_removes_a_comparison_and_nothing_else(
-    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+    finished: tuple[Path, ComparisonResults], tmp_path: Path
 ) -> None:
     precious = tmp_path / "thesis"
     precious.mkdir()
@@ -138,7 +142,7 @@ def test_a_folder_that_was_claimed_and_no_more_is_taken_by_another_comparison(tm
 def test_a_run_that_diverges_loses_nothing_that_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = runs.run
 
-    def diverging(settings: Any, path: Path, on_step: Any = None) -> dict[str, Any]:
+    def diverging(settings: Any, path: Path, on_step: Any = None) -> RunResult:
         if path.as_posix().endswith("mingru-layers/seed-0"):
             raise NonFiniteLoss(f"{path}: the loss is nan at step 1")
         return original(settings, path, on_step)
@@ -153,26 +157,35 @@ def test_a_run_that_diverges_loses_nothing_that_was_finished(tmp_path: Path, mon
     assert not (tmp_path / "comparison" / "results.json").exists()
 
 
-def test_the_schema_holds_what_a_fair_comparison_must_state(finished: tuple[Path, dict[str, Any]]) -> None:
+def test_a_record_holds_what_a_fair_comparison_must_state(finished: tuple[Path, ComparisonResults]) -> None:
     results = finished[1]
-    assert [row["name"] for row in results["contenders"]] == ["lstm", "mingru-layers", "mingru-params"]
-    for row in results["contenders"]:
-        assert {"embedding", "core", "block", "head", "total"} <= row["parameters"].keys()
-        assert [run["seed"] for run in row["runs"]] == [0, 1]
-        for run in row["runs"]:
-            assert 0 <= run["test_accuracy"] <= 1 and run["steps"] == results["contenders"][0]["runs"][0]["steps"]
-        mean = sum(run["test_accuracy"] for run in row["runs"]) / 2
-        assert row["scores"]["test"]["mean"] == pytest.approx(mean)
-    name = "mingru-params/seed-1"
-    assert results["measured"]["runs"][name]["training_seconds"] > 0
-    assert results["measured"]["environment"]["versions"]["torch"]
+    assert [row.name for row in results.contenders] == ["lstm", "mingru-layers", "mingru-params"]
+    for row in results.contenders:
+        assert {"embedding", "core", "block", "head", "total"} <= row.parameters.model_dump().keys()
+        assert [run.seed for run in row.runs] == [0, 1]
+        for run in row.runs:
+            assert 0 <= run.scores["test"].accuracy <= 1 and run.steps == results.contenders[0].runs[0].steps
+        assert row.scores["test"].mean == pytest.approx(sum(run.scores["test"].accuracy for run in row.runs) / 2)
+    assert results.measured.runs["mingru-params/seed-1"].training_seconds > 0
+    assert results.measured.environment["versions"]["torch"]
+    assert {cell: kind.name for cell, kind in results.classes.items()} == {
+        "lstm": "state-dependent", "mingru": "positive",
+    }  # fmt: skip
+
+
+def test_a_file_names_scores_by_split(finished: tuple[Path, ComparisonResults]) -> None:
+    held = json.loads((finished[0] / "results.json").read_text())
+    run = finished[1].contenders[0].runs[0]
+    assert held["schema"] == ComparisonResults.VERSION
+    assert held["contenders"][0]["runs"][0]["test_accuracy"] == run.scores["test"].accuracy
+    assert not {"curve", "confusion", "scores"} & held["contenders"][0]["runs"][0].keys()
 
 
 def test_results_and_reports_name_no_folder_and_no_host(tmp_path: Path) -> None:
     data = text_files(tmp_path)
     settings = small(data=data, contenders=ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0]))
-    results = compare(settings, tmp_path / "comparison")
-    write_report(results, tmp_path / "comparison")
+    compare(settings, tmp_path / "comparison")
+    write_comparison(tmp_path / "comparison")
     for name in ("results.json", "report.md", "report.html"):
         text = (tmp_path / "comparison" / name).read_text(encoding="utf-8")
         assert str(tmp_path) not in text, name
@@ -185,68 +198,73 @@ def test_results_and_reports_name_no_folder_and_no_host(tmp_path: Path) -> None:
 def test_a_text_task_has_a_linear_baseline_in_the_same_table(tmp_path: Path) -> None:
     contenders = ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0, 1])
     results = compare(small(data=text_files(tmp_path), contenders=contenders), tmp_path / "comparison")
-    linear = results["baseline"]["linear"]
-    assert linear["test_accuracy"] == 1.0
-    assert score_rows(results)[-1]["contender"] == linear["name"]
-    for row in results["contenders"]:
-        mean = row["scores"]["test"]["mean"]
-        assert row["difference_to_linear"]["mean"] == pytest.approx(mean - linear["test_accuracy"])
-    assert any(linear["name"] in sentence for sentence in headline(results))
+    linear = results.baseline.linear
+    assert linear.test_accuracy == 1.0
+    assert score_rows(results)[-1]["contender"] == linear.name
+    for row in results.contenders:
+        mean = row.scores["test"].mean
+        assert row.difference_to_linear.mean == pytest.approx(mean - linear.test_accuracy)
+    assert any(linear.name in sentence for sentence in headline(results))
 
 
 def test_memory_is_measured_for_every_contender(tmp_path: Path) -> None:
     settings = small(contenders=ContenderSettings(cells=["mingru"], hidden_size=16, seeds=[0]))
     results = compare(settings, tmp_path / "comparison", memory=True)
-    peaks = results["measured"]["memory_mib"]
+    peaks = results.measured.memory_mib
     assert list(peaks) == ["mingru"]
     assert peaks["mingru"] is None or 0 < peaks["mingru"] < 2000
 
 
-def test_a_difference_is_claimed_only_where_its_interval_leaves_zero_out() -> None:
-    def row(name: str, match: str, difference: dict[str, Any] | None, parameters: int = 100) -> dict[str, Any]:
-        scores = {split: {"mean": 0.9, "low": 0.8, "high": 1.0, "runs": 3} for split in ("validation", "test")}
-        return {
-            "name": name, "cell": name.split("-")[0], "match": match, "scores": scores,
-            "difference_to_baseline": difference and {"test": difference},
-        }  # fmt: skip
+def changed(
+    results: ComparisonResults, contenders: list[ContenderResults], linear: LinearScores | None = None
+) -> ComparisonResults:
+    baseline = Baseline(contender=contenders[0].name, linear=linear)
+    return results.model_copy(update={"contenders": contenders, "baseline": baseline})
 
-    shown = {"mean": -0.02, "low": -0.03, "high": -0.01, "runs": 3}
-    covered = {"mean": 0.02, "low": -0.01, "high": 0.05, "runs": 3}
-    results = {
-        "task": "digits",
-        "metric": {"name": "accuracy", "higher_is_better": True},
-        "settings": {"contenders": {"ladder": None}},
-        "baseline": {"contender": "lstm", "linear": None},
-        "contenders": [
-            row("lstm", "baseline", None), row("gru-layers", "layers", covered), row("mingru-layers", "layers", shown),
-        ],
-    }  # fmt: skip
-    sentence = headline(results)[0]
-    assert "mingru is 0.0200 below lstm (0.0100 to 0.0300)" in sentence
-    assert "no difference from lstm is shown for gru" in sentence
-    assert "gru is" not in sentence.replace("mingru is", "")
-    for contender in results["contenders"]:
-        for estimate in (contender["scores"]["test"], (contender["difference_to_baseline"] or {}).get("test", {})):
-            estimate["runs"] = 2
-    sentences = " ".join(headline(results))
-    assert "too few seeds to tell from lstm: gru +0.0200 [-0.0100, +0.0500]" in sentences
-    assert "mingru is" not in sentences and "2 seeds: too few to tell a difference from chance" in sentences
+
+@pytest.mark.parametrize("seeds", [3, 2])
+def test_a_difference_is_claimed_only_where_its_interval_leaves_zero_out(
+    finished: tuple[Path, ComparisonResults], seeds: int
+) -> None:
+    top, other, _ = finished[1].contenders
+    score = Estimate(0.9, 0.8, 1.0, seeds)
+
+    def row(cell: str, mean: float, low: float, high: float) -> ContenderResults:
+        difference = {"test": Estimate(mean, low, high, seeds)}
+        update = {
+            "name": f"{cell}-layers",
+            "cell": cell,
+            "difference_to_baseline": difference,
+            "scores": {"test": score},
+        }
+        return other.model_copy(update=update)
+
+    rows = [row("gru", 0.02, -0.01, 0.05), row("mingru", -0.02, -0.03, -0.01)]
+    sentences = headline(changed(finished[1], [top.model_copy(update={"scores": {"test": score}}), *rows]))
+    if seeds == 3:
+        assert "mingru is 0.0200 below lstm (0.0100 to 0.0300)" in sentences[0]
+        assert "no difference from lstm is shown for gru" in sentences[0]
+        assert "gru is" not in sentences[0].replace("mingru is", "")
+    else:
+        assert "with too few seeds for a verdict: gru +0.0200 [-0.0100, +0.0500]" in sentences[0]
+        assert "mingru is" not in " ".join(sentences)
+        assert "2 seeds: too few to distinguish a difference from chance" in sentences[-1]
 
 
 @pytest.mark.parametrize("mean, side", [(-0.089, "0.0890 below"), (0.089, "0.0890 above")])
-def test_the_distance_to_the_linear_baseline_has_one_sign(mean: float, side: str) -> None:
-    difference = {"mean": mean, "low": mean - 0.01, "high": mean + 0.01, "runs": 3}
-    scores = {split: {"mean": 0.8, "low": 0.7, "high": 0.9, "runs": 3} for split in ("validation", "test")}
-    results = {
-        "task": "ag_news", "metric": {"name": "accuracy", "higher_is_better": True},
-        "settings": {"contenders": {"ladder": None}},
-        "baseline": {"contender": "lstm", "linear": {"name": "linear", "test_accuracy": 0.8 - mean}},
-        "contenders": [
-            {"name": "lstm", "cell": "lstm", "match": "baseline", "scores": scores, "difference_to_linear": difference}
-        ],
-    }  # fmt: skip
-    sentence = headline(results)[0]
+def test_the_distance_to_the_linear_baseline_has_one_sign(
+    finished: tuple[Path, ComparisonResults], mean: float, side: str
+) -> None:
+    scores = {split: Estimate(0.8, 0.7, 0.9, 3) for split in ("validation", "test")}
+    difference = Estimate(mean, mean - 0.01, mean + 0.01, 3)
+    top = finished[1].contenders[0].model_copy(update={"scores": scores, "difference_to_linear": difference})
+    linear = LinearScores(name="linear", parameters=1, validation_accuracy=0.8, test_accuracy=0.8 - mean)
+    sentence = headline(changed(finished[1], [top], linear))[0]
     assert f"lstm, is {side} linear" in sentence and "(0.0790 to 0.0990)" in sentence and "-" not in sentence
+
+
+def test_a_difference_of_zero_has_no_sign() -> None:
+    assert difference_in_words(Estimate(-0.00001, -0.01, 0.0, 3)) == "0.0000 [-0.0100, 0.0000]"
 
 
 def test_parity_says_why_the_minimal_cells_fail(tmp_path: Path) -> None:
@@ -257,8 +275,8 @@ def test_parity_says_why_the_minimal_cells_fail(tmp_path: Path) -> None:
         model=run.model.model_copy(update={"token_dropout": 0.0}),
     )  # fmt: skip
     results = compare(settings, tmp_path / "comparison")
-    assert any("multiplied by a number between 0 and 1" in sentence for sentence in headline(results))
-    assert set(results["contenders"][0]["scores"]) == {"validation", "test", "test_80"}
+    assert any("multiplied by a value between 0 and 1" in sentence for sentence in headline(results))
+    assert set(results.contenders[0].scores) == {"validation", "test", "test_80"}
     assert len(structure_rows(results)) == 2
 
 
@@ -272,10 +290,16 @@ def test_no_damage_to_a_comparison_is_silent(damage: str, tmp_path: Path, caplog
     settings = small(data=text_files(tmp_path), contenders=contenders)
     whole, damaged = tmp_path / "whole", tmp_path / "damaged"
     results = compare(settings, whole)
-    write_report(results, whole)
-    assert {"comparison.yaml", "manifest.json", "linear.json", "speed.json", "results.json", "report.html"} <= {
-        *files_of(whole)
-    }
+    write_comparison(whole)
+    assert {
+        "comparison.yaml",
+        "manifest.json",
+        "linear.json",
+        "speed.json",
+        "results.json",
+        "curves.json.gz",
+        "report.html",
+    } <= {*files_of(whole)}
     for name in files_of(whole):
         if name.endswith(NOT_READ):
             continue

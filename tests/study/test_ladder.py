@@ -1,14 +1,13 @@
-"""The ladder: one removal at a time, each held against the step above it."""
-
-import json
+"""The ladder: one removal at a time, each step compared with the one above it."""
 
 import pytest
 from test_experiment import small
 
+from gatedrnn.pages import signed
 from gatedrnn.registry import CELLS
 from gatedrnn.study.experiment import compare
-from gatedrnn.study.ladder import BESIDE, LADDERS, REMOVED, cost, removed, rungs
-from gatedrnn.study.report import write_report
+from gatedrnn.study.ladder import BESIDE, LADDERS, REMOVED, removed, steps_below
+from gatedrnn.study.report import write_comparison
 from gatedrnn.study.settings import ContenderSettings
 from gatedrnn.study.summary import headline, ladder_rows
 from gatedrnn.train.settings import ModelSettings
@@ -36,10 +35,10 @@ def test_a_ladder_says_who_takes_part():
         ContenderSettings(ladder="rnn")
 
 
-def test_all_steps_of_a_ladder_begin_with_initial_values_of_one_scheme(finished):
+def test_all_steps_of_a_ladder_have_one_initialisation(finished):
     _, results = finished
-    schemes = [row["structure"]["initial_values"] for row in results["contenders"]]
-    assert all(one == {"weights": "fan-in", "biases": "time-scales"} for one in schemes)
+    schemes = [row.structure.initialisation for row in results.contenders]
+    assert all((one.weights, one.biases) == ("fan-in", "time-scales") for one in schemes)
     asked = (
         small(contenders=ContenderSettings(ladder="gru"), model=ModelSettings(bias_init="forget-one"))
         .run("gru", 8, 0)
@@ -50,11 +49,11 @@ def test_all_steps_of_a_ladder_begin_with_initial_values_of_one_scheme(finished)
     assert (without.weight_init, without.bias_init) == (None, None)
 
 
-def test_a_step_says_what_it_takes_away_of_the_cell_as_it_is():
-    row = {"cell": "mingru", "structure": {"options": {"activation": "identity"}}}
-    assert removed(row) == "tanh"
-    row["structure"]["options"]["activation"] = "g"
-    assert removed(row) == "tanh (g in the candidate's place)"
+def test_a_step_says_what_it_removes_from_the_cell_with_its_options(finished):
+    last = next(row for row in finished[1].contenders if row.cell == "mingru")
+    for activation, words in (("identity", "tanh"), ("g", "tanh (g in the candidate's place)")):
+        structure = last.structure.model_copy(update={"options": {"activation": activation}})
+        assert removed(last.model_copy(update={"structure": structure})) == words
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +63,10 @@ def finished(tmp_path_factory):
     return folder, compare(settings, folder, command="gatedrnn compare --ladder gru")
 
 
-def test_each_step_is_held_against_the_step_above_it_seed_by_seed(finished):
+def test_each_step_is_compared_with_the_step_above_it_seed_by_seed(finished):
     _, results = finished
     for match in ("layers", "params"):
-        pairs = [(row["name"], above["name"]) for row, above in rungs(results, match)]
+        pairs = [(row.name, above.contender) for row, above in steps_below(results, match)]
         assert pairs == [
             (f"gru-no-reset-gate-{match}", "gru"),
             (f"gru-input-gated-{match}", f"gru-no-reset-gate-{match}"),
@@ -76,27 +75,29 @@ def test_each_step_is_held_against_the_step_above_it_seed_by_seed(finished):
         ]
         rows = ladder_rows(results, match)
         assert [row["step"] for row in rows] == ["gru", *(name for name, _ in pairs)]
-        row, above = rungs(results, match)[1]
-        differences = [a["test_accuracy"] - b["test_accuracy"] for a, b in zip(row["runs"], above["runs"], strict=True)]
-        assert cost(row, above, results)["mean"] == pytest.approx(sum(differences) / 2)
-        assert f"{sum(differences) / 2:+.4f}" in rows[2]["score to step above"]
-        ratio = row["parameters"]["core"] / above["parameters"]["core"] - 1
-        assert rows[2]["core to step above"] == f"{ratio:+.1%}"
-    assert rows[2]["core to step above"] == "+0.0%" or abs(ratio) < 0.05
+        row, difference = steps_below(results, match)[1]
+        above = next(one for one in results.contenders if one.name == difference.contender)
+        tests = [[run.scores["test"].accuracy for run in one.runs] for one in (row, above)]
+        mean = sum(own - other for own, other in zip(*tests, strict=True)) / 2
+        assert difference.difference.mean == pytest.approx(mean)
+        assert signed(mean) in rows[2]["score to step above"]
+        ratio = row.parameters.core / above.parameters.core - 1
+        assert rows[2]["core to step above"] == signed(ratio, ".1%")
+    assert abs(ratio) < 0.05
     assert ladder_rows(results, "layers")[2]["core to step above"].startswith("-6")
 
 
 def test_the_report_has_the_ladder_in_words_in_tables_and_in_a_figure(finished):
     folder, results = finished
-    page = write_report(results, folder).read_text(encoding="utf-8")
+    page = write_comparison(folder).read_text(encoding="utf-8")
     text = (folder / "report.md").read_text(encoding="utf-8")
     assert "Down the ladder</h2>" in page
     for match in ("equal layers and widths", "equal parameters of the recurrent core"):
         assert f"## The ladder with {match}" in text
     said = [line for line in headline(results) if line.startswith("Down the ladder")]
-    assert len(said) == 2 and "without the reset gate" in said[0] and "from gru to mingru" in said[0]
+    assert len(said) == 2 and "without the reset gate" in said[0] and "From gru to mingru" in said[0]
     assert "mgu" not in said[0]
-    assert json.loads((folder / "results.json").read_text())["settings"]["contenders"]["ladder"] == "gru"
+    assert results.settings.contenders.ladder == "gru"
 
 
 def test_a_comparison_without_a_ladder_has_none(tmp_path):
@@ -104,5 +105,5 @@ def test_a_comparison_without_a_ladder_has_none(tmp_path):
         small(contenders=ContenderSettings(cells=["gru", "mingru"], hidden_size=16, seeds=[0])), tmp_path / "c"
     )
     assert not any("ladder" in line for line in headline(results))
-    write_report(results, tmp_path)
-    assert "ladder" not in (tmp_path / "report.md").read_text().replace("ladder: None", "")
+    write_comparison(tmp_path / "c")
+    assert "ladder" not in (tmp_path / "c" / "report.md").read_text().replace("ladder: None", "")

@@ -20,18 +20,18 @@ def settings(model: dict[str, Any] | None = None, **chosen: Any) -> CompareSetti
 
 def planned(model: dict[str, Any] | None = None, **chosen: Any) -> dict[str, Any]:
     comparison = settings(model, **chosen)
-    return {entrant.name: entrant for entrant in contenders(comparison, load_task(comparison.data))}
+    return {contender.name: contender for contender in contenders(comparison, load_task(comparison.data))}
 
 
-def test_every_cell_stands_once_for_each_way_of_matching_and_the_baseline_once_for_both() -> None:
+def test_every_cell_is_a_contender_once_for_each_kind_of_match_and_the_baseline_once_for_both() -> None:
     assert list(planned()) == [
         "lstm", "gru-layers", "minlstm-layers", "mingru-layers", "gru-params", "minlstm-params", "mingru-params",
     ]  # fmt: skip
 
 
 def test_matched_layers_have_one_depth_and_width() -> None:
-    entrants = planned({"layers": 2}, match=["layers"], hidden_size=48)
-    assert {(e.structure["layers"], e.hidden_size) for e in entrants.values()} == {(2, 48)}
+    found = planned({"layers": 2}, match=["layers"], hidden_size=48)
+    assert {(e.structure.layers, e.hidden_size) for e in found.values()} == {(2, 48)}
 
 
 @pytest.mark.parametrize("layers", [1, 3])
@@ -40,24 +40,24 @@ def test_matched_parameters_are_the_nearest_that_an_integer_width_gives(layers: 
     comparison = settings({"layers": layers, "block": block}, match=["params"], hidden_size=64)
     data = load_task(comparison.data)
     baseline, *others = contenders(comparison, data)
-    target = baseline.parameters["core"]
-    for entrant in others:
+    target = baseline.parameters.core
+    for contender in others:
         near = [
-            contenders(settings({"layers": layers, "block": block}, cells=[entrant.cell], hidden_size=width), data)[0]
-            for width in (entrant.hidden_size - 1, entrant.hidden_size + 1)
+            contenders(settings({"layers": layers, "block": block}, cells=[contender.cell], hidden_size=width), data)[0]
+            for width in (contender.hidden_size - 1, contender.hidden_size + 1)
         ]
-        own = abs(entrant.parameters["core"] - target)
-        assert all(own <= abs(other.parameters["core"] - target) for other in near), entrant.name
-        assert abs(entrant.residue) < 0.01
-        assert entrant.residue == entrant.parameters["core"] / target - 1
+        own = abs(contender.parameters.core - target)
+        assert all(own <= abs(other.parameters.core - target) for other in near), contender.name
+        assert abs(contender.mismatch) < 0.01
+        assert contender.mismatch == contender.parameters.core / target - 1
 
 
 def test_core_parameters_are_those_of_the_formulas() -> None:
-    entrants, width, state = planned(hidden_size=64), 64, 64
-    assert entrants["lstm"].parameters["core"] == 4 * state * (width + state) + 8 * state
-    assert entrants["gru-layers"].parameters["core"] == 3 * state * (width + state) + 6 * state
-    assert entrants["minlstm-layers"].parameters["core"] == 3 * state * width + 3 * state
-    assert entrants["mingru-layers"].parameters["core"] == 2 * state * width + 2 * state
+    found, width, state = planned(hidden_size=64), 64, 64
+    assert found["lstm"].parameters.core == 4 * state * (width + state) + 8 * state
+    assert found["gru-layers"].parameters.core == 3 * state * (width + state) + 6 * state
+    assert found["minlstm-layers"].parameters.core == 3 * state * width + 3 * state
+    assert found["mingru-layers"].parameters.core == 2 * state * width + 2 * state
 
 
 @pytest.mark.parametrize("expansion", [1, 2, 3, 4])
@@ -74,11 +74,11 @@ def test_the_papers_ratios_of_parameters_follow_from_the_counts(expansion: int) 
 
 
 def test_with_a_block_embedding_block_and_head_are_equal_and_the_projection_counts_as_core() -> None:
-    entrants = planned({"block": True, "layers": 2}, hidden_size=32)
+    found = planned({"block": True, "layers": 2}, hidden_size=32)
     for part in ("embedding", "block", "head"):
-        assert len({entrant.parameters[part] for entrant in entrants.values()}) == 1
-    mingru = entrants["mingru-layers"]
-    assert mingru.parameters["core"] == 2 * (2 * 32 * 64 + 2 * 32 + 32 * 64)
+        assert len({getattr(contender.parameters, part) for contender in found.values()}) == 1
+    mingru = found["mingru-layers"]
+    assert mingru.parameters.core == 2 * (2 * 32 * 64 + 2 * 32 + 32 * 64)
 
 
 def test_a_width_that_no_match_can_reach_names_the_nearest() -> None:

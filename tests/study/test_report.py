@@ -1,21 +1,25 @@
 """The page, opened in a real browser: no error, no request, figures drawn."""
 
-import json
+import shutil
 from pathlib import Path
 
 import pytest
 from browser import needs_a_browser, visit
 from test_experiment import small
 
+from gatedrnn.errors import Damaged
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.figures import figures
-from gatedrnn.study.report import write_report
+from gatedrnn.study.report import write_comparison
+from gatedrnn.study.results import ComparisonResults, Confusion, Curves, beside
+from gatedrnn.train.result import read_record
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report") / "comparison"
-    return write_report(compare(small(), folder, command="gatedrnn compare <script>alert(1)</script>"), folder)
+    compare(small(), folder, command="gatedrnn compare <script>alert(1)</script>")
+    return write_comparison(folder)
 
 
 @needs_a_browser
@@ -29,17 +33,41 @@ def test_the_page_draws_every_figure_without_an_error_or_a_request(page: Path) -
 
 
 def test_an_axis_of_accuracies_ends_at_one(page: Path) -> None:
-    results = json.loads((page.parent / "results.json").read_text())
-    for title, figure in figures(results).items():
+    results = read_record(page.parent / "results.json", ComparisonResults)
+    for title, figure in figures(results, beside(page.parent, Curves), beside(page.parent, Confusion)).items():
         if title != "Confusion on the test split":
             axis = figure.layout.xaxis if "every seed" in title else figure.layout.yaxis
             assert (axis.autorangeoptions.clipmin, axis.autorangeoptions.clipmax) == (0, 1), title
 
 
-def test_the_page_can_be_drawn_again_from_results_json_alone(page: Path, tmp_path: Path) -> None:
-    results = json.loads((page.parent / "results.json").read_text())
-    write_report(results, tmp_path)
+def test_the_page_is_drawn_from_records_alone(page: Path, tmp_path: Path) -> None:
+    for record in (ComparisonResults, Curves, Confusion):
+        shutil.copy(page.parent / record.FILE, tmp_path)
+    again = write_comparison(tmp_path)
     assert (tmp_path / "report.md").read_text() == (page.parent / "report.md").read_text()
+    assert again.read_text().count("plotly-graph-div") == page.read_text().count("plotly-graph-div")
+
+
+def test_a_report_says_which_record_is_missing(page: Path, tmp_path: Path) -> None:
+    shutil.copy(page.parent / ComparisonResults.FILE, tmp_path)
+    write_comparison(tmp_path)
+    said = (tmp_path / "report.md").read_text()
+    assert "curves.json.gz is missing in this folder, so there are no learning curves." in said
+    assert "confusion.json.gz is missing in this folder, so there is no confusion table." in said
+    assert "missing" not in (page.parent / "report.md").read_text()
+
+
+def test_a_damaged_record_is_named(page: Path, tmp_path: Path) -> None:
+    for record in (ComparisonResults, Curves):
+        shutil.copy(page.parent / record.FILE, tmp_path)
+    whole = (tmp_path / Curves.FILE).read_bytes()
+    for torn in (whole[:-9], b"", whole[:40] + b"x" + whole[41:], b"{}"):
+        (tmp_path / Curves.FILE).write_bytes(torn)
+        with pytest.raises(Damaged, match=r"curves\.json\.gz: is damaged"):
+            write_comparison(tmp_path)
+    (tmp_path / ComparisonResults.FILE).write_text("{}")
+    with pytest.raises(Damaged, match=r"results\.json: is no ComparisonResults \(task: Field required"):
+        write_comparison(tmp_path)
 
 
 def test_what_a_user_typed_is_shown_and_not_run(page: Path) -> None:

@@ -45,7 +45,7 @@ def compare(
     """
     use_large_pages()
     from gatedrnn.study.experiment import compare as run_comparison
-    from gatedrnn.study.report import print_summary, write_report
+    from gatedrnn.study.report import print_comparison, write_comparison
 
     console = Console()
     settings = CompareSettings(
@@ -62,6 +62,6 @@ def compare(
             settings, folder, jobs=jobs, memory=memory, fresh=fresh, wait=wait, command=command_line(),
             on_progress=display.show,
         )  # fmt: skip
-    page = write_report(results, folder)
-    print_summary(results, console)
+    page = write_comparison(folder)
+    print_comparison(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)

@@ -42,8 +42,8 @@ def probe(
         wait: Wait for another process that writes into the folder, instead of giving up.
     """
     use_large_pages()
-    from gatedrnn.study.probe_report import print_summary, write_report
-    from gatedrnn.study.probe_suite import probe as run_suite
+    from gatedrnn.study.probes import probe as run_suite
+    from gatedrnn.study.report import print_probes, write_probes
 
     console = Console()
     settings = ProbeSettings(cells=cells or CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
@@ -52,6 +52,6 @@ def probe(
             settings, output, jobs=jobs or threads_for(), fresh=fresh, wait=wait, command=command_line(),
             on_progress=display.show,
         )  # fmt: skip
-    page = write_report(results, output)
-    print_summary(results, console)
+    page = write_probes(output)
+    print_probes(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)

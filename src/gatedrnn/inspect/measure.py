@@ -1,6 +1,7 @@
 """Numbers about every layer of a model on given inputs."""
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ def measure(looked: Looked) -> dict[str, Any]:
             layers.append(_layer(f"layer {below + traced.layer}", module, traced))
         below += module.num_layers
     cells = dict.fromkeys(module.cell.name for module in modules.values())
-    classes = {module.cell.name: tracking(module.cell)._asdict() for module in modules.values()}
+    classes = {module.cell.name: asdict(tracking(module.cell)) for module in modules.values()}
     rows, steps = next(iter(looked.inputs.values())).shape[:2]
     return {
         "cells": list(cells),

@@ -1,6 +1,6 @@
-"""What a cell can follow over any length, and what no training can make it follow: a matter of its transition alone."""
+"""State tracking: what a cell can track over any length, and what no training can teach it, by its transition alone."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 
@@ -9,46 +9,47 @@ from gatedrnn.equations import BlockScanEquations, Equations, ScanEquations
 DRAWS, SPREAD = 1000, 4.0
 
 
-class Tracking(NamedTuple):
-    """A class of cells by what takes the state from one step to the next."""
+@dataclass(frozen=True)
+class Tracking:
+    """A class of cells with the same kind of transition from one state to the next."""
 
     name: str
     transition: str
     follows: str
-    """By one layer."""
+    """What one layer can track."""
     fails: str
-    """What one layer cannot follow at every length, in numbers of finite precision; "however deep": no stack either."""
+    """What one layer cannot track at every length in finite precision; "however deep": nor can a stack."""
     source: str
 
 
 POSITIVE = Tracking(
     "positive",
-    "each channel is multiplied by a number between 0 and 1 that the input alone decides",
-    "what is set, kept, faded or written anew: a switch, the last of several symbols, a running mean",
-    "anything periodic, however deep: parity, counting round a cycle, products in a group",
+    "each channel is multiplied by a value between 0 and 1 that depends on the input alone",
+    "what is set, kept, decayed or overwritten: a switch, the last of several symbols, a running mean",
+    "anything periodic, however deep: parity, counting modulo n, products in a group",
     "Grazzi et al. 2025, arXiv:2411.12537",
 )
 SIGNED = Tracking(
     "signed",
-    "each channel is multiplied by a number from -1 to 1 that the input alone decides",
+    "each channel is multiplied by a value from -1 to 1 that depends on the input alone",
     "parity and whatever is made of sign changes",
     "groups where order matters and longer cycles; counting modulo three, however deep",
     "Grazzi et al. 2025, arXiv:2411.12537",
 )
 ROTATING = Tracking(
     "rotating",
-    "blocks of channels are multiplied by an orthogonal matrix and by numbers between 0 and 1; the input alone decides "
-    "both",
+    "blocks of channels are multiplied by an orthogonal matrix and by values between 0 and 1; both depend on the input "
+    "alone",
     "cycles of any size and products in every group that has faithful orthogonal matrices as small as a block: S3 by "
     "2 x 2, S5 by 4 x 4",
-    "groups that need larger blocks; counts without bound",
+    "groups that need larger blocks; unbounded counts",
     "Siems et al. 2025, arXiv:2502.10297",
 )
 STATE_DEPENDENT = Tracking(
     "state-dependent",
-    "a non-linear function of the input and of the state before",
-    "any finite automaton, once it is found; time must be walked step by step",
-    "counts without bound beyond what its numbers hold",
+    "a non-linear function of the input and of the previous state",
+    "any finite automaton, once training finds it; the steps must run one after another",
+    "unbounded counts beyond the precision of its state",
     "Merrill et al. 2024, arXiv:2404.08819",
 )
 
@@ -59,7 +60,7 @@ def tracking(cell: Equations) -> Tracking:
         return ROTATING
     if not isinstance(cell, ScanEquations):
         return STATE_DEPENDENT
-    # Its own equations say whether a decay can be negative: those of a cell that is not ours too.
+    # Evaluating the equations finds a negative decay in a user's own cell too.
     drawn = torch.randn(len(cell.projections), DRAWS, generator=torch.Generator().manual_seed(0))
     decay, _ = cell.coefficients(*(SPREAD * drawn))
     return SIGNED if bool((decay < 0).any()) else POSITIVE

@@ -1,8 +1,6 @@
-"""The minimalisation, one removal at a time: what each costs in score, and buys in parameters and speed."""
+"""From the full cell to the minimal one, one removal at a time: its effect on score, parameters and speed."""
 
-from typing import Any
-
-from gatedrnn.study.statistics import Estimate, difference_of
+from gatedrnn.study.results import ComparisonResults, ContenderResults, StepAbove
 
 LADDERS = {
     "lstm": ("lstm", "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "minlstm"),
@@ -10,9 +8,9 @@ LADDERS = {
 }
 """From the full cell to the minimal one."""
 BESIDE = {"gru": ("mgu",)}
-"""Cells that are shown with a ladder and are no step of it."""
-INITIAL_VALUES = {"weight_init": "fan-in", "bias_init": "time-scales"}
-"""Of every step, where none are asked for: what a removal costs must not be what another initial value costs. The
+"""Cells that are shown with a ladder without being a step of it."""
+INITIALISATION = {"weight_init": "fan-in", "bias_init": "time-scales"}
+"""Of every step, unless another is asked for: the cost of a removal must not include a change of initialisation. The
 biases are a spread of time scales, after the chrono initialisation that Tallec & Ollivier 2018 (arXiv:1804.11188) gave
 LSTM and GRU."""
 REMOVED = {
@@ -23,28 +21,30 @@ REMOVED = {
     "gru-no-reset-gate": "the reset gate (and torch's second bias)",
     "gru-input-gated": "the state from the gates",
     "mingru": "tanh",
-    "mgu": "the reset gate, its work given to the update gate",
+    "mgu": "the reset gate, whose work the update gate does",
 }
-"""What a cell lacks that the one above it has; `mgu` against gru."""
+"""What a cell lacks in comparison with the one above it; `mgu` in comparison with gru."""
 
 
-def removed(row: dict[str, Any]) -> str:
-    """What this step takes away, in words."""
-    in_its_place = " (g in the candidate's place)" if row["structure"]["options"].get("activation") == "g" else ""
-    return REMOVED[row["cell"]] + in_its_place
+def removed(row: ContenderResults) -> str:
+    """What this step removes, in words."""
+    in_its_place = " (g in the candidate's place)" if row.structure.options.get("activation") == "g" else ""
+    return REMOVED[row.cell] + in_its_place
 
 
-def rungs(results: dict[str, Any], match: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """(row, row of the step above it) down the ladder, then the cells beside it against the top; records alone."""
-    ladder = results["settings"]["contenders"]["ladder"]
-    top = results["contenders"][0]
-    by_cell = {row["cell"]: row for row in results["contenders"] if row["match"] == match} | {top["cell"]: top}
+def step_above(ladder: str, cell: str) -> str | None:
+    """The cell that a step is compared with; None for the first step."""
     steps = LADDERS[ladder]
-    pairs = [(steps[i], steps[i - 1]) for i in range(1, len(steps))]
-    pairs += [(cell, steps[0]) for cell in BESIDE.get(ladder, ())]
-    return [(by_cell[cell], by_cell[above]) for cell, above in pairs if cell in by_cell]
+    if cell in steps:
+        return steps[steps.index(cell) - 1] if cell != steps[0] else None
+    return steps[0]
 
 
-def cost(row: dict[str, Any], above: dict[str, Any], results: dict[str, Any]) -> Estimate:
-    """Test score of a step less that of the one above it, seed by seed."""
-    return difference_of(row["runs"], above["runs"], "test", results["metric"]["name"], results["data"]["rows"])
+def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderResults, StepAbove]]:
+    """The steps below the first with their differences, in the order of the ladder, the cells beside it last."""
+    ladder = results.settings.contenders.ladder
+    if ladder is None:
+        return []
+    rows = {row.cell: row for row in results.contenders if row.match == match}
+    cells = [*LADDERS[ladder][1:], *BESIDE.get(ladder, ())]
+    return [(rows[cell], above) for cell in cells if cell in rows and (above := rows[cell].step_above) is not None]

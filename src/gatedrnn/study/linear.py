@@ -1,21 +1,21 @@
-"""What a user would pick instead of a network for text: a linear classifier over weighted words and word pairs."""
+"""The baseline without a network for texts: a linear classifier over weighted words and word pairs."""
 
 import logging
 import time
-from typing import Any
 
 from gatedrnn.data import TaskData
+from gatedrnn.study.results import LinearBaseline, LinearMeasured
 
 LOG = logging.getLogger("gatedrnn")
 NAME = "TF-IDF bigrams + LinearSVC"
 
 
-def linear_baseline(data: TaskData) -> dict[str, Any] | None:
+def linear_baseline(data: TaskData) -> LinearBaseline | None:
     """Train on the same training split as the contenders; score validation and test.
 
     Returns:
-        name, scores, number of weights, and under "measured" the seconds of fitting. None if the texts hold no word of
-        two letters or more: scikit-learn's rule for words leaves shorter ones out, one-syllable Korean ones too.
+        Scores, number of weights and the seconds of fitting. None if the texts hold no word of two letters or more:
+        scikit-learn's rule for words leaves shorter ones out, one-syllable Korean ones too.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
@@ -29,13 +29,14 @@ def linear_baseline(data: TaskData) -> dict[str, Any] | None:
     except ValueError:
         return None  # no word of two letters or more in any text
     seconds = time.perf_counter() - started
-    scores = {
-        f"{split}_accuracy": float(pipeline.score(data.texts[split].texts, data.texts[split].labels))
-        for split in ("validation", "test")
-    }
-    return {
-        "name": NAME,
-        "parameters": int(pipeline[-1].coef_.size + pipeline[-1].intercept_.size),
-        **scores,
-        "measured": {"training_seconds": seconds},
-    }
+
+    def accuracy(split: str) -> float:
+        return float(pipeline.score(data.texts[split].texts, data.texts[split].labels))
+
+    return LinearBaseline(
+        name=NAME,
+        parameters=int(pipeline[-1].coef_.size + pipeline[-1].intercept_.size),
+        validation_accuracy=accuracy("validation"),
+        test_accuracy=accuracy("test"),
+        measured=LinearMeasured(training_seconds=seconds),
+    )

@@ -1,8 +1,7 @@
-"""Who is compared with whom: equal layers, or equal parameters of the recurrent core."""
+"""Contenders and their widths: equal layers, or equal parameters of the recurrent core."""
 
 from dataclasses import dataclass
 from math import lcm
-from typing import Any
 
 import torch
 
@@ -11,11 +10,12 @@ from gatedrnn.errors import NoMatch
 from gatedrnn.models.modeling import GatedRNNClassifier
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.registry import CELLS
+from gatedrnn.study.results import Match, Parameters, Structure
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.train.model import build_model, cell_options
 
 MARKED, REFUSED = 0.01, 0.05
-"""A residue of matched parameters above the first is marked in the report, above the second refused."""
+"""A mismatch of the core parameters above the first is marked in the report, above the second refused."""
 
 
 @dataclass(frozen=True)
@@ -23,22 +23,23 @@ class Contender:
     """A cell with its widths in a comparison."""
 
     cell: str
-    match: str
-    """"baseline", "layers" or "params"."""
+    """As on the command line, with its options."""
+    match: Match
     hidden_size: int
-    structure: dict[str, Any]
-    parameters: dict[str, int]
-    residue: float
-    """Core parameters over those that were to be matched, minus one."""
+    structure: Structure
+    parameters: Parameters
+    mismatch: float
+    """Core parameters over the count to match, minus one."""
 
     @property
     def name(self) -> str:
-        """Also the name of its folder."""
-        return self.cell if self.match == "baseline" else f"{self.cell}-{self.match}"
+        """Also the name of its folder: a colon before an option is a dot there, as not every file system has colons."""
+        cell = self.cell.replace(":", ".")
+        return cell if self.match == "baseline" else f"{cell}-{self.match}"
 
 
 def contenders(settings: CompareSettings, data: TaskData) -> list[Contender]:
-    """The baseline, and every other cell once for each way of matching.
+    """The baseline, and every other cell once for each kind of match.
 
     Raises:
         NoMatch: no width of a cell comes within 5 % of the baseline's core parameters.
@@ -79,22 +80,24 @@ def solve_width(settings: CompareSettings, data: TaskData, cell: str, target: in
     nearest = min((low, high), key=lambda units: abs(core(units) - target))
     if abs(core(nearest) / target - 1) > REFUSED:
         raise NoMatch(
-            f"{cell}: no hidden_size brings its core within {100 * REFUSED:.0f} % of the {target:,} parameters to "
-            f"match; the nearest are {unit * low} ({core(low):,}) and {unit * high} ({core(high):,}); choose a "
-            "larger --hidden-size or --core"
+            f"{cell}: no hidden_size brings its core within {100 * REFUSED:.0f} % of the "
+            f"{target:,} parameters to match; the nearest are {unit * low} ({core(low):,}) and {unit * high} "
+            f"({core(high):,}); choose a larger --hidden-size or --core"
         )
     return unit * nearest
 
 
-def _contender(settings: CompareSettings, data: TaskData, cell: str, match: str, width: int, target: int) -> Contender:
+def _contender(
+    settings: CompareSettings, data: TaskData, cell: str, match: Match, width: int, target: int
+) -> Contender:
     model = _model(settings, data, cell, width)
-    parameters = count_parameters(model)
-    residue = parameters["core"] / target - 1
-    return Contender(cell, match, width, describe_structure(model), parameters, residue)
+    parameters = Parameters.model_validate(count_parameters(model))
+    structure = Structure.model_validate(describe_structure(model))
+    return Contender(cell, match, width, structure, parameters, parameters.core / target - 1)
 
 
 def _unit(settings: CompareSettings, cell: str) -> int:
-    """What a width is a multiple of."""
+    """The widths of a cell are multiples of this."""
     run = settings.run(cell, 1, 0)
     options, sizes = cell_options(run), []
     for layer in (CELLS[name].layer for name in run.cells):
@@ -109,6 +112,6 @@ def core_parameters(settings: CompareSettings, data: TaskData, cell: str, width:
 
 
 def _model(settings: CompareSettings, data: TaskData, cell: str, width: int) -> GatedRNNClassifier:
-    """The contender's model without memory behind its parameters: enough to count them."""
+    """The contender's model on the meta device: enough to count its parameters."""
     with torch.device("meta"):
         return build_model(settings.run(cell, width, 0), data)

@@ -1,83 +1,144 @@
-"""report.html, report.md and the terminal's table, from results.json alone."""
+"""The pages and terminal tables of comparisons and probes, from the records in a study's folder alone."""
 
 from pathlib import Path
-from typing import Any
 
+import plotly.graph_objects as go
+from pydantic import JsonValue
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
 from gatedrnn import manifest
 from gatedrnn.pages import environment_rows, write_page
-from gatedrnn.study import summary
-from gatedrnn.study.figures import figures
+from gatedrnn.study import summary, verdicts
+from gatedrnn.study.figures import figures, reach_figure, shows_confusion
+from gatedrnn.study.results import ComparisonResults, Confusion, Curves, ProbeResults, beside
+from gatedrnn.train.result import read_record
 
 TERMINAL_STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
-TERMINAL_LADDER = ("step", "takes away", "core to step above", "score to step above", "speed to step above")
+TERMINAL_LADDER = ("step", "removes", "core to step above", "score to step above", "speed to step above")
 TERMINAL_SCORES = ("contender", "test", "to baseline", "seconds", "tokens/s")
+WORDS = ("contender", "step", "removes")
+"""Columns of words, which are aligned to the left."""
 
 
-def write_report(results: dict[str, Any], folder: Path) -> Path:
-    """Write report.html (one file, no network) and report.md; the path of the page."""
-    shared = {
+def write_comparison(folder: Path) -> Path:
+    """Write report.html (one file, no network) and report.md from the records in `folder`; the path of the page.
+
+    Raises:
+        Damaged: results.json is missing, or a record cannot be read.
+    """
+    results = read_record(folder / ComparisonResults.FILE, ComparisonResults)
+    curves, confusion = beside(folder, Curves), beside(folder, Confusion)
+    missing = []
+    if curves is None:
+        missing.append(f"{Curves.FILE} is missing in this folder, so there are no learning curves.")
+    if confusion is None and shows_confusion(results):
+        missing.append(f"{Confusion.FILE} is missing in this folder, so there is no confusion table.")
+    measured = results.measured
+    shown = {
         "results": results,
         "headline": summary.headline(results),
-        "intervals": summary.what_intervals_are(results),
+        "intervals": summary.intervals_explained(results),
+        "missing": missing,
         "tables": _tables(results),
         "settings": _settings(results),
         "environment": [
-            *environment_rows(results["measured"]["date"], results["measured"]["environment"]),
-            ("processes at once", str(results["measured"]["jobs"])),
+            *environment_rows(measured.date, measured.environment), ("processes at a time", str(measured.jobs)),
         ],
+    }  # fmt: skip
+    return _write(folder, "compare", figures(results, curves, confusion), shown)
+
+
+def write_probes(folder: Path) -> Path:
+    """Write report.html (one file, no network) and report.md from probes.json in `folder`; the path of the page.
+
+    Raises:
+        Damaged: probes.json is missing or cannot be read.
+    """
+    results = read_record(folder / ProbeResults.FILE, ProbeResults)
+    shown = {
+        "results": results,
+        "sentences": verdicts.sentences(results),
+        "verdicts": verdicts.verdict_rows(results),
+        "accuracies": {task: verdicts.accuracy_rows(answers) for task, answers in results.tasks.items()},
+        "tested": {task: verdicts.tested(answers) for task, answers in results.tasks.items()},
+        "reasons": verdicts.reasons(results),
+        "holds": verdicts.HOLDS,
+        "environment": environment_rows(results.measured.date, results.measured.environment),
     }
+    return _write(folder, "probes", {task: reach_figure(answers) for task, answers in results.tasks.items()}, shown)
+
+
+def _write(folder: Path, template: str, drawn: dict[str, go.Figure], shown: dict[str, object]) -> Path:
     page = folder / "report.html"
-    write_page("gatedrnn.study", "report.html", page, figures(results), **shared)
-    write_page("gatedrnn.study", "report.md", folder / "report.md", {}, **shared)
+    write_page("gatedrnn.study", f"{template}.html", page, drawn, **shown)
+    write_page("gatedrnn.study", f"{template}.md", folder / "report.md", {}, **shown)
     manifest.add(folder, "report.html", "report.md")
     return page
 
 
-def _tables(results: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
-    tables = {"Structure": summary.structure_rows(results), "Score and price": summary.score_rows(results)}
-    contenders = results["settings"]["contenders"]
-    if contenders["ladder"] is not None:
-        for match in contenders["match"]:
-            tables[f"The ladder with {summary.MATCH_WORDS[match]}"] = summary.ladder_rows(results, match)
-    return tables
-
-
-def print_summary(results: dict[str, Any], console: Console) -> None:
+def print_comparison(results: ComparisonResults, console: Console) -> None:
     """The main columns and the headline in the terminal."""
-    task = results["task"]
+    task = results.task
     _print_table(f"{task}: structure", TERMINAL_STRUCTURE, summary.structure_rows(results), console)
-    title = f"{task}: test {results['metric']['name']}, mean and 95 % interval"
+    title = f"{task}: test {results.metric.name}, mean and 95 % interval"
     _print_table(title, TERMINAL_SCORES, summary.score_rows(results), console)
-    contenders = results["settings"]["contenders"]
-    if contenders["ladder"] is not None:
-        for match in contenders["match"]:
-            title = f"{task}: the ladder with {summary.MATCH_WORDS[match]}"
-            _print_table(title, TERMINAL_LADDER, summary.ladder_rows(results, match), console)
+    for title, rows in _ladders(results).items():
+        _print_table(f"{task}: {title}", TERMINAL_LADDER, rows, console)
     for sentence in summary.headline(results):
         console.print(f"• {sentence}", highlight=False)
+
+
+def print_probes(results: ProbeResults, console: Console) -> None:
+    """The verdicts in the terminal."""
+    rows = verdicts.verdict_rows(results)
+    table = Table(
+        title="longest solved length (seeds); scaled accuracy where none is solved", title_justify="left",
+        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False,
+    )  # fmt: skip
+    for column in rows[0]:  # narrow enough for a terminal
+        first, widest = column == "task", max(len(part) for part in column.split("-"))
+        table.add_column(
+            column.replace("-", "-\n"), justify="left" if first else "right", no_wrap=first, min_width=widest
+        )
+    for row in rows:
+        table.add_row(*row.values())
+    console.print(table)
+    for sentence in verdicts.sentences(results):
+        console.print(f"• {sentence}", highlight=False)
+
+
+def _tables(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:
+    tables = {"Structure": summary.structure_rows(results), "Score and price": summary.score_rows(results)}
+    return tables | {title[0].upper() + title[1:]: rows for title, rows in _ladders(results).items()}
+
+
+def _ladders(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:
+    asked = results.settings.contenders
+    if asked.ladder is None:
+        return {}
+    return {
+        f"the ladder with {summary.MATCH_WORDS[match]}": summary.ladder_rows(results, match) for match in asked.match
+    }
 
 
 def _print_table(title: str, columns: tuple[str, ...], rows: list[dict[str, str]], console: Console) -> None:
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column, justify="left" if column in ("contender", "step", "takes away") else "right")
+        table.add_column(column, justify="left" if column in WORDS else "right")
     for row in rows:
         table.add_row(*(row[column] for column in columns))
     console.print(table)
 
 
-def _settings(results: dict[str, Any]) -> list[tuple[str, str]]:
-    flat: list[tuple[str, str]] = []
-    for part, values in results["settings"].items():
-        if isinstance(values, dict):
-            flat += [(key, _text(value)) for key, value in values.items() if value is not None]
-        else:
-            flat.append((part, _text(values)))
-    return flat
+def _settings(results: ComparisonResults) -> list[tuple[str, str]]:
+    """Names and values of all settings that have one."""
+    asked = results.settings
+    sections: list[dict[str, JsonValue]] = [asked.contenders.model_dump(mode="json"), {"threads": asked.threads}]
+    sections += [asked.data, asked.model, asked.train]
+    return [(name, _text(value)) for section in sections for name, value in section.items() if value is not None]
 
 
-def _text(value: Any) -> str:
+def _text(value: JsonValue) -> str:
     return " ".join(str(item) for item in value) if isinstance(value, list) else str(value)

@@ -1,4 +1,4 @@
-"""Many runs, one after another or several at a time, each in its own folder; what is finished is not run again."""
+"""Many runs, one after another or in parallel processes, each in its own folder; finished runs are not run again."""
 
 import multiprocessing
 import os
@@ -14,23 +14,24 @@ from gatedrnn.errors import Interrupted, NonFiniteLoss
 from gatedrnn.train.interrupt import StopFlag
 from gatedrnn.train.kernels import compile_kernels
 from gatedrnn.train.loop import Progress, run
+from gatedrnn.train.result import RunResult
 from gatedrnn.train.settings import RunSettings
 
 OnProgress = Callable[[str, Progress | None, int, int], None]
 """Called with (run, how far it is or None where it has ended, finished runs, runs in all)."""
 SECONDS_BETWEEN_REPORTS = 1.0
 """Of a worker process."""
-Records = dict[str, dict[str, Any]]
-"""Results of runs by the runs' names."""
+Records = dict[str, RunResult]
+"""Results by the names of the runs."""
 
 
 def run_all(
     runs: Mapping[str, RunSettings], folder: Path, jobs: int, on_progress: OnProgress
 ) -> tuple[Records, list[NonFiniteLoss]]:
-    """Every run's result by name, in the order of `runs`, and what was said of the runs that have none.
+    """Every run's result by name, in the order of `runs`, and the errors of runs that diverged.
 
-    Each goes into a folder of its name in `folder`. A run whose loss is not finite lets the others finish; whatever
-    else a run raises ends them all, and the same call goes on from there.
+    Each run has a folder of its name in `folder`. A loss that is not finite ends only its own run; any other error ends
+    all of them, and the same call resumes.
     """
     compile_kernels(run for name, run in runs.items() if not (folder / name / "result.json").exists())
     on_progress("", None, 0, len(runs))
@@ -50,7 +51,7 @@ def _one_by_one(
             on_progress(name, progress, finished, len(runs))
 
         try:
-            records[name] = run(settings, folder / name, tell).model_dump(mode="json")
+            records[name] = run(settings, folder / name, tell)
         except NonFiniteLoss as error:
             diverged.append(error)
         on_progress(name, None, finished + 1, len(runs))
@@ -125,7 +126,7 @@ def _begin_worker(asked: StopFlag, reports: Any) -> None:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
-def _run_in_worker(settings: RunSettings, folder: Path, name: str) -> dict[str, Any]:
+def _run_in_worker(settings: RunSettings, folder: Path, name: str) -> RunResult:
     if _stop is not None and _stop.is_set():
         raise Interrupted(f"{folder / name}: not started")
     next_report = time.monotonic()
@@ -138,7 +139,7 @@ def _run_in_worker(settings: RunSettings, folder: Path, name: str) -> dict[str, 
 
     try:
         with _at_work:
-            return run(settings, folder / name, report, _stop).model_dump(mode="json")
+            return run(settings, folder / name, report, _stop)
     except Interrupted as error:
         if error.signal_number is not None:  # this process alone was asked to end, and has saved
             signal.raise_signal(error.signal_number)

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from gatedrnn.data import DataSettings, Settings
 from gatedrnn.data.settings import Seed, unknown_name
 from gatedrnn.registry import CELLS
-from gatedrnn.study.ladder import BESIDE, INITIAL_VALUES, LADDERS
+from gatedrnn.study.ladder import BESIDE, INITIALISATION, LADDERS
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 
 
@@ -72,7 +72,7 @@ class CompareSettings(Settings):
 
     def run(self, cell: str, hidden_size: int, seed: int) -> RunSettings:
         """The settings of one run; all steps of a ladder begin with initial values of one scheme."""
-        schemes = INITIAL_VALUES if self.contenders.ladder else {}
+        schemes = INITIALISATION if self.contenders.ladder else {}
         unset = {name: scheme for name, scheme in schemes.items() if getattr(self.model, name) is None}
         return RunSettings(
             cell=cell, hidden_size=hidden_size, seed=seed, threads=self.threads,

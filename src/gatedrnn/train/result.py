@@ -26,7 +26,9 @@ from gatedrnn.records import read_json, write_whole
 class Record(BaseModel):
     """A file that a command writes and a report reads, or a part of one; unknown keys are ignored."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(
+        frozen=True, populate_by_name=True, serialize_by_alias=True, use_attribute_docstrings=True
+    )
 
     def text(self) -> str:
         """The content of its file."""

@@ -1,0 +1,154 @@
+"""A suite of probes: one comparison a task, all cells with the same number of recurrent parameters."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import cast
+
+from gatedrnn import manifest
+from gatedrnn.data import DataSettings, Examples, load_task
+from gatedrnn.data.probes import PROBES, labels_in
+from gatedrnn.errors import DataError
+from gatedrnn.inspect.tracking import Tracking
+from gatedrnn.locks import sole_writer
+from gatedrnn.records import environment
+from gatedrnn.study.experiment import Comparison
+from gatedrnn.study.match import core_parameters
+from gatedrnn.study.probe_settings import ProbeSettings
+from gatedrnn.study.report import write_comparison
+from gatedrnn.study.results import CellAnswers, ComparisonResults, Measured, ProbeResults, ProbesAsked, TaskAnswers
+from gatedrnn.study.runs import OnProgress, run_all
+from gatedrnn.study.settings import CompareSettings, ContenderSettings
+from gatedrnn.train.recipes import with_recipe
+from gatedrnn.train.settings import ModelSettings, TrainSettings
+
+MEASURE = "lstm"
+"""The cell whose parameters, at the width of a task's recipe, all others are matched to."""
+LENGTHS = (256, 1024, 4096, 16_384, 65_536)
+SHORTER = LENGTHS[:3]
+"""Where a row has few labels whatever its length: enough labels would take too many long rows."""
+SPEED_SECONDS = 1.0
+"""How long the speed of each cell of a task is measured."""
+
+
+def probe(
+    settings: ProbeSettings, folder: Path, *, jobs: int = 1, fresh: bool = False, wait: bool = False,
+    command: str = "", on_progress: OnProgress = lambda *_: None,
+) -> ProbeResults:  # fmt: skip
+    """Run what is not finished yet and assemble the results.
+
+    Args:
+        settings: the whole suite.
+        folder: the suite's folder, with one a task: a comparison with its own report.
+        jobs: processes at a time; scores do not depend on it.
+        fresh: remove the comparisons of these tasks that are in `folder` first.
+        wait: wait for another process that writes into the folder, instead of giving up.
+        command: the command line, for the record.
+        on_progress: called with the progress of each run.
+
+    Returns:
+        The content of probes.json, which is written into `folder`.
+
+    Raises:
+        DataError: no length is above a task's training length.
+        and what `compare` raises; finished runs are kept, and the same call resumes.
+    """
+    comparisons = {task: Comparison(_comparison(settings, task), folder / task) for task in settings.tasks}
+    for comparison in comparisons.values():  # all of them, before anything is removed or written
+        comparison.check(fresh=fresh)
+    with ExitStack() as held:
+        for place in (folder, *(comparison.folder for comparison in comparisons.values())):
+            held.enter_context(sole_writer(place, wait=wait))
+        for comparison in comparisons.values():
+            comparison.claim(fresh=fresh)
+        manifest.say_what_is_made_again(folder)
+        return _run(settings, comparisons, folder, jobs, command, on_progress)
+
+
+def _run(
+    settings: ProbeSettings, comparisons: dict[str, Comparison], folder: Path, jobs: int, command: str,
+    on_progress: OnProgress,
+) -> ProbeResults:  # fmt: skip
+    """All runs of all comparisons, their reports, and probes.json, which is returned."""
+    whole, started = not any(comparison.has_begun() for comparison in comparisons.values()), time.perf_counter()
+    # All tasks' runs in one queue, so that no process is idle at the end of a task.
+    runs = {f"{task}/{name}": run for task, comparison in comparisons.items() for name, run in comparison.runs.items()}
+    records, diverged = run_all(runs, folder, jobs, on_progress)
+    found: dict[str, TaskAnswers] = {}
+    classes: dict[str, Tracking] = {}
+    for task, comparison in comparisons.items():
+        own = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
+        if len(own) < len(comparison.runs):
+            continue
+        compared = comparison.assemble(own, speed_seconds=SPEED_SECONDS, jobs=jobs, command=command)
+        write_comparison(folder / task)
+        found[task], classes = _answers(task, comparison, compared), compared.classes
+    if diverged:  # the other tasks have their reports by now
+        raise diverged[0]
+    results = ProbeResults(
+        settings=ProbesAsked.model_validate(settings.model_dump(mode="json")),
+        tasks=found,
+        classes=classes,
+        measured=Measured(
+            wall_seconds=time.perf_counter() - started if whole else None,  # None: some runs were begun before
+            jobs=jobs,
+            command=command,
+            **environment(),
+        ),
+    )
+    results.write(folder / ProbeResults.FILE)
+    manifest.add(folder, ProbeResults.FILE)
+    return results
+
+
+def _comparison(settings: ProbeSettings, task: str) -> CompareSettings:
+    """The task's recipe, every cell with as many recurrent parameters as `MEASURE` has in it."""
+    recipe = with_recipe(task, "contenders", ContenderSettings())
+    who = ContenderSettings(cells=list(settings.cells), match=["params"], seeds=list(settings.seeds))
+    comparison = CompareSettings(
+        contenders=who,
+        threads=settings.threads,
+        data=with_recipe(task, "data", DataSettings(task=task, test_lengths=_longer(settings, task))),
+        model=with_recipe(task, "model", ModelSettings()),
+        train=with_recipe(task, "train", TrainSettings()),
+    )
+    core = core_parameters(comparison, load_task(comparison.data), MEASURE, recipe.hidden_size)
+    return comparison.model_copy(update={"contenders": who.model_copy(update={"core": core})})
+
+
+def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
+    trained = with_recipe(task, "data", DataSettings(task=task)).length
+    asked = settings.lengths or (SHORTER if PROBES[task].answers else LENGTHS)
+    longer = tuple(sorted(length for length in asked if length > trained))
+    if not longer:
+        raise DataError(f"{task} is trained at {trained}: name one of --lengths above it")
+    return longer
+
+
+def _answers(task: str, comparison: Comparison, results: ComparisonResults) -> TaskAnswers:
+    """What a page or a table of probes needs of a comparison."""
+    probe, data = PROBES[task], comparison.settings.data
+    evaluation = cast(dict[str, Examples], comparison.data.evaluation)
+    splits = {data.length: "test"} | {length: f"test_{length}" for length in data.test_lengths}
+    assert comparison.settings.contenders.core is not None
+    return TaskAnswers(
+        asks=probe.asks,
+        source=probe.source,
+        chance=probe.chance,
+        trained_at=data.length,
+        core=comparison.settings.contenders.core,
+        rows={length: len(evaluation[split]) for length, split in splits.items()},
+        labels={length: labels_in(evaluation[split]) for length, split in splits.items()},
+        cells={
+            row.cell: CellAnswers(
+                hidden_size=row.structure.hidden_size,
+                core=row.parameters.core,
+                accuracy={
+                    run.seed: {length: run.score(split, "accuracy") for length, split in splits.items()}
+                    for run in row.runs
+                },
+                tokens_per_second=results.measured.speed[row.name].median,
+            )
+            for row in results.contenders
+        },
+    )
