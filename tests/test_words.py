@@ -14,11 +14,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CLEAN = ["README.md", "README.ko.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples"] + [
+CLEAN = [
+    "README.md", "README.ko.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples", "results",
+    "tools/keep_runs.py", "tools/keep_study.py",
+] + [
     f"src/gatedrnn/{name}"
     for name in (
         "__init__.py", "errors.py", "kernels/cpu", "locks.py", "manifest.py", "pages", "records.py", "registry.py",
-        "shapes.py", "terminal.py", "timing.py",
+        "shapes.py", "study", "terminal.py", "timing.py", "train/result.py",
     )
 ]  # fmt: skip
 """What is searched: files, and folders with all below them."""

@@ -71,7 +71,7 @@ class CompareSettings(Settings):
         return self
 
     def run(self, cell: str, hidden_size: int, seed: int) -> RunSettings:
-        """The settings of one run; all steps of a ladder begin with initial values of one scheme."""
+        """The settings of one run; all steps of a ladder have one initialisation."""
         schemes = INITIALISATION if self.contenders.ladder else {}
         unset = {name: scheme for name, scheme in schemes.items() if getattr(self.model, name) is None}
         return RunSettings(
