@@ -64,15 +64,15 @@ def test_each_kernel_says_what_its_cell_says(kernel, masked, cut, reverse, dtype
 
 
 @every_kernel
-def test_states_that_are_walked_again_give_the_gradient_of_states_that_were_kept(kernel):
+def test_states_computed_again_give_the_gradient_of_states_that_were_saved(kernel):
     check(kernel, problem(kernel, 2, 23, 37), reverse=False, keeps_output=False)
 
 
 @every_kernel
 @pytest.mark.parametrize("threads", [1, 2, 8], indirect=True)
 @pytest.mark.parametrize("batch, steps, channels", [(1, 1, 1), (1, 2500, 20), (3, 20, 700)])
-def test_it_does_not_matter_how_the_work_is_cut(kernel, threads, batch, steps, channels):
-    """With more threads than sequences and channels, time is cut into stretches that are walked at once."""
+def test_the_division_of_the_work_does_not_matter(kernel, threads, batch, steps, channels):
+    """With more threads than sequences and channels, time is divided into chunks that run at once."""
     for reverse in (False, True):
         check(kernel, problem(kernel, batch, steps, channels, masked=True, cut=steps < 100), reverse)
 

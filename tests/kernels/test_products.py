@@ -1,4 +1,4 @@
-"""Products with a packed matrix: those of torch, and of each row the same whatever rows stand beside it."""
+"""Products with a packed matrix are those of torch, and a row of them does not depend on the rows beside it."""
 
 from itertools import product
 

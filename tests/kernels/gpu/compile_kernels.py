@@ -39,13 +39,13 @@ def compile_calls(dtype, channels, record, full):
     """Start both directions of both scans, with all options or with none."""
     series, states = torch.zeros(2, 128, channels, dtype=dtype), torch.zeros(2, channels)
     flags = torch.zeros(2, 128, dtype=torch.bool)
-    h0, mask, resets, onset = (states, flags, flags, states[0].clone()) if full else (None,) * 4
+    h0, mask, resets, reset_state = (states, flags, flags, states[0].clone()) if full else (None,) * 4
     chunk = 64 if full else None
-    gpu.scan(series, series, h0, resets, onset, full, chunk=chunk)
-    gpu.scan_gradient(series, states, series, series, h0, resets, onset, full, chunk=chunk)
+    gpu.scan(series, series, h0, resets, reset_state, full, chunk=chunk)
+    gpu.scan_gradient(series, states, series, series, h0, resets, reset_state, full, chunk=chunk)
     projected = series.repeat(1, 1, record.gates)
     bias, output = (projected[0, 0].float(), None) if full else (None, series)
-    options = h0, mask, resets, onset, full
+    options = h0, mask, resets, reset_state, full
     gpu.gated_scan(record, projected, bias, *options, chunk=chunk)
     gpu.gated_scan_gradient(record, series, states, projected, bias, output, *options, chunk=chunk)
 

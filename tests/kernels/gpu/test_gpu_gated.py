@@ -1,4 +1,4 @@
-"""The GPU's gated scans equal the cells' own equations, walked step by step and differentiated by autograd."""
+"""The GPU's gated scans equal the cells' own equations, computed step by step and differentiated by autograd."""
 
 import pytest
 import torch
@@ -50,7 +50,7 @@ def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad
     assert_equal_within(output, expected[0], accuracy, "output")
     assert_equal_within(last, expected[1], accuracy, "last")
     told = output if rest[1] is None and type(CELLS[kind]).output is ScanEquations.output else None
-    grad_projected, grad_bias, grad_h0, grad_onset = gpu.gated_scan_gradient(
+    grad_projected, grad_bias, grad_h0, grad_reset_state = gpu.gated_scan_gradient(
         RECORDS[kind], grad_output, grad_last, projected, bias, told, *rest, reverse, chunk=chunk
     )
     assert grad_projected.dtype == projected.dtype and grad_h0.dtype == accumulation and grad_projected.is_contiguous()
@@ -58,7 +58,7 @@ def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad
     if bias is not None:
         assert_equal_within(grad_bias, expected[3], accuracy, "grad_bias", gradient=True)
     assert_equal_within(grad_h0, expected[4], accuracy, "grad_h0", gradient=True)
-    assert_equal_within(grad_onset, expected[5], accuracy, "grad_onset", gradient=True)
+    assert_equal_within(grad_reset_state, expected[5], accuracy, "grad_reset_state", gradient=True)
 
 
 def test_every_cell_compared_here_has_a_kernel():
@@ -96,8 +96,8 @@ def test_no_batch_and_no_channels_give_empty_results(device):
 
 @pytest.mark.parametrize("kind", ["mingru", "lstm-normalized"])
 def test_a_tile_of_every_size_gives_the_same_numbers(device, kind, monkeypatch):
+    from gatedrnn.kernels.gpu._launch import HEAVY, LIGHT
     from gatedrnn.kernels.gpu.gated import _gated_scan, _gated_scan_gradient
-    from gatedrnn.kernels.gpu.launch import HEAVY, LIGHT
 
     arguments = problem(device, kind, 1, 40, 40)
     for i in range(max(len(LIGHT), len(HEAVY))):

@@ -99,8 +99,8 @@ def test_more_chunks_than_rows_of_a_tile_are_put_together(device):
 
 
 def test_a_tile_of_every_size_gives_the_same_numbers(device, monkeypatch):
-    from gatedrnn.kernels.gpu.launch import LIGHT
-    from gatedrnn.kernels.gpu.scanning import _scan, _scan_gradient
+    from gatedrnn.kernels.gpu._launch import LIGHT
+    from gatedrnn.kernels.gpu.scan import _scan, _scan_gradient
 
     arguments = problem(device, 1, 70, 70)
     for configuration in LIGHT:

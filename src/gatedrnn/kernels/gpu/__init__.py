@@ -2,11 +2,11 @@
 
 from gatedrnn.equations import BlockKernel, LoopKernel, ScanKernel
 from gatedrnn.kernels.gpu.gated import gated_scan, gated_scan_gradient
-from gatedrnn.kernels.gpu.scanning import scan, scan_gradient
+from gatedrnn.kernels.gpu.scan import scan, scan_gradient
 
 __all__ = ["gated_scan", "gated_scan_gradient", "scan", "scan_gradient", "supports"]
 
 
-def supports(record: ScanKernel | LoopKernel | BlockKernel) -> bool:
+def supports(kernel: ScanKernel | LoopKernel | BlockKernel) -> bool:
     """Whether the functions here run a cell with this record."""
-    return isinstance(record, ScanKernel)
+    return isinstance(kernel, ScanKernel)

@@ -1,7 +1,7 @@
 """The scan cells' gates, scan and output in one Triton kernel, and the gradient of all three in another.
 
 Only projection and output have to be kept for the gradient: gates are computed again, and so are the states, into
-memory that is given back, where the output does not show them (it is their tanh, or 0 at a masked step).
+memory that is freed again, where the output does not show them (it is their tanh, or 0 at a masked step).
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
@@ -13,33 +13,31 @@ import triton.language as tl
 from torch import Tensor
 
 from gatedrnn.equations import ScanKernel
-from gatedrnn.kernels.gpu.gates import (
+from gatedrnn.kernels.gpu._launch import HEAVY, LIGHT, divide_time, flags, launch, programs, strided, tuned
+from gatedrnn.kernels.gpu._tile import (
     activated,
-    keep_and_take,
-    tanh,
-    through_activation,
-    through_gates,
-)
-from gatedrnn.kernels.gpu.launch import HEAVY, LIGHT, cut_time, flags, launch, programs, strided, tuned
-from gatedrnn.kernels.gpu.scanning import empty_states, states_before_chunks
-from gatedrnn.kernels.gpu.tile import (
-    after_cut,
+    activation_backward,
+    after_reset,
     applied,
     flagged,
+    gates_backward,
+    keep_and_take,
     last_row,
     offsets,
-    place,
+    program,
     scanned,
     state_before,
     store_end,
+    tanh,
     time_of,
 )
+from gatedrnn.kernels.gpu.scan import empty_states, states_before_chunks
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 
 @triton.jit
 def _gate(projected, offset, index: tl.constexpr, gate, inside, like, bias, channel, channels):
-    """A tile of one projection, in the dtype of `like`; `gate` is the way from one projection to the next."""
+    """A tile of one projection, in the dtype of `like`; `gate` is the stride from one projection to the next."""
     tile = tl.load(projected + index * gate + offset, mask=inside, other=0.0).to(like.dtype)
     if bias is not None:
         tile += tl.load(bias + index * channels + channel, mask=channel < channels, other=0.0)[None, :]
@@ -62,20 +60,20 @@ def _gated_scan(
     bias, h0, mask, resets, reset_state, starts, output, products, end,
     steps, channels, chunk, chunks, crowd,
     DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr,
-    SQUASH: tl.constexpr, STATES: tl.constexpr, CUTS: tl.constexpr, REVERSE: tl.constexpr,
+    SQUASH: tl.constexpr, STATES: tl.constexpr, RESETS: tl.constexpr, REVERSE: tl.constexpr,
     TIME: tl.constexpr, CHANNELS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """STATES: write the states themselves, at masked steps too, instead of what the layer hands on."""
-    sequence, part, channel = place(channels, chunks, CHANNELS)
+    """STATES: write the states themselves, at masked steps too, instead of the layer's output."""
+    sequence, chunk_index, channel = program(channels, chunks, CHANNELS)
     within = channel < channels
-    state = state_before(h0, starts, sequence, part, chunks, channel, channels, end)
+    state = state_before(h0, starts, sequence, chunk_index, chunks, channel, channels, end)
     product = tl.zeros_like(state) + 1.0
-    onset = tl.zeros_like(state)
+    reset_row = tl.zeros_like(state)
     if reset_state is not None:
-        onset = tl.load(reset_state + channel, mask=within, other=0.0)
+        reset_row = tl.load(reset_state + channel, mask=within, other=0.0)
     projected += sequence * projected_b
     gate = tl.cast(channels, tl.int64) * projected_c
-    low = part * chunk
+    low = chunk_index * chunk
     for start in tl.range(low, tl.minimum(low + chunk, steps), TIME, num_stages=STAGES):
         row = start + tl.arange(0, TIME)
         t = time_of(row, steps, REVERSE)
@@ -91,14 +89,14 @@ def _gated_scan(
         a = tl.where(real, keep, 1.0)
         b = tl.where(real, take * activated(candidate, ACTIVATION), 0.0)
         if resets is not None:
-            cut = flagged(resets, sequence, t, steps, row < steps)
-            b = tl.where(cut, a * onset[None, :] + b, b)
-            a = tl.where(cut, 0.0, a)
-        a, b = scanned(a, b, CUTS)
+            reset = flagged(resets, sequence, t, steps, row < steps)
+            b = tl.where(reset, a * reset_row[None, :] + b, b)
+            a = tl.where(reset, 0.0, a)
+        a, b = scanned(a, b, RESETS)
         if products is not None:
-            product, state = after_cut(product, state, last_row(a, TIME), last_row(b, TIME))
+            product, state = after_reset(product, state, last_row(a, TIME), last_row(b, TIME))
         else:
-            states = applied(a, b, state, CUTS)
+            states = applied(a, b, state, RESETS)
             state = last_row(states, TIME)
             if not STATES:
                 if SQUASH:
@@ -106,7 +104,7 @@ def _gated_scan(
                 if mask is not None:
                     states = tl.where(real, states, 0.0)
             tl.store(output + sequence * steps * channels + offsets(t, channels, channel, 1), states, mask=inside)
-    store_end(products, product, end, state, sequence, part, chunks, channel, channels)
+    store_end(products, product, end, state, sequence, chunk_index, chunks, channel, channels)
 
 
 @tuned(HEAVY)
@@ -118,25 +116,25 @@ def _gated_scan_gradient(
     grad_projected, grad_reset, products, end,
     steps, channels, chunk, chunks, crowd,
     GATES: tl.constexpr, DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr,
-    SECOND: tl.constexpr, SQUASH: tl.constexpr, CUTS: tl.constexpr, REVERSE: tl.constexpr,
+    SECOND: tl.constexpr, SQUASH: tl.constexpr, RESETS: tl.constexpr, REVERSE: tl.constexpr,
     TIME: tl.constexpr, CHANNELS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """delta_t = grad_t + a_(t+1) delta_(t+1), as in the gradient of the bare scan, and from delta the projections'."""
-    sequence, part, channel = place(channels, chunks, CHANNELS)
+    sequence, chunk_index, channel = program(channels, chunks, CHANNELS)
     within = channel < channels
-    state = state_before(grad_last, starts, sequence, part, chunks, channel, channels, end)
+    state = state_before(grad_last, starts, sequence, chunk_index, chunks, channel, channels, end)
     product = tl.zeros_like(state) + 1.0
-    into_resets = tl.zeros_like(state)
-    beginning = state_before(h0, None, sequence, part, chunks, channel, channels, end)
-    onset = tl.zeros_like(state)
+    of_resets = tl.zeros_like(state)
+    start_state = state_before(h0, None, sequence, chunk_index, chunks, channel, channels, end)
+    reset_row = tl.zeros_like(state)
     if reset_state is not None:
-        onset = tl.load(reset_state + channel, mask=within, other=0.0)
+        reset_row = tl.load(reset_state + channel, mask=within, other=0.0)
     grad_output += sequence * grad_b
     projected += sequence * projected_b
     states += sequence * steps * channels
     grad_projected += sequence * steps * channels * GATES
     gate = tl.cast(channels, tl.int64) * projected_c
-    low = part * chunk
+    low = chunk_index * chunk
     for start in tl.range(low, tl.minimum(low + chunk, steps + 1), TIME, num_stages=STAGES):
         row = start + tl.arange(0, TIME)
         t = time_of(row, steps, REVERSE)
@@ -160,16 +158,16 @@ def _gated_scan_gradient(
         real = _real(mask, sequence, t, steps, row < steps)
         if mask is not None:
             b = tl.where(real, b, 0.0)
-        a, b = scanned(a, b, CUTS)
+        a, b = scanned(a, b, RESETS)
         if products is not None:
-            product, state = after_cut(product, state, last_row(a, TIME), last_row(b, TIME))
+            product, state = after_reset(product, state, last_row(a, TIME), last_row(b, TIME))
         else:
-            delta = applied(a, b, state, CUTS)
+            delta = applied(a, b, state, RESETS)
             state = last_row(delta, TIME)
             before = time_of(row + 1, steps, REVERSE)
             known = (row + 1 < steps)[:, None] & within[None, :]
             previous = tl.load(states + offsets(before, channels, channel, 1), mask=known, other=0.0).to(state.dtype)
-            previous = tl.where((row + 1 == steps)[:, None], beginning[None, :], previous)
+            previous = tl.where((row + 1 == steps)[:, None], start_state[None, :], previous)
             offset = offsets(t, projected_t, channel, projected_c)
             candidate = _gate(projected, offset, CANDIDATE, gate, inside, state, bias, channel, channels)
             first = _gate(projected, offset, FIRST, gate, inside, state, bias, channel, channels)
@@ -178,73 +176,73 @@ def _gated_scan_gradient(
                 second = _gate(projected, offset, SECOND, gate, inside, state, bias, channel, channels)
             keep, take = keep_and_take(first, second, DECAY)
             if resets is not None:
-                cut = flagged(resets, sequence, t, steps, row < steps)
-                previous = tl.where(cut, onset[None, :], previous)
-                into_resets += tl.sum(tl.where(cut, tl.where(real, keep, 1.0) * delta, 0.0), axis=0)
+                reset = flagged(resets, sequence, t, steps, row < steps)
+                previous = tl.where(reset, reset_row[None, :], previous)
+                of_resets += tl.sum(tl.where(reset, tl.where(real, keep, 1.0) * delta, 0.0), axis=0)
             active = activated(candidate, ACTIVATION)
-            grad_first, grad_second = through_gates(delta * previous, delta * active, keep, take, first, second, DECAY)
-            grad_candidate = through_activation(delta * take, candidate, active, ACTIVATION)
+            grad_first, grad_second = gates_backward(delta * previous, delta * active, keep, take, first, second, DECAY)
+            grad_candidate = activation_backward(delta * take, candidate, active, ACTIVATION)
             here = grad_projected + offsets(t, channels * GATES, channel, 1)
             tl.store(here + CANDIDATE * channels, tl.where(real, grad_candidate, 0.0), mask=inside)
             tl.store(here + FIRST * channels, tl.where(real, grad_first, 0.0), mask=inside)
             if SECOND != FIRST:
                 tl.store(here + SECOND * channels, tl.where(real, grad_second, 0.0), mask=inside)
-    store_end(products, product, end, state, sequence, part, chunks, channel, channels)
+    store_end(products, product, end, state, sequence, chunk_index, chunks, channel, channels)
     if grad_reset is not None:
-        tl.store(grad_reset + (sequence * chunks + part) * channels + channel, into_resets, mask=within)
+        tl.store(grad_reset + (sequence * chunks + chunk_index) * channels + channel, of_resets, mask=within)
 
 
 def gated_scan(
-    record: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
+    kernel: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool, *, chunk: int | None = None,
 ) -> tuple[Series, State]:  # fmt: skip
-    """What a scan cell hands on, contiguous in the dtype of `projected`, and its last state.
+    """A scan cell's outputs, contiguous in the dtype of `projected`, and its last state.
 
     Args:
-        record: how the cell's gates are computed.
+        kernel: how the cell's gates are computed.
         projected: the input projections in the cell's order, (batch, time, gates * channels), any strides.
         bias: added to them, (gates * channels,) in the dtype of accumulation.
         h0: (batch, channels) in the dtype of accumulation; None is zeros.
         mask: (batch, time); where False the state stays as it was and the output is 0.
         resets: (batch, time); where True the state before the step is `reset_state`, at a masked step too.
         reset_state: (channels,) in the dtype of accumulation; None is zeros.
-        reverse: walk from the last step to the first.
-        chunk: as in `cut_time`.
+        reverse: run from the last step to the first.
+        chunk: as in `divide_time`.
     """
-    channels = projected.shape[2] // record.gates
+    channels = projected.shape[2] // kernel.gates
     output = projected.new_empty(*projected.shape[:2], channels)
-    last = _walk_forward(record, projected, bias, h0, mask, resets, reset_state, reverse, chunk, output, states=False)
+    last = _run_forward(kernel, projected, bias, h0, mask, resets, reset_state, reverse, chunk, output, states=False)
     return output, last
 
 
-def _walk_forward(
-    record: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
+def _run_forward(
+    kernel: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool, chunk: int | None, output: Tensor, states: bool,
 ) -> State:  # fmt: skip
-    """Write into `output` what the cell hands on, or the states themselves; the last state."""
+    """Write the cell's outputs, or the states themselves, to `output`; returns the last state."""
     batch, steps, channels = output.shape
     last = empty_states(output, batch)
     if not output.numel():
         return last.zero_() if h0 is None else last.copy_(h0)
-    decay, activation, candidate, first, second, squash = record
-    cut = cut_time(batch, steps, channels, output.device, chunk)
-    beginning, bias, onset = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
-    real, cuts = flags(mask), flags(resets)
+    decay, activation, candidate, first, second, squash = kernel
+    division = divide_time(batch, steps, channels, output.device, chunk)
+    start_state, bias, reset_row = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
+    real, reset_bytes = flags(mask), flags(resets)
 
-    def walk(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
+    def run(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
         launch(
-            _gated_scan, programs(batch, cut, channels), output, *strided(projected),
-            bias, beginning if products is None else None, real, cuts, onset, starts, output, products, end,
-            steps, channels, *cut, DECAY=decay, ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second,
-            SQUASH=squash, STATES=states, CUTS=resets is not None, REVERSE=reverse,
+            _gated_scan, programs(batch, division, channels), output, *strided(projected),
+            bias, start_state if products is None else None, real, reset_bytes, reset_row, starts, output, products,
+            end, steps, channels, *division, DECAY=decay, ACTIVATION=activation, CANDIDATE=candidate, FIRST=first,
+            SECOND=second, SQUASH=squash, STATES=states, RESETS=resets is not None, REVERSE=reverse,
         )  # fmt: skip
 
-    walk(states_before_chunks(walk, cut, beginning, last), None, last)
+    run(states_before_chunks(run, division, start_state, last), None, last)
     return last
 
 
 def gated_scan_gradient(
-    record: ScanKernel, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
+    kernel: ScanKernel, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
     output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
     reverse: bool, *, chunk: int | None = None,
 ) -> tuple[Series, Channels, State, Channels]:  # fmt: skip
@@ -252,12 +250,12 @@ def gated_scan_gradient(
     reset_state, as they are summed up.
 
     Args:
-        grad_output: any strides. The others as given to or returned by `gated_scan`.
-        output: None where it does not tell the states, which are then computed again.
-        chunk: as in `cut_time`, of one step more than there are.
+        grad_output: any strides. The others as passed to or returned by `gated_scan`.
+        output: None where it does not show the states, which are then computed again.
+        chunk: as in `divide_time`, of one step more than there are.
     """
     batch, steps, channels = grad_output.shape
-    decay, activation, candidate, first, second, squash = record
+    decay, activation, candidate, first, second, squash = kernel
     grad_projected = torch.empty(projected.shape, dtype=projected.dtype, device=projected.device)
     grad_h0 = empty_states(grad_output, batch)
     if not grad_output.numel():
@@ -266,26 +264,26 @@ def gated_scan_gradient(
         states = output.contiguous()
     else:
         states = empty_states(grad_output, batch, steps)
-        _walk_forward(record, projected, bias, h0, mask, resets, reset_state, reverse, chunk, states, states=True)
-    cut = cut_time(batch, steps + 1, channels, grad_output.device, chunk)
-    upstream, real, cuts = grad_last.contiguous(), flags(mask), flags(resets)
-    beginning, bias, onset = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
+        _run_forward(kernel, projected, bias, h0, mask, resets, reset_state, reverse, chunk, states, states=True)
+    division = divide_time(batch, steps + 1, channels, grad_output.device, chunk)
+    upstream, real, reset_bytes = grad_last.contiguous(), flags(mask), flags(resets)
+    start_state, bias, reset_row = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
     # One row per program, summed in a fixed order afterwards.
-    grad_reset = None if reset_state is None or resets is None else empty_states(grad_output, batch, cut.chunks)
+    grad_reset = None if reset_state is None or resets is None else empty_states(grad_output, batch, division.chunks)
 
-    def walk(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
+    def run(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
         launch(
-            _gated_scan_gradient, programs(batch, cut, channels), projected, *strided(grad_output, projected),
-            bias, upstream if products is None else None, states, beginning, real, cuts, onset, starts,
+            _gated_scan_gradient, programs(batch, division, channels), projected, *strided(grad_output, projected),
+            bias, upstream if products is None else None, states, start_state, real, reset_bytes, reset_row, starts,
             grad_projected, grad_reset if products is None else None, products, end,
-            steps, channels, *cut, GATES=record.gates, DECAY=decay,
+            steps, channels, *division, GATES=kernel.gates, DECAY=decay,
             ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second, SQUASH=squash,
-            CUTS=resets is not None, REVERSE=not reverse,
+            RESETS=resets is not None, REVERSE=not reverse,
         )  # fmt: skip
 
-    walk(states_before_chunks(walk, cut, upstream, grad_h0), None, grad_h0)
-    grad_onset = grad_h0.new_zeros(channels) if grad_reset is None else grad_reset.sum((0, 1))
-    return grad_projected, _grad_bias(grad_projected, bias), grad_h0, grad_onset
+    run(states_before_chunks(run, division, upstream, grad_h0), None, grad_h0)
+    grad_reset_state = grad_h0.new_zeros(channels) if grad_reset is None else grad_reset.sum((0, 1))
+    return grad_projected, _grad_bias(grad_projected, bias), grad_h0, grad_reset_state
 
 
 def _grad_bias(grad_projected: Series, bias: Channels | None) -> Channels:

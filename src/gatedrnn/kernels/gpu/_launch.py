@@ -1,4 +1,4 @@
-"""How a kernel is started: the sizes to try, where time is cut into chunks, and on which device."""
+"""How a kernel is started: the sizes to try, how time is divided into chunks, and on which device."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -37,7 +37,7 @@ HEAVY = _configurations((16, 32, 1, 1), (16, 32, 2, 1), (16, 64, 1, 2), (32, 64,
 
 
 def _to_try(configurations: list[Any], *_: Any, **__: Any) -> list[Any]:
-    # Which size is fastest differs from run to run, and with the size the order in which numbers are added.
+    # Which size is fastest differs from run to run, and with the size the order of additions.
     return configurations[:1] if torch.are_deterministic_algorithms_enabled() else configurations
 
 
@@ -50,8 +50,8 @@ def tuned(configurations: list[Any]) -> Callable[[Any], Any]:
     )
 
 
-class Cut(NamedTuple):
-    """How a walk over time is shared out."""
+class Division(NamedTuple):
+    """How a run over time is divided among programs."""
 
     chunk: int
     """Steps of one program."""
@@ -61,7 +61,7 @@ class Cut(NamedTuple):
     """Programs by processor, as a power of two: what is fastest depends on it."""
 
 
-def cut_time(batch: int, steps: int, channels: int, device: torch.device, chunk: int | None = None) -> Cut:
+def divide_time(batch: int, steps: int, channels: int, device: torch.device, chunk: int | None = None) -> Division:
     """One piece where sequences and channels alone fill half of the device, else as many chunks as fill it twice.
 
     Args:
@@ -76,7 +76,7 @@ def cut_time(batch: int, steps: int, channels: int, device: torch.device, chunk:
     elif chunk < 1 or chunk % CHUNK_MULTIPLE:
         raise ValueError(f"chunk must be a positive multiple of {CHUNK_MULTIPLE}, got {chunk}")
     chunks = triton.cdiv(steps, chunk)
-    return Cut(chunk, chunks, min(rows * chunks // processors, 16).bit_length())
+    return Division(chunk, chunks, min(rows * chunks // processors, 16).bit_length())
 
 
 @lru_cache
@@ -84,9 +84,9 @@ def _processors(device: torch.device) -> int:
     return 1 if device.type == "cpu" else torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def programs(batch: int, cut: Cut, channels: int) -> Grid:
+def programs(batch: int, division: Division, channels: int) -> Grid:
     """The grid: one program per sequence, chunk and block of channels, the block fastest."""
-    return lambda sizes: (batch * cut.chunks * triton.cdiv(channels, sizes["CHANNELS"]),)
+    return lambda sizes: (batch * division.chunks * triton.cdiv(channels, sizes["CHANNELS"]),)
 
 
 def launch(kernel: Any, grid: Grid, like: Tensor, *arguments: Any, **names: Any) -> None:
@@ -97,7 +97,7 @@ def launch(kernel: Any, grid: Grid, like: Tensor, *arguments: Any, **names: Any)
 
 def strided(*tensors: Tensor) -> Sequence[Any]:
     """Each tensor followed by its three strides, as the kernels take them."""
-    return [part for tensor in tensors for part in (tensor, *tensor.stride())]
+    return [value for tensor in tensors for value in (tensor, *tensor.stride())]
 
 
 def flags(values: Flags | None) -> Tensor | None:
