@@ -16,11 +16,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CLEAN = [
     "README.md", "README.ko.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples", "results",
-    "tools/keep_runs.py", "tools/keep_study.py",
+    "tools/keep_runs.py", "tools/keep_study.py", "tests/kernels",
 ] + [
     f"src/gatedrnn/{name}"
     for name in (
-        "__init__.py", "errors.py", "kernels/cpu", "locks.py", "manifest.py", "pages", "records.py", "registry.py",
+        "__init__.py", "errors.py", "kernels", "locks.py", "manifest.py", "pages", "records.py", "registry.py",
         "shapes.py", "study", "terminal.py", "timing.py", "train/result.py",
     )
 ]  # fmt: skip
