@@ -1,5 +1,7 @@
 """Work is shared out so that every item is done once, on torch's own threads or on a pool."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -55,3 +57,19 @@ def test_a_kernel_gives_the_same_bits_on_any_number_of_threads(where, count):
         assert all(torch.equal(h, alone) for h in found)
     finally:
         torch.set_num_threads(before)
+
+
+FIRST_TEAM = """
+import torch, gatedrnn
+torch.set_num_threads(4)
+layer = gatedrnn.MGU(300, 300)
+with torch.no_grad():
+    layer.step(torch.randn(1, 300))
+small = torch.full((1 << 18,), 1e-40)
+print(bool(((small + small) > 0).all()))
+"""
+
+
+def test_threads_that_start_in_a_kernel_keep_denormal_numbers():
+    run = subprocess.run([sys.executable, "-c", FIRST_TEAM], capture_output=True, text=True, check=True)
+    assert run.stdout == "True\n"

@@ -185,7 +185,7 @@ def loop_step(
 
 @compiled(**FAST)
 def _loop_stack(like: Any, call: Any) -> None:
-    exactness = flush_denormals()
+    # Denormals are flushed in the halves alone: threads that start inside here would flush them ever after.
     form, count, saved, gated_state, layers, batch, inputs, size, begin, threads = call[:10]
     x_address, output_address, h_before, c_before, h_after, c_after = call[10:16]
     items = (size + BLOCK - 1) // BLOCK
@@ -235,23 +235,15 @@ def _loop_stack(like: Any, call: Any) -> None:
         for i in range(elements):
             output[i] = x[i]
     keep_alive(memory)
-    restore_denormals(exactness)
 
 
 @compiled(**FAST)
 def _first_half(
-    first: int,
-    last: int,
-    layer: _Layer,
-    x: Any,
-    before: Any,
-    h: Any,
-    c: Any,
-    projected: Any,
-    saved_rows: Any,
+    first: int, last: int, layer: _Layer, x: Any, before: Any, h: Any, c: Any, projected: Any, saved_rows: Any,
     gated: Any,
-) -> None:
+) -> None:  # fmt: skip
     """A step for blocks of channels; of a cell with a gated state, up to the candidate's recurrent product."""
+    exactness = flush_denormals()
     batch, inputs, size, count = layer.batch, layer.inputs, layer.size, layer.gates
     weight_ih = at_address(x, layer.weight_ih, count * size * inputs)
     weight_hh = at_address(x, layer.weight_hh, count * size * size)
@@ -290,11 +282,13 @@ def _first_half(
             else:
                 gates.no_reset_gate(x_row, u_row, h_row, saved_row)
     keep_alive(memory)
+    restore_denormals(exactness)
 
 
 @compiled(**FAST)
 def _second_half(first: int, last: int, layer: _Layer, h: Any, projected: Any, saved_rows: Any, gated: Any) -> None:
     """The rest of the step, from all channels of the gated state."""
+    exactness = flush_denormals()
     batch, size, count = layer.batch, layer.size, layer.gates
     weight_hh = at_address(h, layer.weight_hh, count * size * size)
     bias_hh = at_address(h, layer.bias_hh, count * size if layer.bias_hh else 0)
@@ -310,6 +304,7 @@ def _second_half(first: int, last: int, layer: _Layer, h: Any, projected: Any, s
             saved_row = view(saved_rows, item * batch * BLOCK * layer.saved + r * saved, saved)
             gates.update_state(layer.form, x_row, view(u, r * n, n), view(h, r * size + low, n), saved_row)
     keep_alive(memory)
+    restore_denormals(exactness)
 
 
 @compiled(**REORDERED)
