@@ -163,6 +163,22 @@ def test_of_two_processes_one_compiles_and_the_other_loads(folder):
     assert sum(error.count("compiling") for _, error in answers) == 1, answers
 
 
+CROSS_ENTROPY = """
+import torch
+from gatedrnn.kernels.cpu import cross_entropy
+torch.manual_seed(0)
+scores = torch.randn(33, 1001)
+losses = cross_entropy(scores, torch.randint(1001, (33,)), 0.5)
+print(losses.double().sum().item(), scores.double().abs().sum().item())
+"""
+
+
+def test_a_kernel_that_was_loaded_gives_the_bits_of_the_one_that_was_compiled(folder):
+    compiled_here, loaded = (python(CROSS_ENTROPY, NUMBA_CACHE_DIR=str(folder)).communicate() for _ in range(2))
+    assert "compiling" in compiled_here[1] and "compiling" not in loaded[1]
+    assert compiled_here[0] == loaded[0] != ""
+
+
 SCANS = """
 import torch
 from gatedrnn import MinGRU

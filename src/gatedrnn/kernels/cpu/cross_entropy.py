@@ -3,15 +3,19 @@
 import math
 from typing import Any
 
+import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.kernels.cpu._compile import REORDERED, compiled
+from gatedrnn.kernels.cpu._compile import INLINED, REORDERED, compiled
 from gatedrnn.kernels.cpu._math import ZERO, exp
 from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
 from gatedrnn.kernels.cpu._views import borrowed, flat, store, view, widened
 
+# Inlined: of a function apart, a process that compiles it runs another copy than one that loads it from disk, and where
+# sums are reordered the two differ in their last bits.
+INLINED_REORDERED = INLINED | {"fastmath": REORDERED["fastmath"]}
 LANES = 16  # maxima that are found side by side, so that LLVM has a vector for them
 
 
@@ -67,7 +71,7 @@ def _cross_entropy(
         losses[r] = math.log(losses[r]) + (largest - chosen)
 
 
-@compiled(**REORDERED)
+@numba.njit(**INLINED_REORDERED)
 def _largest(row: Any) -> Any:
     whole = row.size - row.size % LANES
     lanes = np.full(LANES, row[0])
@@ -82,7 +86,7 @@ def _largest(row: Any) -> Any:
     return found
 
 
-@compiled(**REORDERED)
+@numba.njit(**INLINED_REORDERED)
 def _sum_of_powers(row: Any, largest: Any) -> Any:
     total = largest - largest
     for j in range(row.size):
@@ -90,7 +94,7 @@ def _sum_of_powers(row: Any, largest: Any) -> Any:
     return total
 
 
-@compiled(**REORDERED)
+@numba.njit(**INLINED_REORDERED)
 def _replace_by_powers(row: Any, largest: Any) -> Any:
     # One array alone: LLVM gives up a loop over two that may be the same.
     total = largest - largest
