@@ -59,7 +59,7 @@ def check(name, arguments, reverse, keeps_output=True):
 @every_kernel
 @pytest.mark.parametrize("masked, cut, reverse", FLAGS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-def test_each_kernel_says_what_its_cell_says(kernel, masked, cut, reverse, dtype):
+def test_each_kernel_computes_its_cells_equations(kernel, masked, cut, reverse, dtype):
     check(kernel, problem(kernel, 2, 23, 37, dtype, masked, cut, spread=1.5), reverse)
 
 
@@ -92,7 +92,7 @@ def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
     assert_equal_within(last[0], keep * 8 + (1 - keep) * candidate, torch.float32, "state")
 
 
-def test_the_kernels_elementary_functions_are_right_to_the_last_digits_and_keep_what_is_no_number():
+def test_the_elementary_functions_are_accurate_to_the_last_digits_and_keep_nan():
     import numba
 
     from gatedrnn.kernels.cpu import _math
@@ -133,7 +133,7 @@ def test_bfloat16_is_rounded_as_torch_rounds_it():
 
 
 @pytest.mark.parametrize("threads", [1, 4], indirect=True)
-def test_numbers_too_small_for_full_precision_are_zero_in_a_kernel_and_what_they_were_outside(threads):
+def test_denormal_numbers_are_zero_in_a_kernel_and_unchanged_outside(threads):
     """They cost a hundred times as much: a gradient that enters at the last step alone shrinks to them."""
     from gatedrnn.kernels.cpu._math import ON_X86
 

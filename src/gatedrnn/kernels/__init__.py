@@ -1,1 +1,1 @@
-"""Raw loops by device. Each module is imported on first use, so that `import gatedrnn` stays light."""
+"""Compiled kernels by device. Each module is imported on first use, so that `import gatedrnn` stays light."""

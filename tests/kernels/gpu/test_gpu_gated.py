@@ -95,7 +95,7 @@ def test_no_batch_and_no_channels_give_empty_results(device):
 
 
 @pytest.mark.parametrize("kind", ["mingru", "lstm-normalized"])
-def test_a_tile_of_every_size_gives_the_same_numbers(device, kind, monkeypatch):
+def test_a_tile_of_every_size_gives_the_same_values(device, kind, monkeypatch):
     from gatedrnn.kernels.gpu._launch import HEAVY, LIGHT
     from gatedrnn.kernels.gpu.gated import _gated_scan, _gated_scan_gradient
 

@@ -91,14 +91,14 @@ def test_time_may_end_anywhere_in_a_chunk(device, steps):
     assert_obeys_the_definition(problem(device, 2, steps, 3, slow=True), reverse=steps % 2 == 0, chunk=64)
 
 
-def test_more_chunks_than_rows_of_a_tile_are_put_together(device):
+def test_more_chunks_than_rows_of_a_tile_are_composed(device):
     arguments = problem(device, 1, 64 * 33, 1, resets=False, reset_state=False, slow=True)
     states, _ = reference.scan(**arguments, reverse=False)
     h, _ = gpu.scan(**arguments, reverse=False, chunk=64)
     assert_equal_within(h, states, torch.float64, "h")
 
 
-def test_a_tile_of_every_size_gives_the_same_numbers(device, monkeypatch):
+def test_a_tile_of_every_size_gives_the_same_values(device, monkeypatch):
     from gatedrnn.kernels.gpu._launch import LIGHT
     from gatedrnn.kernels.gpu.scan import _scan, _scan_gradient
 

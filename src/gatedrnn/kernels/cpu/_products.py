@@ -33,7 +33,7 @@ def padded(columns: int, itemsize: int) -> int:
 
 
 def packed(matrix: Tensor, transposed: bool = False) -> Any:
-    """What `add_product` multiplies by: the matrix (inner, columns), or its transpose, in panels; flat.
+    """The matrix (inner, columns), or its transpose, in panels as `add_product` takes it; flat.
 
     Args:
         matrix: contiguous, float32 or float64.

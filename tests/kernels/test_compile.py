@@ -43,7 +43,7 @@ def files_of(folder):
     return [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".lock"]
 
 
-def test_what_was_compiled_once_is_loaded_for_its_types_alone(folder):
+def test_a_compiled_function_is_loaded_for_its_types_alone(folder):
     assert doubling()(3) == 6
     again = doubling()
     assert again(4) == 8 and compilations(again) == 0
@@ -51,7 +51,7 @@ def test_what_was_compiled_once_is_loaded_for_its_types_alone(folder):
     assert len(files_of(folder)) == 2
 
 
-def test_what_was_compiled_from_other_sources_is_compiled_again_in_its_place(folder, monkeypatch):
+def test_a_function_of_other_sources_is_compiled_again_in_its_place(folder, monkeypatch):
     doubling()(3)
     monkeypatch.setattr(cache, "stamp", lambda: b"other sources".ljust(cache.DIGEST))
     again = doubling()
@@ -84,7 +84,7 @@ def test_a_damaged_file_is_compiled_again(folder, damage):
     assert later(3) == 6 and compilations(later) == 0
 
 
-def test_a_function_says_that_it_compiles_before_it_does_and_nothing_when_it_is_loaded(folder, caplog, monkeypatch):
+def test_a_line_is_logged_before_a_function_compiles_and_none_when_it_is_loaded(folder, caplog, monkeypatch):
     caplog.set_level(logging.WARNING, logger="gatedrnn")
     function, said = doubling(), []
     compile = function._compiler.compile
@@ -95,7 +95,7 @@ def test_a_function_says_that_it_compiles_before_it_does_and_nothing_when_it_is_
     assert caplog.messages[0] in said[0]
 
 
-def test_where_nothing_can_be_written_functions_compile_and_one_line_says_so(folder, caplog):
+def test_where_nothing_can_be_written_functions_compile_and_one_line_is_logged(folder, caplog):
     caplog.set_level(logging.WARNING, logger="gatedrnn")
     folder.write_text("a file where the folder should be")
     for _ in range(2):
@@ -219,7 +219,7 @@ READ_ONLY = "for d in src home; do mount --bind $d $d; mount -o remount,bind,ro 
     ],
     ids=["read-only", "full disk"],
 )
-def test_kernels_run_on_a_machine_that_keeps_nothing(tmp_path, monkeypatch, mounts, environment):
+def test_kernels_run_where_nothing_can_be_saved(tmp_path, monkeypatch, mounts, environment):
     monkeypatch.chdir(tmp_path)
     out, said = in_namespace(tmp_path, mounts, **{"NUMBA_CACHE_DIR": str(tmp_path / "full"), **environment})
     expected, _ = python(SCANS, NUMBA_CACHE_DIR=str(tmp_path / "other")).communicate(timeout=250)
