@@ -42,13 +42,13 @@ def needs_a_browser(test: Any) -> Any:
     return pytest.mark.filterwarnings("ignore::ResourceWarning")(skip(test))
 
 
-def visit(page: Path) -> Seen:
+def visit(page: Path, width: int = 1280) -> Seen:
     from playwright.sync_api import TimeoutError as PlaywrightTimeout
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        tab = browser.new_page(viewport={"width": 1280, "height": 900})
+        tab = browser.new_page(viewport={"width": width, "height": 900})
         said, asked = [], []
         tab.on("console", lambda message: said.append(message.text))
         tab.on("pageerror", lambda error: said.append(str(error)))

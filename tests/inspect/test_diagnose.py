@@ -1,6 +1,5 @@
 """`gatedrnn diagnose`: what it says of models whose gates are known, and its page in a browser."""
 
-import json
 import math
 from pathlib import Path
 
@@ -13,17 +12,17 @@ from train_helpers import digits_run, small_text, text_run
 from gatedrnn.cli.app import main
 from gatedrnn.data import DataSettings, Examples
 from gatedrnn.errors import DataError
-from gatedrnn.inspect.inputs import Looked, _of_examples, of_run
-from gatedrnn.inspect.measure import measure
+from gatedrnn.inspect.diagnose import Diagnosis, Inspected, _of_examples, diagnose, from_run
 from gatedrnn.inspect.report import layer_rows, sentences
 from gatedrnn.models import GatedRNNConfig, GatedRNNForTokenClassification
 from gatedrnn.train.loop import run
+from gatedrnn.train.result import read_record
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 
 TOKENS, WIDTH, STEPS = 3, 6, 20
 
 
-def looked_at(cell="mingru", **changes):
+def inspected(cell="mingru", **changes):
     """A model of three tokens and what it reads."""
     torch.manual_seed(0)
     config = GatedRNNConfig(
@@ -31,16 +30,16 @@ def looked_at(cell="mingru", **changes):
         **changes,
     )  # fmt: skip
     model = GatedRNNForTokenClassification(config).eval()
-    return Looked(model, {"input_ids": torch.randint(0, TOKENS, (5, STEPS))}, "tokens")
+    return Inspected(model, {"input_ids": torch.randint(0, TOKENS, (5, STEPS))}, "tokens")
 
 
-def with_update(looked, value):
+def with_update(subject, value):
     """The same, its update gates as good as constant."""
-    layer = looked.model.model.parts[0].layer
+    layer = subject.model.model.parts[0].layer
     with torch.no_grad():
         layer.weight_ih_l0[WIDTH:] = 0
         layer.bias_ih_l0[WIDTH:] = math.log(value / (1 - value))
-    return looked
+    return subject
 
 
 def outcome(*arguments):
@@ -52,53 +51,53 @@ def outcome(*arguments):
 
 
 def test_a_half_life_is_the_time_in_which_half_is_gone():
-    (layer,) = measure(with_update(looked_at(), 0.1))["layers"]
-    assert layer["half_life"] == pytest.approx([math.log(0.5) / math.log(0.9)] * WIDTH, rel=1e-5)
-    assert layer["negative"] is None, "no decay of this cell has a sign"
-    gate = layer["gates"]["update"]
-    assert (gate["shut"], gate["open"]) == (0.0, 0.0) and gate["mean"] == pytest.approx(0.1)
+    (layer,) = diagnose(with_update(inspected(), 0.1)).layers
+    assert layer.half_life == pytest.approx([math.log(0.5) / math.log(0.9)] * WIDTH, rel=1e-5)
+    assert layer.negative is None, "no decay of this cell has a sign"
+    gate = layer.gates["update"]
+    assert (gate.shut, gate.open) == (0.0, 0.0) and gate.mean == pytest.approx(0.1)
 
 
-def test_a_step_that_lets_all_go_ends_a_memory():
+def test_a_decay_of_zero_ends_a_memory():
     """Decay 1 on two tokens of three and 0 on the third: what was kept is gone after three steps, on average."""
-    looked = looked_at("signed-mingru")
-    layer = looked.model.model.parts[0].layer
-    looked.inputs["input_ids"] = torch.tensor([[0, 1, 2] * 7])
+    subject = inspected("signed-mingru")
+    layer = subject.model.model.parts[0].layer
+    subject.inputs["input_ids"] = torch.tensor([[0, 1, 2] * 7])
     with torch.no_grad():
-        looked.model.model.embeddings.map.weight.copy_(torch.tensor([[1.0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]))
+        subject.model.model.embeddings.map.weight.copy_(torch.tensor([[1.0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]))
         layer.weight_ih_l0[WIDTH:] = torch.tensor([1.0, 0, 0, 0])
         layer.bias_ih_l0[WIDTH:] = 0
-    found = measure(looked)
-    assert found["layers"][0]["half_life"] == pytest.approx([3] * WIDTH)
+    found = diagnose(subject)
+    assert found.layers[0].half_life == pytest.approx([3] * WIDTH)
     assert layer_rows(found)[0]["half-life"] == "3.0"
 
 
 @pytest.mark.parametrize("value, shut, opened", [(0.01, 1.0, 0.0), (0.99, 0.0, 1.0)])
 def test_saturated_gates_are_counted(value, shut, opened):
-    gate = measure(with_update(looked_at(), value))["layers"][0]["gates"]["update"]
-    assert (gate["shut"], gate["open"]) == (shut, opened) and sum(gate["share"]) == pytest.approx(1)
+    gate = diagnose(with_update(inspected(), value)).layers[0].gates["update"]
+    assert (gate.shut, gate.open) == (shut, opened) and sum(gate.share) == pytest.approx(1)
 
 
 def test_signs_and_endless_memories_are_found():
-    looked = looked_at("signed-mingru")
-    layer = looked.model.model.parts[0].layer
+    subject = inspected("signed-mingru")
+    layer = subject.model.model.parts[0].layer
     with torch.no_grad():
         layer.weight_ih_l0[WIDTH:] = 0
         layer.bias_ih_l0[WIDTH:] = torch.tensor([-5.0, -0.5, 0.5, 5.0, 5.0, 5.0])
-    found = measure(looked)
-    (one,) = found["layers"]
-    assert one["negative"] == [0, 0, 0, 0, 1, 1] and one["half_life"] == pytest.approx([1, 1, None, None, None, None])
-    assert one["dead"] == 3, "what keeps all of itself takes nothing in; what flips its sign moves"
+    found = diagnose(subject)
+    (one,) = found.layers
+    assert one.negative == [0, 0, 0, 0, 1, 1] and one.half_life == pytest.approx([1, 1, None, None, None, None])
+    assert one.dead == 3, "what keeps all of itself takes nothing in; what flips its sign moves"
     row = layer_rows(found)[0]
-    assert row["flip"] == "2" and row["longest"] == "for ever" and row["dead"] == "3"
-    assert "3 channel(s) hardly move on these rows" in sentences(found)[-1]
+    assert row["flip"] == "2" and row["longest"] == "endless" and row["dead"] == "3"
+    assert "3 channels hardly move on these inputs" in sentences(found)[-1]
 
 
 @pytest.mark.parametrize("cell", ["mingru", "lstm", "block-orthogonal"])
 def test_the_reach_is_the_norm_of_the_jacobian(cell, monkeypatch):
     """With a direction along each output in turn, the sum over draws is the whole Jacobian's norm."""
-    looked = looked_at(cell)
-    model, ids = looked.model.model, looked.inputs["input_ids"]
+    subject = inspected(cell)
+    model, ids = subject.model.model, subject.inputs["input_ids"]
 
     def last(x):
         return model.parts[0].layer(x)[0][:, -1]
@@ -106,61 +105,62 @@ def test_the_reach_is_the_norm_of_the_jacobian(cell, monkeypatch):
     jacobian = torch.autograd.functional.jacobian(last, model.embeddings(ids).detach())
     own = torch.stack([jacobian[row, :, row] for row in range(len(ids))])  # rows, outputs, steps, features
     expected = own.square().sum((1, 3)).mean(0).sqrt().flip(0)
-    monkeypatch.setattr("gatedrnn.inspect.measure.DRAWS", 800)
-    assert measure(looked)["reach"] == pytest.approx(expected.tolist(), rel=0.2)
+    monkeypatch.setattr("gatedrnn.inspect.diagnose.DRAWS", 800)
+    assert diagnose(subject).reach == pytest.approx(expected.tolist(), rel=0.2)
 
 
-def test_where_nothing_moves_all_is_dead_and_no_gradient_goes_back():
-    looked = looked_at("lstm")
+def test_where_nothing_moves_all_is_dead_and_the_gradient_is_zero():
+    subject = inspected("lstm")
     with torch.no_grad():
-        for weight in looked.model.model.parts[0].parameters():
+        for weight in subject.model.model.parts[0].parameters():
             weight.zero_()
-    found = measure(looked)
-    assert found["layers"][0]["dead"] == WIDTH and max(found["reach"]) == 0
-    assert "No gradient goes back" in sentences(found)[1]
+    found = diagnose(subject)
+    assert found.layers[0].dead == WIDTH and max(found.reach) == 0
+    assert "gradient of the last step is zero" in sentences(found)[1]
 
 
 def test_the_reach_is_the_farthest_step_that_matters():
-    found = {**measure(looked_at()), "reach": [0.0, 0.0, 1.0, 0.5, 0.001]}
-    assert "as far back as 3 of the 4 steps" in sentences(found)[1]
+    found = diagnose(inspected()).model_copy(update={"reach": [0.0, 0.0, 1.0, 0.5, 0.001]})
+    assert "for 3 of the 4 steps before it" in sentences(found)[1]
 
 
-def test_half_of_the_channels_live_at_most_as_long_as_the_median_one():
-    found = measure(looked_at("signed-mingru"))
-    found["layers"][0]["half_life"] = [1.0, 2.0, 3.0, None, None, None]
+def test_the_half_life_is_that_of_the_median_channel():
+    found = diagnose(inspected("signed-mingru"))
+    lives = [1.0, 2.0, 3.0, None, None, None]
+    found = found.model_copy(update={"layers": [found.layers[0].model_copy(update={"half_life": lives})]})
     assert layer_rows(found)[0]["half-life"] == "3.0"
 
 
-def test_a_gradient_beyond_all_numbers_is_refused_and_not_called_none():
-    looked = looked_at("gru", num_hidden_layers=1)
-    layer = looked.model.model.parts[0].layer
+def test_an_infinite_gradient_is_refused_and_not_called_zero():
+    subject = inspected("gru", num_hidden_layers=1)
+    layer = subject.model.model.parts[0].layer
     with torch.no_grad():
         for weight in layer.parameters():
             weight.zero_()
         layer.weight_hh_l0[2 * WIDTH :] = 1e30 * torch.eye(WIDTH)
         layer.weight_ih_l0[2 * WIDTH :, 0] = 1e-3
-        looked.model.model.embeddings.map.weight.zero_()
+        subject.model.model.embeddings.map.weight.zero_()
     with pytest.raises(DataError, match="gradient is not finite"):
-        measure(looked)
+        diagnose(subject)
 
 
-def test_numbers_that_are_not_finite_are_refused():
-    looked = looked_at()
+def test_outputs_that_are_not_finite_are_refused():
+    subject = inspected()
     with torch.no_grad():
-        looked.model.model.parts[0].layer.weight_ih_l0[0] = torch.nan
+        subject.model.model.parts[0].layer.weight_ih_l0[0] = torch.nan
     with pytest.raises(DataError, match="not finite"):
-        measure(looked)
+        diagnose(subject)
 
 
 def test_rows_are_as_long_as_half_of_the_longest():
     examples = Examples([np.zeros(n, np.int64) for n in (1, 9, 8, 7, 6, 2)], np.zeros(6, np.int64))
     assert _of_examples(examples, 5, 99)["input_ids"].shape == (3, 7)
-    with pytest.raises(DataError, match="1 step"):
+    with pytest.raises(DataError, match="2 steps or more"):
         _of_examples(Examples([np.zeros(1, np.int64)], np.zeros(1, np.int64)), 5, 99)
 
 
 def test_each_layer_direction_and_cell_has_a_row_and_its_class():
-    found = measure(looked_at("mingru,lstm", num_hidden_layers=2, bidirectional=True, block=True, pooling="max"))
+    found = diagnose(inspected("mingru,lstm", num_hidden_layers=2, bidirectional=True, block=True, pooling="max"))
     assert [row["layer"] for row in layer_rows(found)] == [
         "layer 0", "layer 0, backwards", "layer 1", "layer 1, backwards",
     ]  # fmt: skip
@@ -179,18 +179,19 @@ def test_the_page_of_a_run_shows_every_figure(tmp_path: Path) -> None:
     assert outcome("diagnose", tmp_path / "run", "--split", "test_48", "--rows", 4) == 0
     seen = visit(tmp_path / "run" / "diagnosis" / "report.html")
     assert not seen.said and len(seen.asked) == 1 and not seen.cut_off and not seen.wide
+    assert not visit(tmp_path / "run" / "diagnosis" / "report.html", 400).wide
     assert seen.titles[:5] == [
-        "Layers", "layer 0: gates", "Memory", "Signs of the decays", "How far a gradient reaches back",
+        "Layers", "layer 0: gates", "Memory", "Signs of the decays", "Reach of the gradient",
     ]  # fmt: skip
     assert all(seen.figures), "no figure is empty"
     assert "parity, test_48 split: 4 rows of 48 steps" in seen.text and str(tmp_path) not in seen.text
-    kept = json.loads((tmp_path / "run" / "diagnosis" / "diagnosis.json").read_text())
-    assert len(kept["reach"]) == 48 and kept["layers"][0]["channels"] == 8
+    kept = read_record(tmp_path / "run" / "diagnosis" / "diagnosis.json", Diagnosis)
+    assert len(kept.reach) == 48 and kept.layers[0].channels == 8
 
 
-def test_a_language_model_is_looked_at_on_its_split_or_on_any_text(tmp_path: Path, capsys) -> None:
+def test_a_language_model_is_inspected_on_its_split_or_on_any_text(tmp_path: Path, capsys) -> None:
     run(text_run(small_text(tmp_path / "text.txt"), epochs=1), tmp_path / "run")
-    assert of_run(tmp_path / "run", "validation", 4, 16).inputs["input_ids"].shape == (4, 16)
+    assert from_run(tmp_path / "run", "validation", 4, 16).inputs["input_ids"].shape == (4, 16)
     other = tmp_path / "other.txt"
     other.write_text("the cat sat on the mats\n" * 20)
     page = tmp_path / "page"
@@ -198,13 +199,13 @@ def test_a_language_model_is_looked_at_on_its_split_or_on_any_text(tmp_path: Pat
     assert "other.txt" in capsys.readouterr().out and (page / "report.html").exists()
 
 
-def test_numbers_are_looked_at_like_tokens(tmp_path: Path) -> None:
+def test_numbers_are_inspected_like_tokens(tmp_path: Path) -> None:
     run(digits_run("gru", epochs=1), tmp_path / "run")
-    found = measure(of_run(tmp_path / "run", "test", 5, 99))
-    assert (found["rows"], found["steps"]) == (5, 8) and set(found["layers"][0]["gates"]) == {"reset", "update"}
+    found = diagnose(from_run(tmp_path / "run", "test", 5, 99))
+    assert (found.rows, found.steps) == (5, 8) and set(found.layers[0].gates) == {"reset", "update"}
 
 
-def test_what_cannot_be_looked_at_is_named(tmp_path: Path, capsys) -> None:
+def test_what_cannot_be_inspected_is_named(tmp_path: Path, capsys) -> None:
     settings = digits_run(epochs=1)
     run(settings, tmp_path / "run")
     for arguments, said in (

@@ -91,7 +91,8 @@ def test_the_report_has_the_ladder_in_words_in_tables_and_in_a_figure(finished):
     folder, results = finished
     page = write_comparison(folder).read_text(encoding="utf-8")
     text = (folder / "report.md").read_text(encoding="utf-8")
-    assert "Down the ladder</h2>" in page
+    for measure in ("test accuracy", "parameters of the recurrent core", "training tokens a second"):
+        assert f"Down the ladder: {measure}</h2>" in page
     for match in ("equal layers and widths", "equal parameters of the recurrent core"):
         assert f"## The ladder with {match}" in text
     said = [line for line in headline(results) if line.startswith("Down the ladder")]

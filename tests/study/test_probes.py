@@ -124,6 +124,7 @@ def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, 
     assert "s3 (trained at 24; a state that turns and mirrors" in " ".join(said.split())
     seen = visit(tmp_path / "report.html")
     assert not seen.said and len(seen.asked) == 1 and not seen.cut_off and not seen.wide
+    assert not visit(tmp_path / "report.html", 400).wide
     assert seen.titles[0] == "Longest solved length" and all(seen.figures) and len(seen.figures) == 2
     assert "arXiv:2411.12537" in seen.text and str(tmp_path) not in seen.text
 

@@ -23,8 +23,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_a_browser
-def test_the_page_draws_every_figure_without_an_error_or_a_request(page: Path) -> None:
-    seen = visit(page)
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_page_draws_every_figure_without_an_error_or_a_request(page: Path, width: int) -> None:
+    seen = visit(page, width)
     assert seen.said == [] and seen.asked == [page.as_uri()]
     assert len(seen.figures) == 5 and all(seen.figures)
     assert "Learning curves" in seen.titles and "Confusion on the test split" in seen.titles

@@ -33,18 +33,17 @@ def diagnose(
         steps: Of each, at most.
         output: Folder for report.html and diagnosis.json; diagnosis in the model's folder, if not given.
     """
-    import json
-
-    from gatedrnn.inspect.inputs import of_run, of_text
-    from gatedrnn.inspect.measure import measure
+    from gatedrnn.inspect.diagnose import diagnose as run_diagnosis
+    from gatedrnn.inspect.diagnose import from_run, from_text
     from gatedrnn.inspect.report import print_summary, write_report
-    from gatedrnn.records import environment, write_whole
 
-    looked = of_run(model, split, rows, steps) if file is None else of_text(model, file, text_column, rows, steps)
-    found = {**measure(looked), "measured": {"command": command_line(), **environment()}}
+    inspected = (
+        from_run(model, split, rows, steps) if file is None else from_text(model, file, text_column, rows, steps)
+    )
+    found = run_diagnosis(inspected, command_line())
     folder = output or model / "diagnosis"
     page = write_report(found, folder / "report.html")
-    write_whole(folder / "diagnosis.json", json.dumps(found, indent=1))
+    found.write(folder / "diagnosis.json")
     console = Console()
     print_summary(found, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)

@@ -1,1 +1,1 @@
-"""What a trained model's gates do on a text or a task."""
+"""What a layer is, and what the gates of a trained model do on a text or a task."""

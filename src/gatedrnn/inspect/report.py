@@ -1,39 +1,38 @@
-"""report.html and the terminal's table, from what was measured alone."""
+"""The page and the terminal table of `gatedrnn diagnose`, from its record alone."""
 
 from pathlib import Path
-from typing import Any
 
 import plotly.graph_objects as go
 from rich.console import Console
 from rich.table import Table
 
-from gatedrnn.inspect.measure import BINS, DEAD, HIGH, LOW
-from gatedrnn.pages import COLOURS, environment_rows, write_page
+from gatedrnn.inspect.diagnose import BINS, DEAD, OPEN, SHUT, Diagnosis, LayerDiagnosis
+from gatedrnn.pages import COLOURS, environment_rows, plural, write_page
 
-FOREVER = "for ever"
+ENDLESS = "endless"
 
 
-def write_report(found: dict[str, Any], path: Path) -> Path:
+def write_report(found: Diagnosis, path: Path) -> Path:
     """Write one page (one file, no network); its path."""
-    drawn = {f"{layer['name']}: gates": _gates(layer) for layer in found["layers"]}
-    if any(layer["half_life"] is not None for layer in found["layers"]):
+    drawn = {f"{layer.name}: gates": _gates(layer) for layer in found.layers}
+    if any(layer.half_life is not None for layer in found.layers):
         drawn["Memory"] = _memory(found)
-    if any(layer["negative"] is not None for layer in found["layers"]):
+    if any(layer.negative is not None for layer in found.layers):
         drawn["Signs of the decays"] = _signs(found)
-    drawn["How far a gradient reaches back"] = _reach(found)
+    drawn["Reach of the gradient"] = _reach(found)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_page(
         "gatedrnn.inspect", "report.html", path, drawn, found=found, rows=layer_rows(found),
-        sentences=sentences(found), low=LOW, high=HIGH, dead=DEAD,
-        environment=environment_rows(found["measured"]["date"], found["measured"]["environment"]),
+        sentences=sentences(found), shut=SHUT, open=OPEN, dead=DEAD,
+        environment=environment_rows(found.measured.date, found.measured.environment),
     )  # fmt: skip
     return path
 
 
-def print_summary(found: dict[str, Any], console: Console) -> None:
+def print_summary(found: Diagnosis, console: Console) -> None:
     """The table and the sentences in the terminal."""
     rows = layer_rows(found)
-    table = Table(title=f"{found['source']}, {found['rows']} x {found['steps']} steps", title_justify="left")
+    table = Table(title=f"{found.source}, {found.rows} x {found.steps} steps", title_justify="left")
     for column in rows[0]:
         table.add_column(column, justify="left" if column == "layer" else "right")
     for row in rows:
@@ -43,99 +42,99 @@ def print_summary(found: dict[str, Any], console: Console) -> None:
         console.print(f"• {sentence}", highlight=False)
 
 
-def layer_rows(found: dict[str, Any]) -> list[dict[str, str]]:
+def layer_rows(found: Diagnosis) -> list[dict[str, str]]:
     """One row of text a layer, by column."""
     rows = []
-    for layer in found["layers"]:
-        row = {"layer": layer["name"], "cell": layer["cell"], "channels": f"{layer['channels']:,}"}
+    for layer in found.layers:
+        row = {"layer": layer.name, "cell": layer.cell, "channels": f"{layer.channels:,}"}
         gates = (
-            f"{name} {gate['shut']:.0%} shut, {gate['open']:.0%} {'open' if gate['lowest'] == 0 else 'kept'}"
-            for name, gate in layer["gates"].items()
+            f"{name} {gate.shut:.0%} shut, {gate.open:.0%} {'open' if gate.lowest == 0 else 'kept'}"
+            for name, gate in layer.gates.items()
         )
         row["gates"] = "; ".join(gates) or "–"
-        lives = layer["half_life"]
+        lives = layer.half_life
         row["half-life"] = "–" if lives is None else _steps(lives[(len(lives) - 1) // 2])
         row["longest"] = "–" if lives is None else _steps(lives[-1])
-        negative = layer["negative"]
+        negative = layer.negative
         row["flip"] = "–" if negative is None else str(sum(share > 0 for share in negative))
-        row["dead"] = str(layer["dead"])
+        row["dead"] = str(layer.dead)
         rows.append(row)
     return rows
 
 
-def sentences(found: dict[str, Any]) -> list[str]:
-    """What the model's cells can follow and what they cannot, and how far back a gradient comes."""
+def sentences(found: Diagnosis) -> list[str]:
+    """What the model's cells can track and what they cannot, and how far back its gradient reaches."""
     said = [
-        f"{cell} is {kind['name']}: {kind['transition']}. One layer can follow {kind['follows']}; not, at "
-        f"every length, {kind['fails']} ({kind['source']})."
-        for cell, kind in found["classes"].items()
+        f"{cell} is {kind.name}: {kind.transition}. One layer can track {kind.follows}; it cannot track, at every "
+        f"length, {kind.fails} ({kind.source})."
+        for cell, kind in found.classes.items()
     ]
-    reach = found["reach"]
-    far = max((lag for lag, norm in enumerate(reach) if norm > 0.01 * max(reach)), default=None)
-    said.append(
-        "No gradient goes back from the last step."
-        if far is None
-        else f"A gradient from the last step is above a hundredth of its greatest norm as far back as {far:,} of the "
-        f"{len(reach) - 1:,} steps that were looked at."
-    )
-    dead = sum(layer["dead"] for layer in found["layers"])
+    far = max((lag for lag, norm in enumerate(found.reach) if norm > 0.01 * max(found.reach)), default=None)
+    if far is None:
+        said.append("The gradient of the last step is zero at every step.")
+    else:
+        said.append(
+            f"The gradient of the last step stays above a hundredth of its greatest norm for {far:,} of the "
+            f"{len(found.reach) - 1:,} steps before it."
+        )
+    dead = sum(layer.dead for layer in found.layers)
     if dead:
-        said.append(f"{dead:,} channel(s) hardly move on these rows.")
+        said.append(f"{plural(dead, 'channel')} hardly {'moves' if dead == 1 else 'move'} on these inputs.")
     return said
 
 
 def _steps(life: float | None) -> str:
     if life is None:
-        return FOREVER
+        return ENDLESS
     return f"{life:,.1f}" if life < 100 else f"{life:,.0f}"
 
 
-def _gates(layer: dict[str, Any]) -> go.Figure:
+def _gates(layer: LayerDiagnosis) -> go.Figure:
     figure = go.Figure()
-    for number, (name, gate) in enumerate(layer["gates"].items()):
-        width = (1 - gate["lowest"]) / BINS
+    for number, (name, gate) in enumerate(layer.gates.items()):
+        width = (1 - gate.lowest) / BINS
         figure.add_scatter(
-            x=[gate["lowest"] + (i + 0.5) * width for i in range(BINS)], y=gate["share"], mode="lines",
+            x=[gate.lowest + (i + 0.5) * width for i in range(BINS)], y=gate.share, mode="lines",
             line={"shape": "hvh", "color": COLOURS[number % len(COLOURS)], "width": 2}, name=name,
             hovertemplate="about %{x:.2f}: %{y:.1%}",
         )  # fmt: skip
-    signed = any(gate["lowest"] < 0 for gate in layer["gates"].values())
-    for edge in (-HIGH, -LOW, LOW, HIGH) if signed else (LOW, HIGH):
+    signed = any(gate.lowest < 0 for gate in layer.gates.values())
+    for edge in (-OPEN, -SHUT, SHUT, OPEN) if signed else (SHUT, OPEN):
         figure.add_vline(x=edge, line={"dash": "dot", "color": "#999"})
     figure.update_xaxes(
-        title="value of the gate; dotted: as good as shut, as good as open", range=[-1.03 if signed else -0.02, 1.03]
+        title="value of the gate; dotted: bounds of shut and open", range=[-1.03 if signed else -0.02, 1.03]
     )
     figure.update_yaxes(title="share of channels and steps", tickformat=".0%", rangemode="tozero")
     figure.update_layout(height=340, showlegend=True)
     return figure
 
 
-def _memory(found: dict[str, Any]) -> go.Figure:
-    """Half-lives, shortest first; those without an end stand on a line above all others."""
+def _memory(found: Diagnosis) -> go.Figure:
+    """Half-lives, shortest first; endless ones on a line above all others."""
     figure = go.Figure()
-    known = [life for layer in found["layers"] for life in layer["half_life"] or () if life is not None]
-    top = 10 * max([*known, found["steps"]])
-    for number, layer in enumerate(layer for layer in found["layers"] if layer["half_life"] is not None):
-        lives = layer["half_life"]
+    decaying = [(layer, lives) for layer in found.layers if (lives := layer.half_life) is not None]
+    known = [life for _, lives in decaying for life in lives if life is not None]
+    top = 10 * max([*known, found.steps])
+    for number, (layer, lives) in enumerate(decaying):
         figure.add_scatter(
             x=[(i + 1) / len(lives) for i in range(len(lives))], y=[top if life is None else life for life in lives],
-            text=[_steps(life) for life in lives], mode="lines+markers", name=layer["name"], marker={"size": 4},
+            text=[_steps(life) for life in lives], mode="lines+markers", name=layer.name, marker={"size": 4},
             line={"color": COLOURS[number % len(COLOURS)]}, hovertemplate="%{text} steps",
         )  # fmt: skip
     figure.update_xaxes(title="share of the channels", tickformat=".0%")
-    endless = any(None in (layer["half_life"] or ()) for layer in found["layers"])
-    title = f"half-life, steps; {top:,.0f}: {FOREVER}" if endless else "half-life, steps"
+    endless = any(None in lives for _, lives in decaying)
+    title = f"half-life, steps; {top:,.0f}: {ENDLESS}" if endless else "half-life, steps"
     figure.update_yaxes(type="log", nticks=8, title=title)
     figure.update_layout(height=420, showlegend=True)
     return figure
 
 
-def _signs(found: dict[str, Any]) -> go.Figure:
+def _signs(found: Diagnosis) -> go.Figure:
     figure = go.Figure()
-    for number, layer in enumerate(layer for layer in found["layers"] if layer["negative"] is not None):
-        shares = layer["negative"]
+    signed = [(layer, shares) for layer in found.layers if (shares := layer.negative) is not None]
+    for number, (layer, shares) in enumerate(signed):
         figure.add_scatter(
-            x=[(i + 1) / len(shares) for i in range(len(shares))], y=shares, mode="lines", name=layer["name"],
+            x=[(i + 1) / len(shares) for i in range(len(shares))], y=shares, mode="lines", name=layer.name,
             line={"color": COLOURS[number % len(COLOURS)], "width": 2}, hovertemplate="%{y:.1%} of the steps",
         )  # fmt: skip
     figure.update_xaxes(title="share of the channels", tickformat=".0%")
@@ -144,10 +143,10 @@ def _signs(found: dict[str, Any]) -> go.Figure:
     return figure
 
 
-def _reach(found: dict[str, Any]) -> go.Figure:
+def _reach(found: Diagnosis) -> go.Figure:
     figure = go.Figure()
     figure.add_scatter(
-        x=list(range(len(found["reach"]))), y=found["reach"], mode="lines", line={"color": COLOURS[0], "width": 2},
+        x=list(range(len(found.reach))), y=found.reach, mode="lines", line={"color": COLOURS[0], "width": 2},
         name="norm", hovertemplate="%{x} steps back: %{y:.3g}",
     )  # fmt: skip
     figure.update_xaxes(title="T - t, steps back")

@@ -17,10 +17,10 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 
 
 def dress(figure: go.Figure) -> go.Figure:
-    """Colours, type and margins of all reports; a figure may set the height of its legend itself."""
+    """Colours, type and margins of all reports; the legend at the bottom, below all titles on narrow screens too."""
     figure.update_layout(
         template="plotly_white", font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
-        legend={"orientation": "h", "y": figure.layout.legend.y or -0.18}, hovermode="closest",
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"}, hovermode="closest",
     )  # fmt: skip
     return figure
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from gatedrnn.pages import COLOURS
 from gatedrnn.study.ladder import BESIDE, steps_below
@@ -32,7 +31,7 @@ def figures(results: ComparisonResults, curves: Curves | None, confusion: Confus
     if confusion is not None and shows_confusion(results):
         drawn["Confusion on the test split"] = _confusion(results, confusion)
     if results.settings.contenders.ladder is not None:
-        drawn = {"Down the ladder": _ladder(results), **drawn}
+        drawn = {**_ladder(results), **drawn}
     return drawn
 
 
@@ -84,22 +83,16 @@ def _scores(results: ComparisonResults) -> go.Figure:
             annotation={"text": linear.name, "font": {"size": 12}},
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed")
-    figure.update_xaxes(
-        title=f"test {results.metric.name}; large marks are means with 95 % intervals", **_within_bounds(results)
-    )
+    figure.update_xaxes(title=f"test {results.metric.name}", **_within_bounds(results))
     figure.update_layout(height=90 + 42 * len(results.contenders))
     return figure
 
 
-def _ladder(results: ComparisonResults) -> go.Figure:
-    """Score, parameters and speed by step, a line for each kind of match."""
-    titles = (
-        f"test {results.metric.name}, 95 % interval",
-        PARAMETERS,
-        "training tokens a second",
-    )
-    figure = make_subplots(rows=1, cols=3, subplot_titles=titles, horizontal_spacing=0.09)
+def _ladder(results: ComparisonResults) -> dict[str, go.Figure]:
+    """Score, parameters and speed by step, each with a line for each kind of match."""
     asked, words = results.settings.contenders, {"layers": "equal layers", "params": "equal parameters"}
+    figures = {name: go.Figure() for name in (f"test {results.metric.name}", PARAMETERS, "training tokens a second")}
+    scores = next(iter(figures.values()))
     for number, match in enumerate(asked.match):
         steps = [row for row, _ in steps_below(results, match) if row.cell not in BESIDE.get(asked.ladder or "", ())]
         rows = [results.contenders[0], *steps]
@@ -111,19 +104,19 @@ def _ladder(results: ComparisonResults) -> go.Figure:
         ]
         above = [0 if e.high is None else e.high - e.mean for e in estimates]
         below = [0 if e.low is None else e.mean - e.low for e in estimates]
-        for column, height in enumerate(heights, start=1):
+        for figure, height in zip(figures.values(), heights, strict=True):
             figure.add_scatter(
                 x=[row.cell for row in rows], y=height, mode="lines+markers", name=words[match],
                 line={"color": COLOURS[number], "width": 2}, marker={"size": 9, "symbol": SYMBOLS[match]},
-                error_y={"type": "data", "array": above, "arrayminus": below} if column == 1 else None,
-                showlegend=column == 1, row=1, col=column, cliponaxis=column > 1,
+                error_y={"type": "data", "array": above, "arrayminus": below} if figure is scores else None,
+                cliponaxis=figure is not scores,
             )  # fmt: skip
-    figure.update_yaxes(**_within_bounds(results), row=1, col=1)
-    figure.update_yaxes(rangemode="tozero", row=1, col=2)
-    figure.update_yaxes(rangemode="tozero", row=1, col=3)
-    figure.update_xaxes(tickangle=30)
-    figure.update_layout(height=440, legend={"y": -0.42})  # below the slanted names
-    return figure
+    scores.update_yaxes(**_within_bounds(results))
+    for title, figure in figures.items():
+        figure.update_yaxes(title=title, **({} if figure is scores else {"rangemode": "tozero"}))
+        figure.update_xaxes(tickangle=30)
+        figure.update_layout(height=420)
+    return {f"Down the ladder: {title}": figure for title, figure in figures.items()}
 
 
 def _against(results: ComparisonResults, title: str, measure: Callable[[ContenderResults], float]) -> go.Figure:
@@ -153,7 +146,7 @@ def _curves(results: ComparisonResults, curves: Curves) -> go.Figure:
             hovertemplate="step %{x}: %{y:.4f}",
         )  # fmt: skip
     figure.update_xaxes(title="step", rangemode="tozero")
-    figure.update_yaxes(title=f"validation {results.metric.name}, mean over seeds", **_within_bounds(results))
+    figure.update_yaxes(title=f"validation {results.metric.name}", **_within_bounds(results))
     figure.update_layout(height=420)
     return figure
 
@@ -184,7 +177,7 @@ def _confusion(results: ComparisonResults, confusion: Confusion) -> go.Figure:
             }
         ],
     )  # fmt: skip
-    figure.update_xaxes(title="predicted; counts summed over seeds", type="category")
+    figure.update_xaxes(title="predicted", type="category")
     figure.update_yaxes(title="true", autorange="reversed", type="category")
     return figure
 

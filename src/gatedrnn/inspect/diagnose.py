@@ -1,0 +1,250 @@
+"""Gates, half-lives and gradients of a trained model on given inputs, as a typed record (diagnosis.json)."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gatedrnn.data import Examples, Lanes
+from gatedrnn.data.corpus import read_corpus
+from gatedrnn.data.stream import tokenise_with
+from gatedrnn.errors import DataError
+from gatedrnn.inspect.trace import Traced, trace
+from gatedrnn.inspect.tracking import SIGNED, Tracking, tracking
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models.opening import open_model
+from gatedrnn.records import Machine, environment
+from gatedrnn.shapes import Series
+from gatedrnn.train.folder import RunFolder, check_model
+from gatedrnn.train.model import HEADS
+from gatedrnn.train.result import Record
+from gatedrnn.train.sampling import load_language_model
+from gatedrnn.train.scoring import data_of
+
+SHUT, OPEN = 0.05, 0.95
+"""A gate below the first counts as shut, above the second as open."""
+BINS = 40
+DEAD = 1e-3
+"""A channel is dead if its output moves less than this share of what its layer's channels do (root mean square)."""
+LONGEST = 1e6
+"""A longer half-life counts as endless: a decay of 1, but for rounding."""
+DRAWS = 8
+"""Random directions of the backward pass: the mean of the squared gradients is that of the whole Jacobian."""
+
+
+class GateValues(Record):
+    """The values of a gate over channels and steps."""
+
+    lowest: float
+    """Of the range of the histogram: 0, or -1 for a decay with a sign; the highest is 1."""
+    share: list[float]
+    """The histogram, in bins of equal width."""
+    shut: float
+    """Share of values near 0."""
+    open: float
+    """Share of values near 1 or -1."""
+    mean: float
+
+
+class LayerDiagnosis(Record):
+    """One layer in one direction."""
+
+    name: str
+    cell: str
+    channels: int
+    dead: int
+    """Channels that hardly move."""
+    gates: dict[str, GateValues]
+    half_life: list[float | None] | None
+    """Of each channel in steps, shortest first; None for an endless one, and for a cell without a decay gate."""
+    negative: list[float] | None
+    """Share of steps with a negative decay, by channel, smallest first; None for a cell whose decay has no sign."""
+
+
+class DiagnosisMeasured(Record):
+    """When and where."""
+
+    command: str
+    date: str
+    environment: Machine
+
+
+class Diagnosis(Record):
+    """diagnosis.json: a model on some inputs."""
+
+    cells: list[str]
+    classes: dict[str, Tracking]
+    """What each cell can track, by cell."""
+    source: str
+    """Of the inputs, without a path."""
+    rows: int
+    steps: int
+    layers: list[LayerDiagnosis]
+    depth: int
+    reach: list[float]
+    """‖d h_T / d x_t‖ by T - t, the root mean square over rows."""
+    measured: DiagnosisMeasured
+
+
+class Inspected(NamedTuple):
+    """A trained model and its inputs."""
+
+    model: GatedRNNPreTrainedModel
+    inputs: dict[str, Tensor]
+    """input_ids (rows, steps), or input_values (rows, steps, features)."""
+    source: str
+    """Of the inputs, in words, without a path."""
+
+
+def from_run(path: Path, split: str, rows: int, steps: int) -> Inspected:
+    """A finished run's model, on a split of its own data.
+
+    Raises:
+        DataError: no finished run, no such split, or data that have changed since the run.
+    """
+    folder = RunFolder(path)
+    data = data_of(folder)
+    if not folder.model.exists():
+        raise DataError(f"{path}: has no model yet; finish the run with train --resume")
+    if split not in data.evaluation:
+        raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
+    found = data.evaluation[split]
+    inputs = _of_lanes(found, rows, steps) if isinstance(found, Lanes) else _of_examples(found, rows, steps)
+    place = check_model(path)
+    try:
+        model = open_model(HEADS[data.labelled], place)
+    except Exception as error:  # the library raises many kinds for a torn or foreign folder
+        raise DataError(f"{place}: cannot be loaded: {str(error).splitlines()[0]}") from error
+    return Inspected(model, inputs, f"{data.name}, {split} split")
+
+
+def from_text(path: Path, file: Path, text_column: str | None, rows: int, steps: int) -> Inspected:
+    """A language model, from a run or a Hugging Face folder, on a text.
+
+    Raises:
+        DataError: no language model, or no text.
+    """
+    model, tokenizer = load_language_model(path)
+    text = Lanes(tokenise_with(tokenizer, read_corpus(file, text_column, None)), steps, False)
+    return Inspected(model, _of_lanes(text, rows, steps), file.name)
+
+
+def _of_lanes(text: Lanes, rows: int, steps: int) -> dict[str, Tensor]:
+    """Consecutive chunks of a text, each read from the initial state; shorter where the text is."""
+    tokens = np.asarray(text.stream.tokens[: rows * steps])
+    steps = _enough(min(steps, len(tokens)))
+    whole = tokens[: len(tokens) // steps * steps].reshape(-1, steps)
+    return {"input_ids": torch.from_numpy(whole.astype(np.int64))}
+
+
+def _of_examples(examples: Examples, rows: int, steps: int) -> dict[str, Tensor]:
+    """The longest examples, cut to their median length; shorter ones are left out, so that there is no padding."""
+    chosen = np.argsort(-examples.lengths, kind="stable")[:rows]
+    steps = _enough(min(steps, int(np.median(examples.lengths[chosen]))))
+    batch = examples.collate(chosen[examples.lengths[chosen] >= steps])
+    return {name: values[:, :steps] for name, values in batch.items() if name in ("input_ids", "input_values")}
+
+
+def _enough(steps: int) -> int:
+    if steps < 2:
+        raise DataError("sequences must have 2 steps or more to show memory; give longer ones, or --steps above 1")
+    return steps
+
+
+def diagnose(inspected: Inspected, command: str = "") -> Diagnosis:
+    """Every layer of a model on its inputs, and how far back its gradient reaches.
+
+    Raises:
+        DataError: an output of the model, or its gradient, is not finite.
+    """
+    model, layers, depth = inspected.model, list[LayerDiagnosis](), 0
+    modules = {name: module for name, module in model.named_modules() if isinstance(module, RecurrentLayer)}
+    with torch.no_grad():
+        read = _inputs_of(model, modules, inspected.inputs)
+    for name, module in modules.items():
+        for traced in trace(module, read[name]):
+            title = f"layer {depth + traced.layer}"
+            if not traced.output.isfinite().all():
+                raise DataError(f"{title}: its output is not finite, so there is nothing to diagnose")
+            layers.append(_layer(title, module, traced))
+        depth += module.num_layers
+    classes = {module.cell.name: tracking(module.cell) for module in modules.values()}
+    rows, steps = next(iter(inspected.inputs.values())).shape[:2]
+    return Diagnosis(
+        cells=list(classes), classes=classes, source=inspected.source, rows=rows, steps=steps, layers=layers,
+        depth=depth, reach=_reach(model, inspected.inputs),
+        measured=DiagnosisMeasured(command=command, **environment()),
+    )  # fmt: skip
+
+
+def _inputs_of(model: nn.Module, modules: dict[str, RecurrentLayer], inputs: dict[str, Tensor]) -> dict[str, Series]:
+    """The input of each recurrent layer."""
+    read: dict[str, Series] = {}
+
+    def note(name: str) -> Callable[[nn.Module, tuple[Series, ...]], None]:
+        return lambda module, given: read.__setitem__(name, given[0])
+
+    handles = [module.register_forward_pre_hook(note(name)) for name, module in modules.items()]
+    model(**inputs)
+    for handle in handles:
+        handle.remove()
+    return read
+
+
+def _layer(title: str, module: RecurrentLayer, traced: Traced) -> LayerDiagnosis:
+    spread = traced.output.flatten(0, 1).std(0, correction=0)
+    alive = spread > DEAD * spread.square().mean().sqrt()
+    half_life = negative = None
+    if traced.decay is not None:
+        # Of a product of decays. A decay of 0 counts as one half: half is gone after such a step in any case.
+        rate = traced.decay.abs().double().clamp(0.5, 1).log().mean((0, 1))
+        lives = torch.where(rate < math.log(0.5) / LONGEST, math.log(0.5) / rate, torch.inf)
+        half_life = [None if life == torch.inf else life for life in lives.sort().values.tolist()]
+        if tracking(module.cell) is SIGNED:
+            negative = (traced.decay < 0).double().mean((0, 1)).sort().values.tolist()
+    return LayerDiagnosis(
+        name=f"{title}, backwards" if traced.reverse else title,
+        cell=module.cell.name,
+        channels=spread.numel(),
+        dead=int((~alive).sum()),
+        gates={gate: _gate(values) for gate, values in traced.gates.items()},
+        half_life=half_life,
+        negative=negative,
+    )
+
+
+def _gate(values: Series) -> GateValues:
+    lowest = -1.0 if bool((values < 0).any()) else 0.0
+    counts = torch.histc(values.float().clamp(lowest, 1.0), BINS, lowest, 1.0)  # rounding may lead beyond
+    size = values.abs()
+    return GateValues(
+        lowest=lowest,
+        share=(counts / counts.sum()).tolist(),
+        shut=float((size < SHUT).double().mean()),
+        open=float((size > OPEN).double().mean()),
+        mean=float(values.double().mean()),
+    )
+
+
+def _reach(model: Any, inputs: dict[str, Tensor]) -> list[float]:
+    """‖d h_T / d x_t‖ by T - t, the root mean square over rows: h the model's last states, x the embeddings."""
+    embedded: list[Tensor] = []
+    handle = model.model.embeddings.register_forward_hook(lambda module, given, out: embedded.append(out))
+    h = model.model(**inputs).last_hidden_state
+    handle.remove()
+    random, total = torch.Generator().manual_seed(0), torch.zeros(h.shape[1], dtype=torch.float64)
+    for draw in range(DRAWS):
+        direction = torch.randn(h.shape[2], generator=random).to(h)
+        (gradient,) = torch.autograd.grad(
+            (h[:, -1] @ direction).sum(), embedded[0], retain_graph=draw < DRAWS - 1
+        )  # rows are independent, so the gradient of their sum has each row's own
+        if not gradient.isfinite().all():
+            raise DataError("the gradient is not finite; give fewer --steps")
+        total += gradient.double().square().sum(2).mean(0)
+    norms: list[float] = (total / DRAWS).sqrt().flip(0).tolist()
+    return norms

@@ -1,0 +1,29 @@
+"""Write the JSON schema of every record into docs/schemas/.
+
+python tools/write_schemas.py
+"""
+
+import json
+from pathlib import Path
+
+from gatedrnn.inspect.diagnose import Diagnosis
+from gatedrnn.study.results import ComparisonResults, Confusion, Curves, DocumentLosses, ProbeResults
+from gatedrnn.train.result import Record, RunResult
+
+FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
+RECORDS: dict[str, type[Record]] = {
+    "results": ComparisonResults, "curves": Curves, "confusion": Confusion, "documents": DocumentLosses,
+    "probes": ProbeResults, "result": RunResult, "diagnosis": Diagnosis,
+}  # fmt: skip
+"""By the name of the file, without its ending."""
+
+
+def schema(name: str) -> str:
+    """The schema of a record, as its file has it."""
+    return json.dumps(RECORDS[name].model_json_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name in RECORDS:
+        (FOLDER / f"{name}.json").write_text(schema(name), encoding="utf-8")
