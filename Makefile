@@ -33,9 +33,9 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The documentation; a warning is an error.
+# The documentation, anew each time since every page shows the table of contents; a warning is an error.
 docs: $(VENV)/.docs
-	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html
+	$(BIN)/sphinx-build -E -W --keep-going -q docs docs/_build/html
 	@echo "Documentation: docs/_build/html/index.html"
 
 # The tested versions, with the lowest ones in the place of those that have one.
