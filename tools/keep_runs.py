@@ -17,7 +17,7 @@ import yaml
 from gatedrnn.pages import signed
 from gatedrnn.records import environment
 from gatedrnn.study.statistics import Sample, over_documents
-from gatedrnn.train.card import scores_of
+from gatedrnn.train.model import scores_of
 from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.settings import RunSettings
 

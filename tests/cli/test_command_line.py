@@ -29,7 +29,7 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     ("arguments", "said"),
     [
         ("compar", "Did you mean"),
-        ("compare --cells lstm mingur", "Did you mean 'mingru'"),
+        ("compare --cells lstm mingur", "did you mean 'mingru'"),
         ("compare --task digist", "Did you mean 'digits'"),
         ("compare --hiden-size 8", "Did you mean --hidden-size"),
         ("compare --epochs 0", "--epochs: Input should be greater than or equal to 1 (got '0')"),
@@ -43,10 +43,10 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ("compare --task text-classification --train-file nowhere.csv", "nowhere.csv: no such file"),
         ("compare --task ag_news --train-file only.csv", "give both --train-file and --test-file"),
         ("compare --task digits --cells mingru lstm --hidden-size 1 --match params --embedding-size 512", "within 5 %"),
-        ("train --cell lstmm", "Did you mean 'lstm'"),
+        ("train --cell lstmm", "did you mean 'lstm'"),
         (
             "compare --train-file reviews.csv",
-            "--train-file belongs to mnist and ag_news and text-classification and language-model",
+            "--train-file belongs to mnist and ag_news and text-classification and language-model, not to digits",
         ),
         ("compare --token-dropout 0.1", "digits has no unknown token"),
         ("compare --task digits --validation-fraction 0.001", "cannot be split"),

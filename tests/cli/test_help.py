@@ -15,7 +15,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *
     """The defaults on a help page, by flag."""
     monkeypatch.setenv("COLUMNS", "1000")
     with pytest.raises(SystemExit) as stop:
-        main([*arguments, "--help"])
+        main([*arguments, "--help-all"])
     assert not stop.value.code
     lines = capsys.readouterr().out.splitlines()
     found = (re.match(r"│ --([a-z0-9-]+) .*\[default: (.*)\]\s*│$", line) for line in lines)
@@ -67,6 +67,55 @@ def test_without_a_task_help_shows_the_defaults_of_the_task_that_is_trained_then
 ) -> None:
     assert shown(capsys, monkeypatch, "train") == shown(capsys, monkeypatch, "train", f"--task={LANGUAGE}")
     assert shown(capsys, monkeypatch, "compare")["epochs"] == "40"
+
+
+EXPERT = ("beta2", "zoneout", "clip", "split-seed")
+
+
+def page_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("command", ["compare", "train"])
+def test_expert_flags_are_shown_on_demand_and_flags_of_other_tasks_never(
+    command: str, columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    short, whole = (page_of(capsys, command, "--task", "digits", flag) for flag in ("--help", "--help-all"))
+    assert max(map(len, whole.splitlines())) <= int(columns)
+    for flag in EXPERT:
+        assert f"--{flag} " not in short and f"--{flag} " in whole
+    for page in (short, whole):
+        assert "--steps " in page and "--permuted" not in page and "--hub " not in page
+        assert all(f"─ {group} ─" in page for group in ("Data", "Model", "Training", "Run"))
+
+
+def test_a_flag_of_another_task_is_refused_by_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--task", "parity", "--permuted"])
+    assert stop.value.code == 2
+    said = "gatedrnn: --permuted belongs to mnist, not to parity; name one with --task\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_cell_has_the_options_of_the_recipe_unless_others_are_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert recorded(monkeypatch, "--task", "mnist")["cell"] == "mingru:activation=identity"
+    asked = recorded(monkeypatch, "--task", "mnist", "--cell", "mingru:activation=g,lstm", "--layers", "2")
+    assert asked["cell"] == "mingru:activation=g,lstm"
+
+
+def test_options_of_cells_in_a_file_of_an_earlier_version_are_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old.yaml").write_text("task: digits\ncell: gru,lstm\nlayers: 2\nreset_before: true\nkeep: false\n")
+    assert recorded(monkeypatch, "--config", "old.yaml")["cell"] == "gru:reset_after=false,lstm"
 
 
 def test_help_takes_the_task_from_a_file_of_settings(

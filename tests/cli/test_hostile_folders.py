@@ -11,7 +11,7 @@ from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
 from gatedrnn.models.opening import open_model, open_tokenizer
-from gatedrnn.train.sampling import load_language_model
+from gatedrnn.train.sample import load_language_model
 
 AUTO = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSequenceClassification")
 

@@ -17,7 +17,7 @@ from tolerances import assert_equal_within
 from train_helpers import small_text
 
 import gatedrnn.models  # noqa: F401  registers the Auto classes
-from gatedrnn.data import DataSettings, load_task
+from gatedrnn.data import data_settings, load_task
 
 SMALL = "--cell mingru --hidden-size 8 --embedding-size 8 --threads 1 --epochs".split()
 WORDS = {"good": ("fine", "great", "kind"), "bad": ("poor", "sad", "cruel"), "so, so": ("plain", "usual", "grey")}
@@ -182,7 +182,7 @@ def test_a_model_of_numbers_reads_lists_from_a_file(
     run, task = trained, trained.name
     length = {"parity": 8, "adding": 10, "digits": 20}[task]
     curriculum = {} if task == "digits" else {"length": length}
-    examples = load_task(DataSettings(task=task, **curriculum)).evaluation["test"]
+    examples = load_task(data_settings(task=task, **curriculum)).evaluation["test"]
     name = "input_ids" if task == "parity" else "input_values"
     rows = [
         {"row": n, name: examples.inputs[n].tolist(), "labels": examples.labels[n].tolist()} for n in range(30)

@@ -147,13 +147,13 @@ def test_a_text_larger_than_what_may_be_in_memory_is_tokenised_in_pieces(tmp_pat
     script = """
 import resource, sys
 from pathlib import Path
-from gatedrnn.data import DataSettings, load_task
+from gatedrnn.data import data_settings, load_task
 small = Path(sys.argv[1]).with_name("small.txt")
 small.write_text("the quick brown fox\\n" * 100_000)
 peaks = []
 for file in (small, Path(sys.argv[1])):
     for kind in ("whitespace", "characters"):
-        load_task(DataSettings(task="language-model", train_file=file, tokenizer=kind, min_count=1))
+        load_task(data_settings(task="language-model", train_file=file, tokenizer=kind, min_count=1))
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 print(peaks[1] - peaks[0])
 """

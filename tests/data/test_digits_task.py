@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits as read_digits
 
-from gatedrnn.data import DataSettings
+from gatedrnn.data import data_settings
 from gatedrnn.data.digits import load_digits
 
 ALL = 1_797
 
 
 def splits_of(**settings):
-    task = load_digits(DataSettings(task="digits", **settings))
+    task = load_digits(data_settings(task="digits", **settings))
     return {"train": task.train, **task.evaluation}
 
 

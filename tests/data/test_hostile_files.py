@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gatedrnn.data import DataSettings
+from gatedrnn.data import data_settings
 from gatedrnn.data import packed as packed_files
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import MOST_COLUMNS, read_file
@@ -83,4 +83,4 @@ def test_images_that_burst_are_refused(tmp_path, monkeypatch):
     for name in ("t-images-idx3-ubyte.gz", "t-labels-idx1-ubyte.gz"):
         (tmp_path / name).write_bytes(gzip.compress(bytes(32 << 20)))
     images = tmp_path / "t-images-idx3-ubyte.gz"
-    refused("unpacks to more than", load_mnist, DataSettings(task="mnist", train_file=images, test_file=images))
+    refused("unpacks to more than", load_mnist, data_settings(task="mnist", train_file=images, test_file=images))

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from gatedrnn.data import DataSettings, load_task
+from gatedrnn.data import data_settings, load_task
 from gatedrnn.errors import DataError
 
 ROWS, SIDE = 100, 4
@@ -33,7 +33,7 @@ def mnist(folder, **settings):
     names = {
         "train_file": folder / "train-images-idx3-ubyte.gz", "test_file": folder / "t10k-images-idx3-ubyte.gz",
     }  # fmt: skip
-    return load_task(DataSettings(task="mnist", **names | settings))
+    return load_task(data_settings(task="mnist", **names | settings))
 
 
 def test_pixels_come_one_after_another_with_their_own_digit(files):
@@ -65,7 +65,7 @@ def test_labels_belong_to_what_was_read(files):
 
 def test_files_that_are_not_what_they_should_be_are_refused(files):
     with pytest.raises(DataError, match="give the original train-images"):
-        load_task(DataSettings(task="mnist"))
+        load_task(data_settings(task="mnist"))
     with pytest.raises(DataError, match="expected a file of images"):
         mnist(files, train_file=files / "train-labels-idx1-ubyte.gz")
     images, labels = files / "train-images-idx3-ubyte.gz", files / "train-labels-idx1-ubyte.gz"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from properties import few
 from text_files import SHARED, needs_shared_data, write
 
-from gatedrnn.data import DataSettings, load_task, stream
+from gatedrnn.data import data_settings, load_task, stream
 from gatedrnn.data.corpus import Corpus, Piece, between, read_corpus
 from gatedrnn.data.lanes import Lanes
 from gatedrnn.data.stream import tokenise, tokenise_with
@@ -94,7 +94,9 @@ def test_documents_begin_after_an_eos(kind):
 def test_wikitext_has_the_published_vocabulary_and_numbers_of_tokens():
     folder = SHARED / "wikitext-2-v1"
     files = {f"{split}_file": folder / f"{split}.parquet" for split in ("train", "validation", "test")}
-    settings = DataSettings(task="language-model", tokenizer="tokens", min_count=1, document_start=r"^ = [^=]", **files)
+    settings = data_settings(
+        task="language-model", tokenizer="tokens", min_count=1, document_start=r"^ = [^=]", **files
+    )
     data = load_task(settings)
     assert data.model_inputs["vocab_size"] == len(data.tokenizer) == 33_278
     streams = {"train": data.train.stream, **{name: lanes.stream for name, lanes in data.evaluation.items()}}
@@ -113,7 +115,7 @@ def test_wikitext_has_the_published_vocabulary_and_numbers_of_tokens():
 def test_the_origins_rule_counts_words_on_train_alone(tmp_path):
     train = write(tmp_path / "train.txt", "Often often OFTEN often often rare\n")
     other = write(tmp_path / "other.txt", "rare new often\n" * 5)
-    settings = DataSettings(
+    settings = data_settings(
         task="language-model", train_file=train, validation_file=other, test_file=other, tokenizer="whitespace",
         min_count=5,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from text_files import SHARED, as_separated, load, needs_shared_data, numbered_rows, write, write_rows
 
-from gatedrnn.data import DataSettings, load_task
+from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.text import AG_NEWS, load_ag_news, load_text_classification
 from gatedrnn.data.tokenizers import UNK
 from gatedrnn.errors import DataError
@@ -123,7 +123,7 @@ def test_a_text_as_long_as_the_limit_is_not_cut(tmp_path):
 def test_ag_news_with_one_file_of_two_is_refused(given, tmp_path):
     path = write_rows(tmp_path / "rows.csv", numbered_rows(20))
     with pytest.raises(DataError, match="both --train-file and --test-file"):
-        load_ag_news(DataSettings(task="ag_news", **{given: path}))
+        load_ag_news(data_settings(task="ag_news", **{given: path}))
 
 
 def test_ag_news_without_the_network_is_refused_with_what_to_do(monkeypatch):
@@ -133,7 +133,7 @@ def test_ag_news_without_the_network_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setattr("gatedrnn.data.files.load_dataset", unreachable)
     start = time.perf_counter()
     with pytest.raises(DataError, match=rf"{AG_NEWS}: .*hub .*ConnectionError.*--train-file and --test-file") as caught:
-        load_ag_news(DataSettings(task="ag_news"))
+        load_ag_news(data_settings(task="ag_news"))
     assert "\n" not in str(caught.value)
     assert time.perf_counter() - start < 5
 
@@ -149,7 +149,7 @@ def test_ag_news_from_the_hub_asks_for_train_and_test_and_sets_validation_apart(
         return Dataset.from_dict(columns, features=features)
 
     monkeypatch.setattr("gatedrnn.data.files.load_dataset", hub)
-    task = load_ag_news(DataSettings(task="ag_news"))
+    task = load_ag_news(data_settings(task="ag_news"))
     assert asked == [(AG_NEWS, "train"), (AG_NEWS, "test")]
     assert task.label_names == WORLD
     assert {split: len(examples) for split, examples in examples_of(task).items()} == {
@@ -161,25 +161,25 @@ def test_ag_news_from_the_hub_asks_for_train_and_test_and_sets_validation_apart(
 @needs_shared_data
 def test_ag_news_from_local_copies_is_the_hubs(tmp_path):
     path = SHARED / "ag_news" / "test.parquet"
-    task = load_ag_news(DataSettings(task="ag_news", train_file=path, test_file=path))
+    task = load_ag_news(data_settings(task="ag_news", train_file=path, test_file=path))
     assert task.label_names == WORLD
     assert np.bincount(task.evaluation["test"].labels).tolist() == [1_900] * 4
 
 
 def test_a_text_task_without_a_file_is_refused():
     with pytest.raises(DataError, match="--train-file"):
-        load_text_classification(DataSettings(task="text-classification"))
+        load_text_classification(data_settings(task="text-classification"))
 
 
 def test_every_task_is_found_by_its_name(tmp_path):
     path = write(tmp_path / "rows.csv", as_separated(numbered_rows(20)))
     for name in ("parity", "digits", "text-classification", "ag_news"):
         files = {"train_file": path, "test_file": path} if name in ("text-classification", "ag_news") else {}
-        assert load_task(DataSettings(task=name, **files)).name == name
+        assert load_task(data_settings(task=name, **files)).name == name
 
 
 def test_settings_refuse_an_unknown_task_with_the_nearest_one_and_any_unknown_key():
     with pytest.raises(ValueError, match=r"unknown task 'digit'.* Did you mean 'digits'\?"):
-        DataSettings(task="digit")
+        data_settings(task="digit")
     with pytest.raises(ValueError, match="lenght"):
-        DataSettings(task="parity", lenght=3)
+        data_settings(task="parity", lenght=3)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gatedrnn.data import DataSettings
+from gatedrnn.data import data_settings
 from gatedrnn.data.text import load_text_classification
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -50,4 +50,4 @@ def numbered_rows(count, labels=("no", "yes"), word="word"):
 
 def load(train_file, **settings):
     """A text task from files."""
-    return load_text_classification(DataSettings(task="text-classification", train_file=train_file, **settings))
+    return load_text_classification(data_settings(task="text-classification", train_file=train_file, **settings))

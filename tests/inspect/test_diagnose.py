@@ -10,7 +10,7 @@ from browser import needs_a_browser, visit
 from train_helpers import digits_run, small_text, text_run
 
 from gatedrnn.cli.app import main
-from gatedrnn.data import DataSettings, Examples
+from gatedrnn.data import Examples, data_settings
 from gatedrnn.errors import DataError
 from gatedrnn.inspect.diagnose import Diagnosis, Inspected, _of_examples, diagnose, from_run
 from gatedrnn.inspect.report import layer_rows, sentences
@@ -172,7 +172,7 @@ def test_each_layer_direction_and_cell_has_a_row_and_its_class():
 @needs_a_browser
 def test_the_page_of_a_run_shows_every_figure(tmp_path: Path) -> None:
     settings = RunSettings(
-        cell="signed-mingru", hidden_size=8, threads=1, data=DataSettings(task="parity", length=12),
+        cell="signed-mingru", hidden_size=8, threads=1, data=data_settings(task="parity", length=12),
         model=ModelSettings(embedding_size=4), train=TrainSettings(epochs=1),
     )  # fmt: skip
     run(settings, tmp_path / "run")

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast, TextStreamer, T
 
 from gatedrnn.data.tokenizers import is_by_line, learn_tokenizer
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM
-from gatedrnn.train.sampling import sample
+from gatedrnn.train.sample import sample
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.5}], ids=str)

@@ -28,7 +28,7 @@ def by_torch(hidden, weight, labels, items=None):
 @pytest.mark.parametrize("items", [None, 7])
 @pytest.mark.parametrize("factor", [1.0, 0.5])
 def test_loss_and_gradients_are_torchs(monkeypatch, piece, dtype, items, factor):
-    monkeypatch.setattr(loss, "PIECE", piece)
+    monkeypatch.setattr(loss, "CHUNK", piece)
     hidden, weight, labels = problem(dtype)
     ours, theirs = next_token_loss(hidden, weight, labels, items), by_torch(hidden, weight, labels, items)
     assert_equal_within(ours, theirs, dtype, "loss")
@@ -88,7 +88,7 @@ def test_autocast_takes_products_in_bfloat16_and_the_loss_in_float32():
 
 
 def test_the_logits_of_a_batch_are_never_in_memory_at_once(monkeypatch):
-    monkeypatch.setattr(loss, "PIECE", 5 * 37)
+    monkeypatch.setattr(loss, "CHUNK", 5 * 37)
     seen = []
     plain = loss._cross_entropy
     monkeypatch.setattr(loss, "_cross_entropy", lambda logits, *rest: seen.append(logits.shape) or plain(logits, *rest))

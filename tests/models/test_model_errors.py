@@ -16,7 +16,7 @@ from gatedrnn.models import (
 HEADS = (GatedRNNModel, GatedRNNForSequenceClassification, GatedRNNForTokenClassification)
 every_head = pytest.mark.parametrize("head", HEADS, ids=lambda head: head.__name__)
 WRONG = {
-    "cell": ("minigru", "cell must be one of lstm, .*, mingru, .*, block-orthogonal, got 'minigru'"),
+    "cell": ("minigru", "there is no cell 'minigru'; did you mean 'mingru'"),
     "cell_options": ({"keep": True}, "cell_options: mingru has no option 'keep'; it has: activation"),
     "longest_time_scale": (1, "longest_time_scale should be a number of steps, 2 at least; got 1"),
     "pooling": ("first", "pooling must be one of last, mean, max, got 'first'"),

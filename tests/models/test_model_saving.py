@@ -108,3 +108,19 @@ def test_a_tensor_missing_from_the_file_is_drawn_and_no_other_one(cell, build, t
         assert again[missing].abs().max() < 10.0, f"{missing} is drawn at the size that a new layer has"
         redrawn |= {name: missing for name in same_bits(again, kept)}
     assert not redrawn, "tensors of the file that were drawn anew, and which one was missing"
+
+
+def test_each_layer_of_a_mixed_stack_has_options_of_its_own(tmp_path):
+    model = model_of(
+        GatedRNNModel, dtype=torch.float32, cell="mingru:activation=identity,mingru,gru:reset_after=false",
+        num_hidden_layers=3,
+    )  # fmt: skip
+    model.save_pretrained(tmp_path)
+    for found in (model, GatedRNNModel.from_pretrained(tmp_path)):
+        cells = [part.layer.cell for part in found.parts]
+        assert [cells[0].activation, cells[1].activation, cells[2].reset_after] == ["identity", "g", False]
+
+
+def test_a_configuration_of_an_earlier_version_gives_its_options_to_the_cells_that_have_them(tmp_path):
+    config = config_of(cell="mingru,gru", cell_options={"activation": "identity", "reset_after": False})
+    assert [str(cell) for cell in config.cells] == ["mingru:activation=identity", "gru:reset_after=false"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from train_helpers import digits_run
 
-from gatedrnn.data import DataSettings
+from gatedrnn.data import DataSettings, data_settings
 from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
 from gatedrnn.study import runs
 from gatedrnn.study.experiment import Comparison, compare
@@ -35,7 +35,7 @@ def text_files(folder: Path) -> DataSettings:
     rows += [(f"bad film number {i}, 정말 나쁘다" + " truly" * (i % 7), "neg") for i in range(60)]
     file = folder / "reviews.csv"
     file.write_text("review,label\n" + "".join(f'"{text}",{label}\n' for text, label in rows), encoding="utf-8")
-    return DataSettings(task="text-classification", train_file=file, min_count=1)
+    return data_settings(task="text-classification", train_file=file, min_count=1)
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_parity_says_why_the_minimal_cells_fail(tmp_path: Path) -> None:
     run = digits_run(epochs=1)
     contenders = ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0], match=["layers"])
     settings = CompareSettings(
-        contenders=contenders, threads=1, data=DataSettings(task="parity"), train=run.train,
+        contenders=contenders, threads=1, data=data_settings(task="parity"), train=run.train,
         model=run.model.model_copy(update={"token_dropout": 0.0}),
     )  # fmt: skip
     results = compare(settings, tmp_path / "comparison")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gatedrnn.data import DataSettings, load_task
+from gatedrnn.data import data_settings, load_task
 from gatedrnn.errors import NoMatch
 from gatedrnn.study.match import contenders, solve_width
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
@@ -13,7 +13,7 @@ from gatedrnn.train.settings import ModelSettings, TrainSettings
 
 def settings(model: dict[str, Any] | None = None, **chosen: Any) -> CompareSettings:
     return CompareSettings(
-        contenders=ContenderSettings(**chosen), threads=1, data=DataSettings(task="digits"),
+        contenders=ContenderSettings(**chosen), threads=1, data=data_settings(task="digits"),
         model=ModelSettings(**model or {}), train=TrainSettings(),
     )  # fmt: skip
 
@@ -90,7 +90,7 @@ def test_a_width_that_no_match_can_reach_names_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({"cells": ["lstm", "mingur"]}, "Did you mean 'mingru'"),
+        ({"cells": ["lstm", "mingur"]}, "did you mean 'mingru'"),
         ({"cells": ["lstm", "lstm"]}, "each once"),
         ({"seeds": []}, "each once"),
         ({"seeds": [-1]}, "greater than or equal to 0"),

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
+from gatedrnn.train.folder import read_metrics
 from gatedrnn.train.loop import Progress
-from gatedrnn.train.metrics import read_metrics
 
 
 class Killed(BaseException):

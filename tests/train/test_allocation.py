@@ -6,7 +6,7 @@ import sys
 import pytest
 
 SMALL_BESIDE_LARGE = """
-from gatedrnn.train.allocation import use_large_pages
+from gatedrnn.cli.arguments import use_large_pages
 use_large_pages()
 import torch
 kept = []

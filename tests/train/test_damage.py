@@ -15,7 +15,7 @@ from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.errors import Damaged
 from gatedrnn.train.loop import run
 from gatedrnn.train.report import write_report
-from gatedrnn.train.sampling import load_language_model, write_samples
+from gatedrnn.train.sample import load_language_model, write_samples
 
 NOT_READ = ("README.md",)
 """A model's card: nothing reads it, and it is there to be edited."""

@@ -9,9 +9,9 @@ from train_helpers import digits_run
 from gatedrnn.cli.app import main
 from gatedrnn.data import load_task
 from gatedrnn.errors import TooLarge
-from gatedrnn.train import demand
-from gatedrnn.train.demand import demand_room, readable
+from gatedrnn.train import resources
 from gatedrnn.train.model import build_model
+from gatedrnn.train.resources import demand_room, readable
 
 HUGE = {
     "train --task digits --hidden-size 3000000 --cell lstm": "which in training take",
@@ -47,10 +47,10 @@ def test_what_is_demanded_is_four_times_the_parameters_that_are_built(
     exact = (
         sum(parameter.numel() for parameter in build_model(settings, data).parameters()) * 4 * torch.float32.itemsize
     )
-    monkeypatch.setattr(demand, "demand_threads", lambda _: None)
-    monkeypatch.setattr(demand, "_available", lambda host=False: exact)
+    monkeypatch.setattr(resources, "demand_threads", lambda _: None)
+    monkeypatch.setattr(resources, "_available", lambda host=False: exact)
     demand_room(settings, data)
-    monkeypatch.setattr(demand, "_available", lambda host=False: exact - 1)
+    monkeypatch.setattr(resources, "_available", lambda host=False: exact - 1)
     with pytest.raises(TooLarge):
         demand_room(settings, data)
 

@@ -12,9 +12,8 @@ from train_helpers import small_text, text_run
 from gatedrnn.data import Lanes, load_task
 from gatedrnn.errors import FolderTaken
 from gatedrnn.models import GatedRNNForCausalLM
-from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.folder import RunFolder, read_metrics
 from gatedrnn.train.loop import Trainer, run
-from gatedrnn.train.metrics import read_metrics
 from gatedrnn.train.objective import NextToken, rows_of
 
 

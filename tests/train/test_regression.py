@@ -7,7 +7,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from gatedrnn.data import DataSettings, load_task
+from gatedrnn.data import data_settings, load_task
 from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.train.loop import run
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
@@ -15,7 +15,7 @@ from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 
 def adding(**train):
     return RunSettings(
-        cell="mingru", hidden_size=16, threads=1, data=DataSettings(task="adding", length=10, test_lengths=(15,)),
+        cell="mingru", hidden_size=16, threads=1, data=data_settings(task="adding", length=10, test_lengths=(15,)),
         model=ModelSettings(embedding_size=8), train=TrainSettings(epochs=3, learning_rate=1e-2, **train),
     )  # fmt: skip
 

@@ -17,9 +17,8 @@ from train_helpers import digits_run
 from gatedrnn.data import load_task
 from gatedrnn.errors import CheckpointDamaged, FolderTaken, Interrupted, NonFiniteLoss
 from gatedrnn.train import checkpoint
-from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.folder import MetricsLog, RunFolder, read_metrics
 from gatedrnn.train.loop import Progress, Trainer, run
-from gatedrnn.train.metrics import MetricsLog, read_metrics
 from gatedrnn.train.result import RunResult
 
 ALONE = PartialState()

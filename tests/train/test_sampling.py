@@ -9,7 +9,7 @@ from train_helpers import small_text, text_run
 from gatedrnn.data.tokenizers import UNK, encode_stream
 from gatedrnn.errors import Damaged, DataError
 from gatedrnn.train.loop import run
-from gatedrnn.train.sampling import load_language_model, sample, write_samples
+from gatedrnn.train.sample import load_language_model, sample, write_samples
 
 
 @pytest.fixture(scope="module", params=["characters", "whitespace"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatedrnn.train.schedule import Plateau, learning_rate_at
+from gatedrnn.train.optimise import Plateau, learning_rate_at
 from gatedrnn.train.settings import TrainSettings
 
 

@@ -117,10 +117,10 @@ def test_two_processes_that_need_the_same_tokens_make_them_once(tmp_path):
     text.write_text("the quick brown fox jumps over the lazy dog\n" * 200_000)
     script = f"""
 from pathlib import Path
-from gatedrnn.data import DataSettings, load_task, stream
+from gatedrnn.data import data_settings, load_task, stream
 make = stream._make
 stream._make = lambda *given: (print("made"), make(*given))[1]
-data = load_task(DataSettings(task="language-model", train_file=Path({str(text)!r}), tokenizer="characters"))
+data = load_task(data_settings(task="language-model", train_file=Path({str(text)!r}), tokenizer="characters"))
 print(data.train.stream.predictions)
 """
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}

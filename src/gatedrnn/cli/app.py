@@ -1,4 +1,8 @@
-"""The command line: `gatedrnn COMMAND --flags`. Commands stand in `gatedrnn.cli`, imported when called."""
+"""The command line: `gatedrnn COMMAND --flags`, a file of this folder for each command, imported when it is called.
+
+Exit codes: 0; 2 for usage, 1 for failure, as the class of the error has it (`gatedrnn.errors`); 128 and the number of a
+signal.
+"""
 
 import signal
 import sys
@@ -6,17 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Parameter
-from cyclopts.config import Yaml
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
+from cyclopts.config import Dict
 
 from gatedrnn import __version__
+from gatedrnn.cli.arguments import RUN
 from gatedrnn.cli.progress import notices_shown
 from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error
 from gatedrnn.terminal import plain
 from gatedrnn.train.interrupt import ended_by_signals
 
-WITH_RECIPES = ("compare", "train")
-"""Commands whose settings begin with the recipe of the task that is named."""
+OF_TASKS = ("compare", "train")
+"""Commands whose flags are those of the task that is named."""
 EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript")}
 """Packages by the extra that brings them; all others come with [train]."""
 
@@ -28,25 +33,26 @@ def build_app() -> App:
         help="Gated recurrent networks, and a fair comparison between them.",
         version=__version__,
         default_parameter=Parameter(consume_multiple=True, negative=()),
-        suppress_keyboard_interrupt=False,  # ours says what was kept
+        help_flags=["--help", "-h", "--help-all"],
+        suppress_keyboard_interrupt=False,  # main() reports what was saved
     )
     app.command("gatedrnn.cli.compare:compare", name="compare", help="Compare cells on a task.")
     app.command("gatedrnn.cli.train:train", name="train", help="Train one model on a task.")
     app.command("gatedrnn.cli.evaluate:evaluate", name="evaluate", help="Score trained models on data.")
     app.command("gatedrnn.cli.predict:predict", name="predict", help="Predict labels for the rows of a file.")
     app.command("gatedrnn.cli.generate:generate", name="generate", help="Write text with a language model.")
-    app.command("gatedrnn.cli.export:export", name="export", help="Hand a language model to other programs.")
-    app.command("gatedrnn.cli.probe:probe", name="probe", help="Ask cells what they can learn, at what length.")
-    app.command("gatedrnn.cli.diagnose:diagnose", name="diagnose", help="Look into a trained model's gates.")
-    app.command("gatedrnn.cli.describe:describe", name="describe", help="Say what cells are, and what runs them.")
-    app.command("gatedrnn.cli.verify:verify", name="verify", help="Prove that all ways of running a cell agree.")
-    app.command("gatedrnn.cli.cache:cache", name="cache", help="Show or clear the texts that are kept as tokens.")
+    app.command("gatedrnn.cli.export:export", name="export", help="Write a language model for other programs.")
+    app.command("gatedrnn.cli.probe:probe", name="probe", help="Test what cells can learn, at what length.")
+    app.command("gatedrnn.cli.diagnose:diagnose", name="diagnose", help="Analyse a trained model's gates and memory.")
+    app.command("gatedrnn.cli.describe:describe", name="describe", help="Print equations, sizes and backend of cells.")
+    app.command("gatedrnn.cli.verify:verify", name="verify", help="Check that all execution modes of a cell agree.")
+    app.command("gatedrnn.cli.cache:cache", name="cache", help="Show or clear the cache of tokenised texts.")
     app.command("gatedrnn.cli.bench:bench", name="bench", help="Measure speed and memory, as ratios.")
 
     @app.meta.default
     def with_config(
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True, consume_multiple=False)],
-        config: Path | None = None,
+        config: Annotated[Path | None, Parameter(group=RUN)] = None,
     ) -> None:
         """Read settings from a YAML file first; flags on the command line win.
 
@@ -54,55 +60,63 @@ def build_app() -> App:
             config: YAML file whose keys are the flags' names without the dashes in front.
         """
         if config is not None:
-            _read_config(config)
-            app.config = (Yaml(config, must_exist=True, use_commands_as_keys=False),)
+            app.config = (Dict(_read_config(config), source=str(config), use_commands_as_keys=False),)
         app(tokens, exit_on_error=False, print_error=False)
 
     app.meta.suppress_keyboard_interrupt = False
     return app
 
 
-def _show_defaults_of_task(command: App, tokens: list[str]) -> None:
-    """On the help page of a command that takes a task: what that task's recipe gives where nothing is said."""
-    from gatedrnn.cli.defaults import asked, with_defaults_of
+def _offer_flags_of_task(command: App, tokens: list[str]) -> str:
+    """Give a command the flags of the task that the command line or its file of settings names, which is returned."""
+    from gatedrnn.cli.tasks import asked, task_of, with_flags_of
 
-    config, task = asked("config", tokens), asked("task", tokens)
-    if task is None and config is not None:
-        task = _read_config(Path(config)).get("task")
+    config, named = asked("config", tokens), asked("task", tokens)
+    if named is None and config is not None:
+        named = _read_config(Path(config)).get("task")
     assert command.default_command is not None
-    command.default_command = with_defaults_of(task, command.default_command)
+    task = task_of(command.default_command, named)
+    command.default_command = with_flags_of(task, command.default_command, expert="--help-all" in tokens)
+    command.help_epilogue = (
+        None if "--help-all" in tokens else f"The flags of {task}; --help-all shows expert flags too."
+    )
+    return task
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """A file of settings is a readable YAML mapping; what is not raises an error that names it."""
+    """A YAML mapping of settings, those of an earlier version as of this one; the error for another file names it."""
     import yaml
+
+    from gatedrnn.train.settings import with_cell_options
 
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise yaml.YAMLError(f"{path}: must hold settings as 'name: value' lines")
-    return content
+    return with_cell_options(content)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or, at a signal, 128 and its number:
     130 at Ctrl-C, 143 at SIGTERM, 129 at SIGHUP."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    app = build_app()
+    app, task = build_app(), None
     try:
-        if tokens and tokens[0] in WITH_RECIPES and {"--help", "-h"} & set(tokens):
-            _show_defaults_of_task(app[tokens[0]], tokens)
+        if tokens and tokens[0] in OF_TASKS:
+            task = _offer_flags_of_task(app[tokens[0]], tokens)
         with notices_shown(), ended_by_signals():
             app.meta(tokens, exit_on_error=False, print_error=False)
     except KeyboardInterrupt as error:
-        _stop(
-            _exit_code(error) or FAILURE, "interrupted; what was finished is kept, the same command goes on from there"
-        )
+        _stop(_exit_code(error) or FAILURE, "interrupted; finished work is kept, the same command continues from there")
     except ImportError as error:
         missing = _missing_package(error)
         if missing is None:
             raise
         extra = next((extra for extra, packages in EXTRAS.items() if missing in packages), "train")
         _stop(USAGE, f"{missing} is not installed; this command needs: pip install 'gatedrnn[{extra}]'")
+    except UnknownOptionError as error:
+        from gatedrnn.cli.tasks import unknown_flag
+
+        _stop(USAGE, unknown_flag(error, task) if task else _one_line(error))
     except Exception as error:
         code = _exit_code(error)
         if code is None:
@@ -111,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _exit_code(error: BaseException) -> int | None:
-    """The exit code of a signal, or of an error that a user can mend; None for one that is ours."""
+    """The exit code of a signal, or of an error that a user can fix; None for a bug."""
     if isinstance(error, (CycloptsError, FileNotFoundError, IsADirectoryError, UnicodeDecodeError)):
         return USAGE
     if isinstance(error, Error):

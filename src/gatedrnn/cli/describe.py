@@ -1,10 +1,11 @@
 """gatedrnn describe."""
 
 import os
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any
 
 import torch
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +15,7 @@ from gatedrnn.errors import UsageError
 from gatedrnn.inspect.describe import Description, gate_weights
 from gatedrnn.inspect.describe import describe as describe_layer
 from gatedrnn.layers import Path, RecurrentLayer
-from gatedrnn.registry import CELLS
+from gatedrnn.registry import CELLS, CellChoice
 
 PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
 """Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
@@ -25,6 +26,7 @@ def _above_zero(_: object, value: float | None) -> None:
         raise ValueError("must be above 0")
 
 
+REGULARISERS = Group("Regularisers", sort_key=1)
 Size = Annotated[int, Parameter(validator=at_least_one)]
 
 
@@ -37,20 +39,16 @@ def describe(
     bidirectional: bool = False,
     proj_size: int = 0,
     without_bias: bool = False,
-    reset_before: bool = False,
-    keep: bool = False,
-    activation: Literal["g", "identity"] | None = None,
-    block_size: Literal[2, 3, 4] | None = None,
-    zoneout: float = 0.0,
-    input_dropout: float = 0.0,
-    state_dropout: float = 0.0,
-    weight_dropout: float = 0.0,
-    layer_norm: bool = False,
+    zoneout: Annotated[float, Parameter(group=REGULARISERS)] = 0.0,
+    input_dropout: Annotated[float, Parameter(group=REGULARISERS)] = 0.0,
+    state_dropout: Annotated[float, Parameter(group=REGULARISERS)] = 0.0,
+    weight_dropout: Annotated[float, Parameter(group=REGULARISERS)] = 0.0,
+    layer_norm: Annotated[bool, Parameter(group=REGULARISERS)] = False,
 ) -> None:
-    """Say what cells are: equations, parameters by part, state, multiply-adds, and what runs them on this machine.
+    """Print what cells are: equations, parameters by part, state, multiply-adds, and the backend on this machine.
 
     Args:
-        cells: Which ones; all if none is named.
+        cells: Which ones, with options as in gru:reset_after=false; all if none is named.
         input_size: Features of the input.
         hidden_size: Channels of the state; 128 if neither this nor expansion is given.
         expansion: hidden_size in units of input_size, instead.
@@ -58,40 +56,25 @@ def describe(
         bidirectional: Both directions.
         proj_size: Size of an output projection; 0 for none.
         without_bias: No biases.
-        reset_before: gru: the reset gate before the recurrent product.
-        keep: mgu: the other cell of that name, whose gate keeps.
-        activation: minlstm, mingru: candidate activation, g (the default) or identity.
-        block_size: block-orthogonal: channels of a block; 2 if not given.
-        zoneout: Rate, for what it changes about the way of running; so are the next four.
+        zoneout: Rate; regularisers may change the execution mode.
         input_dropout: Rate.
         state_dropout: Rate.
         weight_dropout: Rate.
         layer_norm: Normalise each gate's input projection.
     """
     if hidden_size is not None and expansion is not None:
-        raise UsageError("--hidden-size and --expansion both say how wide the state is; give one")
+        raise UsageError("--hidden-size and --expansion both give the width of the state; give one")
     width = hidden_size or (round(expansion * input_size) if expansion else 128)
     arguments = {
         "num_layers": num_layers, "bidirectional": bidirectional, "proj_size": proj_size, "bias": not without_bias,
         "zoneout": zoneout, "input_dropout": input_dropout, "state_dropout": state_dropout,
         "weight_dropout": weight_dropout, "layer_norm": layer_norm,
     }  # fmt: skip
-    # What is not asked for is the cell's own default.
-    options = {
-        **({"reset_after": False} if reset_before else {}),
-        **({"keep": True} if keep else {}),
-        **({"activation": activation} if activation is not None else {}),
-        **({"block_size": block_size} if block_size is not None else {}),
-    }
     console = Console()
-    for key in options:
-        if cells and not any(key in CELLS[name].options for name in cells):
-            raise UsageError(f"{key} is an option of none of {', '.join(cells)}; leave it out")
     layers = []
-    for name in cells or tuple(CELLS):
-        own = {key: value for key, value in options.items() if key in CELLS[name].options}
+    for cell in cells or tuple(CELLS):
         try:
-            layers.append(_layer(name, input_size, width, arguments | own))
+            layers.append(_layer(CellChoice.parse(cell), input_size, width, arguments))
         except UsageError as error:
             if cells:
                 raise
@@ -100,12 +83,11 @@ def describe(
         _print(layer, console)
 
 
-def _layer(name: str, input_size: int, hidden_size: int, arguments: dict[str, Any]) -> RecurrentLayer:
+def _layer(cell: CellChoice, input_size: int, hidden_size: int, arguments: dict[str, Any]) -> RecurrentLayer:
+    name, make = cell.name, partial(CELLS[cell.name].layer, input_size, hidden_size, **arguments, **cell.options)
     try:
         with torch.device("meta"):
-            parameters = sum(
-                weight.numel() for weight in CELLS[name].layer(input_size, hidden_size, **arguments).parameters()
-            )
+            parameters = sum(weight.numel() for weight in make().parameters())
     except (RuntimeError, OverflowError) as error:
         if "overflow" not in str(error).lower():
             raise
@@ -118,7 +100,7 @@ def _layer(name: str, input_size: int, hidden_size: int, arguments: dict[str, An
             f"{name}: {parameters:,} parameters take {taken / 2**30:,.1f} GiB, and this machine has "
             f"{there / 2**30:,.1f} GiB; choose smaller sizes"
         )
-    return CELLS[name].layer(input_size, hidden_size, **arguments)
+    return make()
 
 
 def _print(layer: RecurrentLayer, console: Console) -> None:
@@ -131,9 +113,9 @@ def _print(layer: RecurrentLayer, console: Console) -> None:
         "gates": " ".join(found.gates),
         "parameters": f"{found.total:,} ({parts}){one_bias}",
         "against": _against(found.cell, layer),
-        "state": f"{found.state:,} numbers a sequence",
+        "state": f"{found.state:,} elements a sequence",
         "work": f"{found.multiply_adds:,} multiply-adds a step",
-        "initial values": found.initial_values,
+        "initialisation": found.initial_values,
         "runs on": _path(found),
     }
     table = Table.grid(padding=(0, 2))

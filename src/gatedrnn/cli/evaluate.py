@@ -12,8 +12,7 @@ from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
 
 if TYPE_CHECKING:
-    from gatedrnn.train.label_scores import LabelScores
-    from gatedrnn.train.scoring import Scored
+    from gatedrnn.train.score import LabelScores, Scored
 
 MOST_SHOWN = 16
 """Classes whose confusion is shown as a table."""
@@ -47,9 +46,9 @@ def evaluate(
     """
     if not runs:
         raise UsageError("name at least one run")
-    from gatedrnn.train.demand import use_threads
-    from gatedrnn.train.opening import labelled_by
-    from gatedrnn.train.scoring import score_predictions, score_run
+    from gatedrnn.train.finished import labelled_by
+    from gatedrnn.train.resources import use_threads
+    from gatedrnn.train.score import score_predictions, score_run
 
     kinds = [labelled_by(run) == "next" for run in runs]
     if any(kinds) and not all(kinds):
@@ -92,7 +91,7 @@ def _print_texts(rows: list[dict[str, Any]], source: str, as_json: bool) -> None
 
 def _print_labels(found: "list[Scored]", console: Console) -> None:
     """The scores of all models in one table, then each one's classes."""
-    from gatedrnn.train.label_scores import LabelScores
+    from gatedrnn.train.score import LabelScores
 
     whole = [
         {name: value for name, value in one.scores._asdict().items() if name not in ("classes", "confusion")}

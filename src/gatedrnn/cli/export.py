@@ -17,7 +17,7 @@ def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = 
         output: Folder for the files; RUN/onnx if not given.
     """
     from gatedrnn.export.onnx import ALLOWED, export_onnx
-    from gatedrnn.train.sampling import load_language_model
+    from gatedrnn.train.sample import load_language_model
 
     folder = output or run / to
     model, _ = load_language_model(run)

@@ -32,15 +32,15 @@ def predict(
         text_column: Of the file; the one of training, if not given.
         threads: Threads of torch; all cores if not given.
     """
-    from gatedrnn.train.demand import use_threads
-    from gatedrnn.train.opening import labelled_by, open_finished
-    from gatedrnn.train.predicting import (
+    from gatedrnn.train.finished import labelled_by, open_finished
+    from gatedrnn.train.predict import (
         check_output,
         outputs_of,
         prediction_columns,
         read_labelled_rows,
         write_predictions,
     )
+    from gatedrnn.train.resources import use_threads
 
     check_output(output, file)
     if labelled_by(model) == "next":

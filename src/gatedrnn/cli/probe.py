@@ -5,11 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from gatedrnn.cli.arguments import at_least_one, command_line
+from gatedrnn.cli.arguments import at_least_one, command_line, use_large_pages
 from gatedrnn.cli.progress import RunsDisplay
 from gatedrnn.study.probe_settings import CELLS, ProbeSettings
 from gatedrnn.terminal import Console
-from gatedrnn.train.allocation import use_large_pages
 from gatedrnn.train.settings import threads_for
 
 

@@ -1,11 +1,21 @@
-"""Tasks and their data."""
+"""Tasks and their data: settings in `settings`, one file a task, files of the user, tokens, batches."""
 
 from functools import lru_cache
 
 from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
 from gatedrnn.data.lanes import Lanes
-from gatedrnn.data.probes import PROBES
-from gatedrnn.data.settings import LANGUAGE, TASKS, DataSettings, Settings
+from gatedrnn.data.settings import (
+    LANGUAGE,
+    TASKS,
+    DataSettings,
+    DigitsTask,
+    LanguageTask,
+    MnistTask,
+    ProbeTask,
+    Settings,
+    TextTask,
+    data_settings,
+)
 from gatedrnn.data.task import TaskData, Texts
 
 
@@ -16,22 +26,31 @@ def load_task(settings: DataSettings) -> TaskData:
     Raises:
         DataError: the data cannot be used.
     """
-    if settings.task in PROBES:
-        from gatedrnn.data.probes.task import load_probe as load
-    elif settings.task == "digits":
-        from gatedrnn.data.digits import load_digits as load
-    elif settings.task == "mnist":
-        from gatedrnn.data.mnist import load_mnist as load
-    elif settings.task == "ag_news":
-        from gatedrnn.data.text import load_ag_news as load
-    elif settings.task == LANGUAGE:
-        from gatedrnn.data.language import load_language_model as load
-    else:
-        from gatedrnn.data.text import load_text_classification as load
-    return load(settings)
+    # Imported here: each brings libraries of its own.
+    match settings:
+        case ProbeTask():
+            from gatedrnn.data.probes.task import load_probe
+
+            return load_probe(settings)
+        case DigitsTask():
+            from gatedrnn.data.digits import load_digits
+
+            return load_digits(settings)
+        case MnistTask():
+            from gatedrnn.data.mnist import load_mnist
+
+            return load_mnist(settings)
+        case TextTask():
+            from gatedrnn.data.text import load_ag_news, load_text_classification
+
+            return (load_ag_news if settings.task == "ag_news" else load_text_classification)(settings)
+        case LanguageTask():
+            from gatedrnn.data.language import load_language_model
+
+            return load_language_model(settings)
 
 
 __all__ = [
     "LANGUAGE", "TASKS", "Batch", "DataSettings", "Examples", "Lanes", "Settings", "TaskData", "Texts",
-    "TrainingSource", "load_task", "tokens_in",
+    "TrainingSource", "data_settings", "load_task", "tokens_in",
 ]  # fmt: skip

@@ -7,12 +7,12 @@ from sklearn.datasets import load_digits as read_digits
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.settings import DataSettings
+from gatedrnn.data.settings import DigitsTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 
 
-def load_digits(settings: DataSettings) -> TaskData:
+def load_digits(settings: DigitsTask) -> TaskData:
     """8 x 8 images read row by row (8 steps of 8 features) or pixel by pixel (64 steps of 1), split by class."""
     digits = read_digits()
     images = (digits.images / 16).astype(np.float32).reshape(len(digits.target), settings.steps, -1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gatedrnn.data.corpus import Corpus, between, python_topics, read_corpus, read_hub_corpus
 from gatedrnn.data.lanes import Lanes
-from gatedrnn.data.settings import DataSettings
+from gatedrnn.data.settings import LanguageTask
 from gatedrnn.data.stream import tokenise
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
@@ -15,7 +15,7 @@ EXACT = ("characters", "bytes")
 """Tokenizers for which a text can be cut at any character."""
 
 
-def load_language_model(settings: DataSettings) -> TaskData:
+def load_language_model(settings: LanguageTask) -> TaskData:
     """The text of `settings`, tokenised; its vocabulary is learned on the training split alone."""
     notes: list[str] = []
     splits = _splits(settings, notes)
@@ -57,7 +57,7 @@ def load_language_model(settings: DataSettings) -> TaskData:
     )  # fmt: skip
 
 
-def _splits(settings: DataSettings, notes: list[str]) -> dict[str, Corpus]:
+def _splits(settings: LanguageTask, notes: list[str]) -> dict[str, Corpus]:
     """What was given, and for what was not a part of the training text, cut off its end."""
     given = {name: getattr(settings, f"{name}_file") for name in SPLITS}
     files: dict[str, Path] = {name: path for name, path in given.items() if path is not None}

@@ -9,7 +9,7 @@ from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
 from gatedrnn.data.packed import BoundedGzip
-from gatedrnn.data.settings import DataSettings
+from gatedrnn.data.settings import MnistTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 
@@ -17,7 +17,7 @@ IMAGES, LABELS = b"\x00\x00\x08\x03", b"\x00\x00\x08\x01"
 """How the original files begin: unsigned bytes in three dimensions, or in one; then the size of each, big-endian."""
 
 
-def load_mnist(settings: DataSettings) -> TaskData:
+def load_mnist(settings: MnistTask) -> TaskData:
     """28 x 28 images as 784 steps of one number in [0, 1]; a part of the training images is set apart.
 
     Raises:

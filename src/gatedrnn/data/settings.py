@@ -1,111 +1,66 @@
-"""What a task is made of: the settings that choose and shape the data."""
+"""Settings of the data: one small class a task, `TASKS` names them all."""
 
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, field_validator
 
 from gatedrnn.data.probes import PROBES
+from gatedrnn.errors import UsageError
 
-TEXT_TASKS = ("ag_news", "text-classification")
 LANGUAGE = "language-model"
-TASKS = (*PROBES, "digits", "mnist", *TEXT_TASKS, LANGUAGE)
-BELONGS = {
-    **dict.fromkeys(("train_file", "test_file"), ("mnist", *TEXT_TASKS, LANGUAGE)),
-    **dict.fromkeys(("validation_file", "text_column"), (*TEXT_TASKS, LANGUAGE)),
-    "label_column": TEXT_TASKS,
-    **dict.fromkeys(("hub", "hub_configuration", "document_start", "document_resets"), (LANGUAGE,)),
-    **dict.fromkeys(("labels", "curriculum", "test_lengths"), tuple(PROBES)),
-    "permuted": ("mnist",),
-}
-"""Settings that mean something to some tasks alone."""
-
-
-def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
-    """One line for a name that does not exist, with the nearest that does."""
-    names = list(known)
-    near = difflib.get_close_matches(got, names, n=1)
-    return f"unknown {what} {got!r}.{f' Did you mean {near[0]!r}?' if near else ''} There are {', '.join(names)}"
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""What numpy, torch and scikit-learn all take."""
+Tokenizer: TypeAlias = Literal["words", "whitespace", "tokens", "bpe", "characters", "bytes"]
 
 
 class Settings(BaseModel):
     """Settings that refuse unknown keys and never change once made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    expert: ClassVar[tuple[str, ...]] = ()
+    """Fields that the command line shows with --help-all alone."""
 
 
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""What numpy, torch and scikit-learn all take."""
+class TaskSettings(Settings):
+    """What the settings of all tasks share."""
 
-
-class DataSettings(Settings):
-    """The task and its data."""
-
-    task: str = "digits"
+    task: str
     """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification or language-model."""
+
+
+class ProbeTask(TaskSettings):
+    """A probe: sequences drawn at random."""
+
+    expert = ("labels", "curriculum", "split_seed")
+
     labels: Literal["every", "last"] = "every"
-    """Probes with a label at every step: all of them, or the last alone."""
+    """Where every step has a label: train and test on all of them, or on the last alone."""
     length: int = Field(20, ge=1)
-    """Probes: steps of a training sequence. language-model: tokens through which a gradient goes back; the state is
-    carried on."""
+    """Steps of a training sequence."""
     curriculum: int = Field(0, ge=0)
-    """Probes: epochs of 100 steps over which sequences grow to that length; 0: all have it from the start."""
+    """Epochs of 100 steps over which sequences grow to that length; 0: all have it from the start."""
     test_lengths: tuple[PositiveInt, ...] = ()
-    """Probes: further lengths of the test; 4 times the training length if none is given."""
+    """Further lengths to test; 4 times the training length if none is given."""
+    split_seed: Seed = 0
+    """Seed of the validation and test sequences."""
+
+
+class DigitsTask(TaskSettings):
+    """scikit-learn's handwritten digits."""
+
+    expert = ("validation_fraction", "test_fraction", "split_seed")
+
     steps: int = 8
-    """digits: 8 steps of 8 features, or 64 steps of 1."""
-    permuted: bool = False
-    """mnist: the pixels in an order drawn at random, the same for all images."""
-    train_file: Path | None = None
-    """Text tasks: a CSV, TSV, JSON-lines or Parquet file; language-model: .txt, .txt.gz, JSON lines or Parquet; mnist:
-    the original file of images, with that of labels beside it."""
-    validation_file: Path | None = None
-    """Text tasks; without it a part of the training file is set apart."""
-    test_file: Path | None = None
-    """Text tasks; without it a part of the training file is set apart (ag_news: the hub's own test split)."""
-    text_column: str | None = None
-    """Text tasks; guessed where one name is obvious."""
-    label_column: str | None = None
-    """Text tasks but language-model; guessed where one name is obvious."""
-    hub: str | None = None
-    """language-model: a data set on the Hugging Face hub, such as Salesforce/wikitext. Without it and without files:
-    the reference of the Python language that help() shows."""
-    hub_configuration: str | None = None
-    """language-model: which of the data set's configurations, such as wikitext-2-v1."""
-    document_start: str | None = None
-    """language-model: regular expression that matches the beginning of a document's first line. Otherwise a text file
-    is one document, and so is each row of another."""
-    document_resets: bool = False
-    """language-model: in training and evaluation, the state begins anew with each document."""
-    tokenizer: Literal["words", "whitespace", "tokens", "bpe", "characters", "bytes"] = "words"
-    """words: lower case, punctuation apart; whitespace: lower().split(); tokens: split(); bpe: subwords; characters;
-    bytes. Learned on training data."""
-    min_count: int = Field(2, ge=1)
-    """Times that a word or character must occur in the training split to enter the vocabulary."""
-    vocabulary_size: int = Field(16_000, ge=300)
-    """bpe: tokens in the vocabulary at most."""
-    max_tokens: int = Field(256, ge=1)
-    """Text tasks: what is longer is cut off there, and counted in the report."""
+    """8 steps of 8 features, or 64 steps of 1."""
     validation_fraction: float = Field(0.1, gt=0, lt=1)
-    """Part of the training split set apart for validation, where no validation file is given."""
-    test_fraction: float = Field(0.2, ge=0, lt=1)
-    """Part of the training file set apart for the test, where no test file is given; 0 (language-model): no test."""
+    """Fraction of the training images used for validation."""
+    test_fraction: float = Field(0.2, gt=0, lt=1)
+    """Fraction of all images used for the test."""
     split_seed: Seed = 0
     """Seed of those splits."""
-
-    @model_validator(mode="after")
-    def _fits_the_task(self) -> "DataSettings":
-        for name, tasks in BELONGS.items():
-            if getattr(self, name) != type(self).model_fields[name].default and self.task not in tasks:
-                raise ValueError(
-                    f"--{name.replace('_', '-')} belongs to {' and '.join(tasks)}, not to {self.task}; "
-                    "name one with --task"
-                )
-        if not self.test_fraction and self.task != LANGUAGE:
-            raise ValueError(f"--test-fraction: {self.task} needs a test split; give a fraction above 0")
-        return self
 
     @field_validator("steps")
     @classmethod
@@ -114,9 +69,159 @@ class DataSettings(Settings):
             raise ValueError("must be 8 (rows) or 64 (pixels)")
         return steps
 
-    @field_validator("task")
-    @classmethod
-    def _known_task(cls, task: str) -> str:
-        if task not in TASKS:
-            raise ValueError(unknown_name("task", task, TASKS))
-        return task
+
+class MnistTask(TaskSettings):
+    """MNIST, pixel by pixel, from its original files."""
+
+    expert = ("validation_fraction", "split_seed")
+
+    train_file: Path | None = None
+    """The original file of training images, with the file of their labels in the same folder."""
+    test_file: Path | None = None
+    """The original file of test images, likewise."""
+    permuted: bool = False
+    """Permute the pixels: one random order for all images."""
+    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    """Fraction of the training images used for validation."""
+    split_seed: Seed = 0
+    """Seed of that split and of the permutation."""
+
+
+class TextTask(TaskSettings):
+    """Text classification: AG News, or the user's own files."""
+
+    expert = ("min_count", "vocabulary_size", "split_seed")
+
+    train_file: Path | None = None
+    """Training rows: CSV, TSV, JSON lines or Parquet."""
+    validation_file: Path | None = None
+    """Validation rows; a fraction of the training rows if not given."""
+    test_file: Path | None = None
+    """Test rows; a fraction of the training rows if not given (ag_news: the hub's own test split)."""
+    text_column: str | None = None
+    """Column of the texts; guessed where one name is obvious."""
+    label_column: str | None = None
+    """Column of the labels; guessed where one name is obvious."""
+    tokenizer: Tokenizer = "words"
+    """words: lower case, punctuation apart; whitespace: lower().split(); tokens: split(); bpe: subwords; characters;
+    bytes. Learned on training data."""
+    min_count: int = Field(2, ge=1)
+    """Occurrences in the training split that a word or character needs to enter the vocabulary."""
+    vocabulary_size: int = Field(16_000, ge=300)
+    """bpe: size of the vocabulary at most."""
+    max_tokens: int = Field(256, ge=1)
+    """Longer texts are cut there, and counted in the report."""
+    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    """Fraction of the training rows used for validation, without --validation-file."""
+    test_fraction: float = Field(0.2, gt=0, lt=1)
+    """Fraction of the training rows used for the test, without --test-file."""
+    split_seed: Seed = 0
+    """Seed of those splits."""
+
+
+class LanguageTask(TaskSettings):
+    """Language modelling on running text."""
+
+    expert = ("hub_configuration", "document_start", "document_resets", "min_count", "vocabulary_size")
+
+    train_file: Path | None = None
+    """Training text: .txt, .txt.gz, JSON lines or Parquet. Without it and without --hub: the reference of the Python
+    language that help() shows."""
+    validation_file: Path | None = None
+    """Validation text; a fraction of the training text if not given."""
+    test_file: Path | None = None
+    """Test text; a fraction of the training text if not given."""
+    text_column: str | None = None
+    """Column of JSON lines or Parquet; guessed where one name is obvious."""
+    hub: str | None = None
+    """A data set on the Hugging Face hub, such as Salesforce/wikitext."""
+    hub_configuration: str | None = None
+    """Which of its configurations, such as wikitext-2-v1."""
+    document_start: str | None = None
+    """Regular expression that matches the beginning of a document's first line. Otherwise a text file is one document,
+    and so is each row of another."""
+    document_resets: bool = False
+    """In training and evaluation, reset the state at the beginning of each document."""
+    length: int = Field(20, ge=1)
+    """Tokens of truncated backpropagation through time; the state is carried from chunk to chunk."""
+    tokenizer: Tokenizer = "words"
+    """words: lower case, punctuation apart; whitespace: lower().split(); tokens: split(); bpe: subwords; characters;
+    bytes. Learned on training data."""
+    min_count: int = Field(2, ge=1)
+    """Occurrences in the training split that a word or character needs to enter the vocabulary."""
+    vocabulary_size: int = Field(16_000, ge=300)
+    """bpe: size of the vocabulary at most."""
+    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    """Fraction of the training text used for validation, without --validation-file."""
+    test_fraction: float = Field(0.2, ge=0, lt=1)
+    """Fraction of the training text used for the test, without --test-file; 0 for no test."""
+
+
+TASKS: dict[str, type[TaskSettings]] = {
+    **dict.fromkeys(PROBES, ProbeTask), "digits": DigitsTask, "mnist": MnistTask, "ag_news": TextTask,
+    "text-classification": TextTask, LANGUAGE: LanguageTask,
+}  # fmt: skip
+"""Settings of each task by its name."""
+
+
+def data_settings(task: str, **given: object) -> "DataSettings":
+    """Settings of a task by its name.
+
+    Args:
+        task: one of `TASKS`.
+        given: fields of its class; those of other tasks are refused.
+
+    Raises:
+        UsageError: there is no such task, or the setting belongs to another.
+        ValidationError: a setting is unknown, or its value out of range.
+
+    Example:
+        >>> data_settings("digits", steps=64).steps
+        64
+    """
+    if task not in TASKS:
+        raise UsageError(unknown_name("task", task, TASKS))
+    for name in given:
+        if name not in TASKS[task].model_fields and (owners := tasks_with(name)):
+            raise UsageError(belongs(name, owners, task))
+    found: DataSettings = TASKS[task].model_validate({"task": task, **given})  # type: ignore[assignment]
+    return found
+
+
+def tasks_with(field: str) -> list[str]:
+    """The tasks that have a setting of that name."""
+    return [task for task, kind in TASKS.items() if field in kind.model_fields]
+
+
+def belongs(field: str, owners: Iterable[str], task: str) -> str:
+    """A sentence for a setting of another task; probes are named as one."""
+    named = dict.fromkeys("probes" if owner in PROBES else owner for owner in owners)
+    return f"--{field.replace('_', '-')} belongs to {' and '.join(named)}, not to {task}; name one with --task"
+
+
+def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
+    """A sentence for a name that does not exist, with the nearest that does."""
+    names = list(known)
+    near = difflib.get_close_matches(got, names, n=1)
+    return f"unknown {what} {got!r}.{f' Did you mean {near[0]!r}?' if near else ''} There are {', '.join(names)}"
+
+
+def _of_its_task(given: object) -> object:
+    """A mapping as the settings of the task that it names. Defaults of other tasks' settings, which files of earlier
+    versions hold, are left out."""
+    if not isinstance(given, dict):
+        return given
+    own = TASKS.get(given.get("task", ""), TaskSettings).model_fields
+    kept = {name: value for name, value in given.items() if name in own or not _is_default(name, value)}
+    return data_settings(**{"task": "", **kept})
+
+
+def _is_default(name: str, value: object) -> bool:
+    plain = tuple(value) if isinstance(value, list) else value
+    return any(TASKS[task].model_fields[name].default == plain for task in tasks_with(name))
+
+
+DataSettings: TypeAlias = Annotated[
+    ProbeTask | DigitsTask | MnistTask | TextTask | LanguageTask, BeforeValidator(_of_its_task)
+]
+"""Settings of any task; from a mapping, of the task that it names."""

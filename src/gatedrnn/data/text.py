@@ -7,7 +7,7 @@ import numpy as np
 
 from gatedrnn.data.batches import Examples
 from gatedrnn.data.files import Table, read_file, read_hub
-from gatedrnn.data.settings import DataSettings
+from gatedrnn.data.settings import TextTask
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import DataError
@@ -16,7 +16,7 @@ LOG = logging.getLogger("gatedrnn")
 AG_NEWS = "fancyzhx/ag_news"
 
 
-def load_ag_news(settings: DataSettings) -> TaskData:
+def load_ag_news(settings: TextTask) -> TaskData:
     """AG News from the hub, or from local copies."""
     given = [file for file in (settings.train_file, settings.validation_file, settings.test_file) if file is not None]
     if given and (settings.train_file is None or settings.test_file is None):
@@ -24,14 +24,14 @@ def load_ag_news(settings: DataSettings) -> TaskData:
     return _load("ag_news", settings, hub=AG_NEWS)
 
 
-def load_text_classification(settings: DataSettings) -> TaskData:
+def load_text_classification(settings: TextTask) -> TaskData:
     """Any text and label of the user's."""
     if settings.train_file is None:
         raise DataError("text-classification: needs --train-file (CSV, TSV, JSON lines or Parquet)")
     return _load("text-classification", settings, hub=None)
 
 
-def _load(name: str, settings: DataSettings, hub: str | None) -> TaskData:
+def _load(name: str, settings: TextTask, hub: str | None) -> TaskData:
     notes: list[str] = []
     splits, sources = _splits(settings, hub, notes)
     names = _label_names(splits)
@@ -67,9 +67,7 @@ def _load(name: str, settings: DataSettings, hub: str | None) -> TaskData:
     )
 
 
-def _splits(
-    settings: DataSettings, hub: str | None, notes: list[str]
-) -> tuple[dict[str, Table], list[dict[str, object]]]:
+def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict[str, Table], list[dict[str, object]]]:
     columns = settings.text_column, settings.label_column
     if settings.train_file is None:
         assert hub is not None

@@ -73,7 +73,7 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
 
 def state_names(model: GatedRNNForCausalLM) -> list[str]:
     """As `GatedRNNCache.tensors` names them, in the order of the graph's inputs."""
-    kinds = [CELLS[cell].equations.states for cell in model.config.cells]
+    kinds = [CELLS[cell.name].equations.states for cell in model.config.cells]
     return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
 
 

@@ -23,8 +23,8 @@ from gatedrnn.shapes import Series
 from gatedrnn.train.folder import RunFolder, check_model
 from gatedrnn.train.model import HEADS
 from gatedrnn.train.result import Record
-from gatedrnn.train.sampling import load_language_model
-from gatedrnn.train.scoring import data_of
+from gatedrnn.train.sample import load_language_model
+from gatedrnn.train.score import data_of
 
 SHUT, OPEN = 0.05, 0.95
 """A gate below the first counts as shut, above the second as open."""

@@ -1,4 +1,4 @@
-"""The state of a model's recurrent layers between two calls, in the form that transformers' `generate` carries."""
+"""The state of a model's recurrent layers between two calls, as transformers' `generate` carries it."""
 
 from typing import Any, NoReturn
 
@@ -28,7 +28,7 @@ class RecurrentState(LinearAttentionCacheLayerMixin):
         self.is_recurrent_states_initialized[state_idx] = True
 
     def update_recurrent_state(self, recurrent_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
-        """Put a state in the place of the one before; nothing is written into that, so gradients through both stand."""
+        """Replace the state; the old tensor is not written to, so that gradients through it remain valid."""
         self.lazy_initialization(recurrent_states=recurrent_states, state_idx=state_idx)
         self.recurrent_states[state_idx] = recurrent_states
         self.has_previous_state[state_idx] = True
@@ -42,7 +42,7 @@ class RecurrentState(LinearAttentionCacheLayerMixin):
         self.__init__(number_of_states=self.number_of_states)  # type: ignore[misc]
 
     def crop(self, tokens_to_remove: int) -> NoReturn:
-        raise ValueError("a recurrent state cannot be taken back; start anew, or keep a copy of it (copy.deepcopy)")
+        raise ValueError("a recurrent state cannot be cropped; start anew, or copy it beforehand (copy.deepcopy)")
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Every row `repeats` times, for beams and several answers to one prompt."""
@@ -58,13 +58,13 @@ class RecurrentState(LinearAttentionCacheLayerMixin):
 class GatedRNNCache(Cache):
     """The state of all layers, and how many tokens went into it. Its size does not depend on that number.
 
-    Hand the one that a call returned to the next call, as `past_key_values`: a stream, a conversation, or the next
-    stretch of a text in training (see `detached`).
+    Pass the one that a call returned to the next call, as `past_key_values`: a stream, a conversation, or the next
+    chunk of a text in training (see `detached`).
     """
 
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__(
-            layers=[RecurrentState(number_of_states=CELLS[cell].equations.states) for cell in config.cells]
+            layers=[RecurrentState(number_of_states=CELLS[cell.name].equations.states) for cell in config.cells]
         )
         self.seen_tokens = 0
 
@@ -81,13 +81,13 @@ class GatedRNNCache(Cache):
         return stacked if kinds > 1 else stacked[0]
 
     def write(self, first: int, states: States | tuple[Tensor, ...]) -> None:
-        """Take the states that a layer gave back, of as many layers as it has."""
+        """Store the states that a stacked layer returned, from layer `first` on."""
         for kind, stacked in enumerate(states if isinstance(states, tuple) else (states,)):
             for index, state in enumerate(stacked):
                 self.layers[first + index].update_recurrent_state(state, state_idx=kind)
 
     def detached(self) -> "GatedRNNCache":
-        """This state without its history: what truncated backpropagation through time carries on."""
+        """This state without its graph, for truncated backpropagation through time; changes it in place."""
         for layer in self.layers:
             layer.recurrent_states = {i: None if s is None else s.detach() for i, s in layer.recurrent_states.items()}
         return self
@@ -103,7 +103,7 @@ class GatedRNNCache(Cache):
 
     @classmethod
     def of_tensors(cls, config: GatedRNNConfig, tensors: dict[str, Tensor]) -> "GatedRNNCache":
-        """The state that `tensors` wrote down."""
+        """The state that `tensors` returned."""
         found = cls(config)
         for name, tensor in tensors.items():
             if name == SEEN:

@@ -51,13 +51,13 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
 
         Args:
             input_ids, attention_mask, past_key_values, resets: as in `GatedRNNModel.forward`.
-            labels: (batch, time), the tokens themselves, of which each step is to foretell the one after it; steps
-                labelled -100 do not count. The loss is their mean.
+            labels: (batch, time), the tokens themselves: each step predicts the token after it; -100 is ignored. The
+                loss is the mean over labels.
             shift_labels: the same, already shifted: the label of a step is the token after it.
-            use_cache: whether to hand back the state where none was given; by default in `eval()`, as configured.
+            use_cache: whether to return the state where none was given; by default in `eval()`, as configured.
             logits_to_keep: for the last so many steps alone, or for those named; 0 for all.
 
-        In training with labels `logits` is None: the loss is worked out a piece of the logits at a time.
+        In training with labels `logits` is None: the loss is computed from one chunk of the logits at a time.
         """
         if input_ids is not None and not input_ids.shape[1]:
             raise ValueError("input_ids holds no token: pass at least one, such as bos_token_id, which begins a text")
@@ -79,7 +79,7 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         self, input_ids: Tensor, shift_labels: Tensor, past_key_values: GatedRNNCache | None = None,
         resets: Flags | None = None,
     ) -> tuple[Tensor, GatedRNNCache]:  # fmt: skip
-        """The cross-entropy of each label apart, (batch, time), and the state after them. Without gradients."""
+        """The cross-entropy of each label, (batch, time), and the state after them. Without gradients."""
         states, cache = self.model.read(input_ids, None, None, past_key_values, True, resets)
         assert cache is not None
         hidden = self.head_dropout(self.projection(states))

@@ -1,6 +1,6 @@
 """The configuration of all gatedrnn models."""
 
-from typing import Any
+from typing import TypeAlias
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
@@ -8,9 +8,10 @@ from transformers import PreTrainedConfig
 from gatedrnn.layers.arguments import check_time_scale
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
 from gatedrnn.layers.regularise import REGULARISERS
-from gatedrnn.registry import CELLS
+from gatedrnn.registry import CELLS, CellChoice
 
 POOLINGS = ("last", "mean", "max")
+OptionValue: TypeAlias = bool | int | float | str
 RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS)
 
 
@@ -19,19 +20,20 @@ class GatedRNNConfig(PreTrainedConfig):
     """Structure of a gated recurrent model.
 
     Args:
-        cell: the cell's name, as on the command line; or one name a layer, joined by commas.
-        cell_options: keyword arguments of the cells' equations, as their layers take them: `activation` of `minlstm`
-            and `mingru`, `reset_after` of `gru`, `keep` of `mgu`; None for none. Each goes to the cells that know it.
-        vocab_size: tokens that the embedding knows; None for a model that reads numbers instead of tokens.
-        input_size: numbers per step, where `vocab_size` is None.
-        embedding_size: width of the embedding, or of the linear map that takes its place for numbers. With `block`
-            it is the width of the model.
+        cell: the cell with its options in one word, as on the command line: "mingru", "gru:reset_after=false"; or one
+            word a layer, joined by commas.
+        cell_options: further options, as keyword arguments of the cells' equations; each goes to the cells that have
+            it. None for none.
+        vocab_size: size of the vocabulary; None for a model that reads numbers instead of tokens.
+        input_size: features per step, where `vocab_size` is None.
+        embedding_size: width of the embedding of tokens, or of the linear map of numbers. With `block` it is the width
+            of the model.
         hidden_size: channels of each layer's state.
         num_hidden_layers: recurrent layers.
-        bidirectional: a second set of weights walks time backwards in each layer; outputs are joined.
-        weight_init, bias_init: initial values by name, see `gatedrnn.layers.parameters.initialise`; the layer's own if
+        bidirectional: each layer runs in both directions; their outputs are concatenated.
+        weight_init, bias_init: initialisation by name, see `gatedrnn.layers.parameters.initialise`; the layer's own if
             None.
-        longest_time_scale: of the layers whose initial biases are "time-scales"; their own, 64 steps, if None.
+        longest_time_scale: slowest time scale, in steps, of biases initialised to "time-scales"; 64 if None.
         zoneout, input_dropout, state_dropout, weight_dropout, layer_norm: regularisers of the layer, see
             `gatedrnn.layers.module`.
         block: each layer becomes a residual block: normalisation, cell, projection back to `embedding_size`, then
@@ -41,14 +43,14 @@ class GatedRNNConfig(PreTrainedConfig):
         embedding_dropout, dropout, head_dropout: on the embedding, between layers, before the head; in training.
         pooling: what a sequence classifier reads: the output at the "last" valid step (of each direction its own last),
             or the "mean" or "max" over the valid steps.
-        use_cache: whether a language model in `eval()` hands back its state.
-        tie_word_embeddings: whether a language model scores tokens by their embeddings.
+        use_cache: whether a language model in `eval()` returns its state.
+        tie_word_embeddings: whether the embedding's weights are the head's too, in a language model.
     """
 
     model_type = "gatedrnn"
 
     cell: str = "mingru"
-    cell_options: dict[str, Any] | None = None
+    cell_options: dict[str, OptionValue] | None = None
     vocab_size: int | None = None
     input_size: int | None = None
     embedding_size: int = 64
@@ -78,10 +80,19 @@ class GatedRNNConfig(PreTrainedConfig):
     eos_token_id: int | None = None
 
     @property
-    def cells(self) -> list[str]:
-        """The cell of each layer."""
-        names = [name.strip() for name in self.cell.split(",")]
-        return names * self.num_hidden_layers if len(names) == 1 else names
+    def cells(self) -> list[CellChoice]:
+        """The cell of each layer, with its options.
+
+        Raises:
+            ValueError: there is no such cell, or it has no such option.
+        """
+        further, choices = self.cell_options or {}, []
+        for word in self.cell.split(","):
+            choice = CellChoice.parse(word.strip())
+            known = CELLS[choice.name].options
+            own = {option: value for option, value in further.items() if option in known and value != known[option]}
+            choices.append(CellChoice(choice.name, {**choice.options, **own}))
+        return choices * self.num_hidden_layers if len(choices) == 1 else choices
 
     def is_boundary(self, token: int | None) -> bool:
         """Whether a token begins or ends texts; as padding it has a meaning of its own."""
@@ -91,24 +102,22 @@ class GatedRNNConfig(PreTrainedConfig):
         """The rules beyond types; called when a configuration, and when a model is made.
 
         Raises:
-            ValueError: a name that does not exist, a size below 1, a probability outside [0, 1), or inputs unclear.
+            ValueError: a name that does not exist, a size below 1, a probability outside [0, 1), or both kinds of
+                input.
         """
-        for cell in self.cells:
-            if cell not in CELLS:
-                raise ValueError(f"cell must be one of {', '.join(CELLS)}, got {cell!r}")
+        records = [CELLS[choice.name] for choice in self.cells]
         if len(self.cells) != self.num_hidden_layers:
             raise ValueError(
                 f"cell names {len(self.cells)} layers, num_hidden_layers is {self.num_hidden_layers}; "
                 "name one cell, or one a layer"
             )
-        layers = [CELLS[cell].layer for cell in self.cells]
-        options = dict.fromkeys(option for layer in layers for option in layer.options)
+        options = dict.fromkeys(option for record in records for option in record.options)
         for name in self.cell_options or {}:
             if name not in options:
                 raise ValueError(
                     f"cell_options: {self.cell} has no option {name!r}; it has: {', '.join(options) or 'none'}"
                 )
-        if self.weight_dropout and not any(layer.cell_class.reads_state for layer in layers):
+        if self.weight_dropout and not any(record.equations.reads_state for record in records):
             raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
         for name, schemes in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):
             if getattr(self, name) not in (None, *schemes):

@@ -7,18 +7,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss
 
-PIECE = 1 << 25
+CHUNK = 1 << 25
 """Logits at a time: 128 MiB in float32."""
 
 
 def next_token_loss(hidden: Tensor, weight: Tensor, labels: Tensor, items: Tensor | int | None = None) -> Tensor:
-    """Mean cross-entropy of logits hidden @ weight.T, float32; its gradient is worked out on the way.
+    """Mean cross-entropy of logits hidden @ weight.T, float32; its gradient is computed in the same pass.
 
     Args:
         hidden: (batch, time, width).
         weight: (vocab_size, width).
         labels: (batch, time); -100 does not count.
-        items: what to divide the sum by instead of the labels that count: those of all batches that are accumulated.
+        items: divisor of the sum; the labels of all batches under gradient accumulation. Those of this one if None.
     """
     rows, wanted = hidden.flatten(0, -2), labels.flatten()
     total = float(items if items is not None else (wanted != -100).sum())
@@ -27,19 +27,19 @@ def next_token_loss(hidden: Tensor, weight: Tensor, labels: Tensor, items: Tenso
 
 @torch.no_grad()
 def token_losses(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
-    """The cross-entropy of each label apart, (batch, time), float32; 0 for -100. Arguments as in `next_token_loss`."""
+    """The cross-entropy of each label, (batch, time), float32; 0 for -100. Arguments as in `next_token_loss`."""
     dtype = _product_dtype(hidden)
     rows, matrix, wanted = hidden.flatten(0, -2).to(dtype), weight.to(dtype), labels.flatten()
-    step = max(1, PIECE // len(weight))
-    pieces = [
+    step = max(1, CHUNK // len(weight))
+    chunks = [
         _cross_entropy(rows[start : start + step] @ matrix.t(), wanted[start : start + step], None)
         for start in range(0, len(rows), step)
     ]
-    return torch.cat(pieces).view(labels.shape)
+    return torch.cat(chunks).view(labels.shape)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The sum over rows, times `factor`. Logits of a piece turn into their gradient, multiplied out at once."""
+    """The sum over rows, times `factor`. Logits of a chunk are overwritten by their gradient and multiplied at once."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, labels: Tensor, dtype: torch.dtype, factor: float) -> Tensor:
@@ -49,17 +49,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
         wide = torch.promote_types(dtype, torch.float32)
         grad_weight: Tensor | None = None
         total = rows.new_zeros((), dtype=wide)
-        step = max(1, PIECE // len(weight))
+        step = max(1, CHUNK // len(weight))
         for start in range(0, len(rows), step):
-            piece, wanted = inputs[start : start + step], labels[start : start + step]
-            logits = piece @ matrix.t()
+            chunk, wanted = inputs[start : start + step], labels[start : start + step]
+            logits = chunk @ matrix.t()
             total += _cross_entropy(logits, wanted, factor if of_rows or of_weight else None).sum()
             if grad_rows is not None:
                 torch.mm(logits, matrix, out=grad_rows[start : start + step])
             if of_weight and grad_weight is None:
-                grad_weight = (logits.t() @ piece).to(wide)
+                grad_weight = (logits.t() @ chunk).to(wide)
             elif grad_weight is not None:
-                grad_weight += logits.t() @ piece
+                grad_weight += logits.t() @ chunk
         ctx.save_for_backward(grad_rows, grad_weight)
         ctx.dtypes = rows.dtype, weight.dtype
         return total * factor

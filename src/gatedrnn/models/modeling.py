@@ -1,4 +1,4 @@
-"""Hugging Face models around the recurrent layers. No equation stands here."""
+"""Hugging Face models around the recurrent layers: embedding, blocks, classifiers. Equations are in `cells/`."""
 
 from itertools import groupby
 from typing import Any, cast
@@ -13,7 +13,7 @@ from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.regularise import REGULARISERS
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.registry import CELLS
+from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import Flags, Series, Step
 
 EMBEDDING_STD = 0.1
@@ -40,7 +40,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """torch's own initial values for linear maps and norms, ours for recurrent layers, small normal embeddings."""
+        """torch's own initialisation for linear maps and norms, ours for recurrent layers, small normal embeddings."""
         if isinstance(module, RecurrentLayer | nn.Linear | nn.LayerNorm):
             module.reset_parameters()
         elif isinstance(module, nn.Embedding):
@@ -49,25 +49,24 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
                 nn.init.zeros_(module.weight[module.padding_idx])
 
 
-def build_layer(config: GatedRNNConfig, cell: str, input_size: int, num_layers: int = 1) -> RecurrentLayer:
-    """Recurrent layers of one cell, as a configuration says."""
-    layer = CELLS[cell].layer
+def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_layers: int = 1) -> RecurrentLayer:
+    """Recurrent layers of one cell, as configured."""
+    layer = CELLS[cell.name].layer
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
-    if not layer.cell_class.reads_state:
+    if not CELLS[cell.name].equations.reads_state:
         named["weight_dropout"] = 0.0  # meant for the other cells of the model
     if (config.bias_init or layer.bias_init) == "time-scales":
         named["longest_time_scale"] = config.longest_time_scale
-    options = {name: value for name, value in (config.cell_options or {}).items() if name in layer.options}
     return layer(
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True, bidirectional=config.bidirectional,
-        dropout=config.dropout if num_layers > 1 else 0.0, **named, **options,
+        dropout=config.dropout if num_layers > 1 else 0.0, **named, **cell.options,
     )  # fmt: skip
 
 
 def advance(
     layer: RecurrentLayer, x: Series, hx: Any, mask: Flags | None, resets: Flags | None
 ) -> tuple[Series, Any]:  # fmt: skip
-    """A layer over a series, or, where that is one token of a stream, by its step."""
+    """A layer over a sequence; a single step of a stream by `step`."""
     if x.shape[1] == 1 and mask is None and not layer.bidirectional and not layer.training:
         output, state = layer.step(x[:, 0], hx, resets=None if resets is None else resets[:, 0])
         return output.unsqueeze(1), state
@@ -102,7 +101,7 @@ class GatedRNNEmbeddings(nn.Module):
 class GatedRNNBlock(nn.Module):
     """x + project(cell(norm(x))), then x + feed_forward(norm(x))."""
 
-    def __init__(self, config: GatedRNNConfig, cell: str) -> None:
+    def __init__(self, config: GatedRNNConfig, cell: CellChoice) -> None:
         super().__init__()
         width, inner = config.embedding_size, config.embedding_size * config.feed_forward_factor
         self.cell_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -114,7 +113,7 @@ class GatedRNNBlock(nn.Module):
     def forward(
         self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None, last_only: bool = False
     ) -> tuple[Series, Any]:  # fmt: skip
-        """The series, or its last step alone, and the state after it."""
+        """The sequence (batch, time, features), or its last step alone, and the state after it."""
         output, state = advance(self.layer, self.cell_norm(x), hx, mask, resets)
         if last_only:  # what follows looks at one step at a time
             x, output = x[:, -1:], output[:, -1:]
@@ -123,22 +122,22 @@ class GatedRNNBlock(nn.Module):
 
 
 class GatedRNNPart(nn.Module):
-    """Layers of one cell on top of each other, without anything around them."""
+    """Stacked layers of one cell, without normalisation or feed-forward."""
 
-    def __init__(self, config: GatedRNNConfig, cell: str, input_size: int, num_layers: int) -> None:
+    def __init__(self, config: GatedRNNConfig, cell: CellChoice, input_size: int, num_layers: int) -> None:
         super().__init__()
         self.layer = build_layer(config, cell, input_size, num_layers)
 
     def forward(
         self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None, last_only: bool = False
     ) -> tuple[Series, Any]:  # fmt: skip
-        """The series, or its last step alone, and the state after it."""
+        """The sequence (batch, time, features), or its last step alone, and the state after it."""
         output, state = advance(self.layer, x, hx, mask, resets)
         return output[:, -1:] if last_only else output, state
 
 
 class GatedRNNModel(GatedRNNPreTrainedModel):
-    """Embedding and recurrent core, without a head."""
+    """Embedding and recurrent layers, without a head."""
 
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__(config)
@@ -174,13 +173,16 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
 
         Args:
             input_ids: tokens, (batch, time), for a model with `vocab_size`.
-            attention_mask: (batch, time), 1 = real step, 0 = padding on whichever side; None if every step is real. It
-                may begin with the tokens that went into `past_key_values`.
+            attention_mask: (batch, time), 1 = real step, 0 = padding, left or right; None without padding. It may begin
+                with the tokens that went into `past_key_values`.
             input_values: numbers, (batch, time, input_size), for a model with `input_size`.
-            past_key_values: the state to go on from, which is brought up to date in its place; None for the first.
-            use_cache: whether to hand back the state where none was given.
-            resets: bool, (batch, time); where True, the state is the initial one before the step.
-            last_only: give the last step alone, (batch, 1, features); what follows the top cell skips all others.
+            past_key_values: the state to continue from, updated in place; None for the initial state.
+            use_cache: whether to return the state where none was given.
+            resets: bool, (batch, time); where True, the state before the step is the initial state.
+            last_only: return the last step alone, (batch, 1, features); what follows the top cell skips all others.
+
+        Raises:
+            ValueError: neither or both kinds of input, or a state for a bidirectional model.
         """
         states, cache = self.read(
             input_ids, attention_mask, input_values, past_key_values, use_cache, resets, last_only
@@ -201,7 +203,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             raise ValueError(f"this model reads {wanted}, which is missing")
         if (past_key_values is not None or use_cache) and self.config.bidirectional:
             raise ValueError(
-                "a bidirectional model has no state to go on from: it must see the end before it can begin"
+                "a bidirectional model has no state to continue from: its backward direction starts at the end"
             )
         cache = GatedRNNCache(self.config) if past_key_values is None and use_cache else past_key_values
         mask = None if attention_mask is None else attention_mask.bool()
@@ -215,7 +217,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             before = None if cache is None else cache.read(first, count)
             last = last_only and part is self.parts[-1]
             if self.gradient_checkpointing and self.training:
-                # The state goes through as an argument: nothing that a second run of the part would carry twice.
+                # The state is passed as an argument: running the part again in backward must not update it twice.
                 x, state = self._gradient_checkpointing_func(part, x, before, mask, resets, last)
             else:
                 x, state = part(x, before, mask, resets, last)
@@ -248,11 +250,11 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         input_values: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any,
     ) -> SequenceClassifierOutput:  # fmt: skip
         """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`."""
-        how, both_ways = self.config.pooling, self.config.bidirectional
-        last_only = how == "last" and attention_mask is None and not both_ways
+        how, bidirectional = self.config.pooling, self.config.bidirectional
+        last_only = how == "last" and attention_mask is None and not bidirectional
         states = self.model(input_ids, attention_mask, input_values, last_only=last_only).last_hidden_state
         mask = None if attention_mask is None else attention_mask.bool()
-        pooled = pool(states, mask, how, both_ways)
+        pooled = pool(states, mask, how, bidirectional)
         logits = self.classifier(self.head_dropout(pooled))
         loss = None
         if labels is not None:
@@ -277,19 +279,19 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
         return TokenClassifierOutput(loss=loss, logits=logits)
 
 
-def pool(states: Series, mask: Flags | None, how: str, both_ways: bool = False) -> Step:
-    """One vector a sequence from the valid steps: the last, the mean or the maximum. A row without any gives zeros.
+def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = False) -> Step:
+    """One vector a sequence, (batch, features), from its valid steps; zeros for a sequence without any.
 
     Args:
         states: (batch, time, features).
         mask: (batch, time), True = valid; None if all are.
         how: "last", "mean" or "max".
-        both_ways: the features' second half walked backwards, so that its last step is the first valid one.
+        bidirectional: the features' second half ran in reverse: its last step is the first valid one.
     """
-    if how == "last" and both_ways:
-        forwards, backwards = states.chunk(2, dim=2)
-        turned = None if mask is None else mask.flip(1)
-        return torch.cat([pool(forwards, mask, how), pool(backwards.flip(1), turned, how)], dim=1)
+    if how == "last" and bidirectional:
+        forward, backward = states.chunk(2, dim=2)
+        flipped = None if mask is None else mask.flip(1)
+        return torch.cat([pool(forward, mask, how), pool(backward.flip(1), flipped, how)], dim=1)
     if mask is None:
         return {"last": lambda: states[:, -1], "mean": lambda: states.mean(1), "max": lambda: states.amax(1)}[how]()
     real, any_real = mask.unsqueeze(2), mask.any(1, keepdim=True)

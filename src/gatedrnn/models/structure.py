@@ -1,15 +1,17 @@
 """A model's structure in numbers: parameters by part, state size, multiply-adds per step."""
 
-from typing import Any
+from typing import TypedDict
 
 from torch import nn
 
 from gatedrnn.layers import RecurrentLayer
+from gatedrnn.models.configuration import OptionValue
 from gatedrnn.models.modeling import GatedRNNBlock, GatedRNNEmbeddings, GatedRNNPreTrainedModel
+from gatedrnn.registry import CELLS
 
 PARTS = ("embedding", "core", "block", "head")
 OTHERS = {"classifier": "head", "lm_head": "head", "projection": "core"}
-"""What stands beside the model itself: heads, and the way from the core's width back to the model's."""
+"""Modules beside the model itself, by part: heads, and the projection back to the model's width."""
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
@@ -32,16 +34,45 @@ def count_parameters(model: nn.Module) -> dict[str, int]:
     return counts | {"total": sum(counts.values())}
 
 
-def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
-    """Layers, widths, gates, state size (numbers kept between two steps, one sequence) and multiply-adds per step.
+class Initialisation(TypedDict):
+    """Names of the schemes, as `weight_init` and `bias_init` take them."""
 
-    Multiply-adds are those of matrix products with one row per step: the core's, the block's, and the map of numbers
-    that stands in the place of an embedding; a table costs none, and elementwise work is left out.
-    """
+    weights: str
+    biases: str
+
+
+class Structure(TypedDict):
+    """A model's structure, as results.json has it."""
+
+    cell: str
+    options: dict[str, OptionValue]
+    """Of its cells, defaults included."""
+    layers: int
+    bidirectional: bool
+    hidden_size: int
+    embedding_size: int
+    gates: list[str]
+    reads_state: bool
+    initial_values: Initialisation
+    """The key of files since the first version."""
+    block: bool
+    pooling: str
+    state_size: int
+    """Elements of the state of one sequence."""
+    multiply_adds_per_step: int
+    """Of matrix products with one row per step: the core's, the block's, and those of a linear map of numbers. An
+    embedding table costs none; elementwise operations are not counted."""
+
+
+def describe_structure(model: GatedRNNPreTrainedModel) -> Structure:
+    """Layers, widths, gates, state size and multiply-adds per step."""
     config = model.config
     layers = [module for module in model.modules() if isinstance(module, RecurrentLayer)]
     gates = dict.fromkeys(gate for layer in layers for gate in layer.cell.projections)
-    ways = 1 + config.bidirectional
+    options: dict[str, OptionValue] = {}
+    for choice in config.cells:
+        options |= {**CELLS[choice.name].options, **choice.options}
+    directions = 1 + config.bidirectional
     products = sum(
         parameter.numel()
         for name, parameter in model.named_parameters()
@@ -53,7 +84,7 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
         products += config.input_size * config.embedding_size
     return {
         "cell": config.cell,
-        "options": {name: getattr(layer.cell, name) for layer in layers for name in layer.options},
+        "options": options,
         "layers": config.num_hidden_layers,
         "bidirectional": config.bidirectional,
         "hidden_size": config.hidden_size,
@@ -63,6 +94,6 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> dict[str, Any]:
         "initial_values": {"weights": layers[0].weight_init, "biases": layers[0].bias_init},
         "block": config.block,
         "pooling": config.pooling,
-        "state_size": sum(ways * layer.num_layers * sum(layer.state_sizes()) for layer in layers),
+        "state_size": sum(directions * layer.num_layers * sum(layer.state_sizes()) for layer in layers),
         "multiply_adds_per_step": products,
     }

@@ -43,11 +43,10 @@ from gatedrnn.study.results import (
 from gatedrnn.study.runs import OnProgress, Records, run_all
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.statistics import Sample, difference_of, over_documents, score_of
-from gatedrnn.train.demand import demand_room
-from gatedrnn.train.folder import as_of_now, differences, is_free
-from gatedrnn.train.metrics import read_metrics
+from gatedrnn.train.folder import as_of_now, differences, is_free, read_metrics
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import metric_of
+from gatedrnn.train.resources import demand_room
 from gatedrnn.train.result import Record, RunResult, RunScores
 from gatedrnn.train.settings import RunSettings
 

@@ -9,10 +9,9 @@ from gatedrnn.data import TaskData
 from gatedrnn.errors import NoMatch
 from gatedrnn.models.modeling import GatedRNNClassifier
 from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.registry import CELLS
 from gatedrnn.study.results import Match, Parameters, Structure
 from gatedrnn.study.settings import CompareSettings
-from gatedrnn.train.model import build_model, cell_options
+from gatedrnn.train.model import build_model
 
 MARKED, REFUSED = 0.01, 0.05
 """A mismatch of the core parameters above the first is marked in the report, above the second refused."""
@@ -98,12 +97,7 @@ def _contender(
 
 def _unit(settings: CompareSettings, cell: str) -> int:
     """The widths of a cell are multiples of this."""
-    run = settings.run(cell, 1, 0)
-    options, sizes = cell_options(run), []
-    for layer in (CELLS[name].layer for name in run.cells):
-        own = {name: value for name, value in options.items() if name in layer.options}
-        sizes.append(layer.cell_class(**own).block_size)
-    return lcm(*sizes)
+    return lcm(*(choice.equations().block_size for choice in settings.run(cell, 1, 0).cells))
 
 
 def core_parameters(settings: CompareSettings, data: TaskData, cell: str, width: int) -> int:

@@ -2,27 +2,27 @@
 
 from pydantic import Field, PositiveInt, field_validator
 
-from gatedrnn import registry
 from gatedrnn.data import Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import Seed, unknown_name
+from gatedrnn.train.settings import CellWord
 
 TASKS = ("parity", "modular-addition", "s3", "mqar", "selective-copying")
 CELLS = ("lstm", "gru", "mingru", "minlstm", "signed-mingru", "block-orthogonal")
 
 
 class ProbeSettings(Settings):
-    """Who is asked what, how often and at which lengths."""
+    """Cells, probes, seeds and lengths."""
 
-    cells: tuple[str, ...] = CELLS
+    cells: tuple[CellWord, ...] = CELLS
     """Cells, each as wide as gives the same number of recurrent parameters."""
     tasks: tuple[str, ...] = TASKS
     """Probes."""
     seeds: tuple[Seed, ...] = (0, 1, 2)
-    """One run each; initial weights, data and their order follow from it."""
+    """One run each; initialisation, data and their order follow from it."""
     lengths: tuple[PositiveInt, ...] = ()
     """Of the tests, beside the training length; those below it are left out. If none is given: 256 to 4,096, or to
-    65,536 where labels grow with the length."""
+    65,536 where the number of labels grows with the length."""
     threads: int = Field(1, ge=1)
     """Threads of each run."""
 
@@ -39,14 +39,6 @@ class ProbeSettings(Settings):
         if not values:
             raise ValueError("must name one at least")
         return values
-
-    @field_validator("cells")
-    @classmethod
-    def _known_cells(cls, cells: tuple[str, ...]) -> tuple[str, ...]:
-        for cell in cells:
-            if cell not in registry.CELLS:
-                raise ValueError(unknown_name("cell", cell, registry.CELLS))
-        return cells
 
     @field_validator("tasks")
     @classmethod

@@ -1,13 +1,15 @@
 """A suite of probes: one comparison a task, all cells with the same number of recurrent parameters."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
 from gatedrnn import manifest
-from gatedrnn.data import DataSettings, Examples, load_task
+from gatedrnn.data import Examples, load_task
 from gatedrnn.data.probes import PROBES, labels_in
+from gatedrnn.data.settings import ProbeTask
 from gatedrnn.errors import DataError
 from gatedrnn.inspect.tracking import Tracking
 from gatedrnn.locks import sole_writer
@@ -19,7 +21,7 @@ from gatedrnn.study.report import write_comparison
 from gatedrnn.study.results import CellAnswers, ComparisonResults, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.runs import OnProgress, run_all
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
-from gatedrnn.train.recipes import with_recipe
+from gatedrnn.train.recipes import with_options, with_recipe
 from gatedrnn.train.settings import ModelSettings, TrainSettings
 
 MEASURE = "lstm"
@@ -82,7 +84,7 @@ def _run(
             continue
         compared = comparison.assemble(own, speed_seconds=SPEED_SECONDS, jobs=jobs, command=command)
         write_comparison(folder / task)
-        found[task], classes = _answers(task, comparison, compared), compared.classes
+        found[task], classes = _answers(task, settings.cells, comparison, compared), compared.classes
     if diverged:  # the other tasks have their reports by now
         raise diverged[0]
     results = ProbeResults(
@@ -104,11 +106,12 @@ def _run(
 def _comparison(settings: ProbeSettings, task: str) -> CompareSettings:
     """The task's recipe, every cell with as many recurrent parameters as `MEASURE` has in it."""
     recipe = with_recipe(task, "contenders", ContenderSettings())
-    who = ContenderSettings(cells=list(settings.cells), match=["params"], seeds=list(settings.seeds))
+    cells = [with_options(task, cell) for cell in settings.cells]
+    who = ContenderSettings(cells=cells, match=["params"], seeds=list(settings.seeds))
     comparison = CompareSettings(
         contenders=who,
         threads=settings.threads,
-        data=with_recipe(task, "data", DataSettings(task=task, test_lengths=_longer(settings, task))),
+        data=with_recipe(task, "data", ProbeTask(task=task, test_lengths=_longer(settings, task))),
         model=with_recipe(task, "model", ModelSettings()),
         train=with_recipe(task, "train", TrainSettings()),
     )
@@ -117,7 +120,7 @@ def _comparison(settings: ProbeSettings, task: str) -> CompareSettings:
 
 
 def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
-    trained = with_recipe(task, "data", DataSettings(task=task)).length
+    trained = with_recipe(task, "data", ProbeTask(task=task)).length
     asked = settings.lengths or (SHORTER if PROBES[task].answers else LENGTHS)
     longer = tuple(sorted(length for length in asked if length > trained))
     if not longer:
@@ -125,10 +128,11 @@ def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
     return longer
 
 
-def _answers(task: str, comparison: Comparison, results: ComparisonResults) -> TaskAnswers:
+def _answers(task: str, cells: Sequence[str], comparison: Comparison, results: ComparisonResults) -> TaskAnswers:
     """What a page or a table of probes needs of a comparison."""
     probe, data = PROBES[task], comparison.settings.data
     evaluation = cast(dict[str, Examples], comparison.data.evaluation)
+    assert isinstance(data, ProbeTask)
     splits = {data.length: "test"} | {length: f"test_{length}" for length in data.test_lengths}
     assert comparison.settings.contenders.core is not None
     return TaskAnswers(
@@ -140,7 +144,7 @@ def _answers(task: str, comparison: Comparison, results: ComparisonResults) -> T
         rows={length: len(evaluation[split]) for length, split in splits.items()},
         labels={length: labels_in(evaluation[split]) for length, split in splits.items()},
         cells={
-            row.cell: CellAnswers(
+            cell: CellAnswers(
                 hidden_size=row.structure.hidden_size,
                 core=row.parameters.core,
                 accuracy={
@@ -149,6 +153,6 @@ def _answers(task: str, comparison: Comparison, results: ComparisonResults) -> T
                 },
                 tokens_per_second=results.measured.speed[row.name].median,
             )
-            for row in results.contenders
+            for cell, row in zip(cells, results.contenders, strict=True)
         },
     )

@@ -12,8 +12,8 @@ from typing import Any
 
 from gatedrnn.errors import Interrupted, NonFiniteLoss
 from gatedrnn.train.interrupt import StopFlag
-from gatedrnn.train.kernels import compile_kernels
 from gatedrnn.train.loop import Progress, run
+from gatedrnn.train.resources import compile_kernels
 from gatedrnn.train.result import RunResult
 from gatedrnn.train.settings import RunSettings
 

@@ -1,55 +1,50 @@
-"""What a comparison is made of."""
+"""Settings of a comparison: its contenders, beside the settings of data, model and training."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from gatedrnn.data import DataSettings, Settings
-from gatedrnn.data.settings import Seed, unknown_name
-from gatedrnn.registry import CELLS
+from gatedrnn.data.settings import Seed
+from gatedrnn.registry import CellChoice
 from gatedrnn.study.ladder import BESIDE, INITIALISATION, LADDERS
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings, with_cell_options
 
 
 class ContenderSettings(Settings):
-    """Who takes part."""
+    """The cells that are compared, how they are matched, and seeds."""
 
     ladder: Literal["lstm", "gru"] | None = None
-    """Instead of cells: the steps from lstm to minlstm, or from gru to mingru (with mgu beside them), one at a time."""
-    cells: list[str] = ["lstm", "gru", "minlstm", "mingru"]
-    """Cells to compare; the first is the baseline that the others are matched to."""
+    """Instead of cells: the steps from lstm to minlstm, or from gru to mingru (and mgu), one at a time."""
+    cells: list[CellWord] = ["lstm", "gru", "minlstm", "mingru"]
+    """Cells to compare, with options as in gru:reset_after=false; the first is the baseline that the others are matched
+    to."""
     match: list[Literal["layers", "params"]] = ["layers", "params"]
     """layers: same depth and width. params: same depth, width solved for the baseline's recurrent parameters."""
     hidden_size: int = Field(64, ge=1)
     """Channels of the baseline's state."""
     core: int | None = Field(None, ge=1)
-    """Recurrent parameters that every cell is matched to; the baseline's own, at its hidden_size, if not given."""
+    """Recurrent parameters that every cell is matched to; those of the baseline at its hidden_size if not given."""
     seeds: list[Seed] = [0, 1, 2]
-    """One run each; initial weights, data order and dropout follow from it."""
+    """One run each; initialisation, data order and dropout follow from it."""
 
     @model_validator(mode="before")
     @classmethod
-    def _cells_of_ladder(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _cells_of_ladder(cls, given: dict[str, object]) -> dict[str, object]:
         ladder = given.get("ladder")
-        if ladder not in LADDERS:
+        if not isinstance(ladder, str) or ladder not in LADDERS:
             return given
         cells = [*LADDERS[ladder], *BESIDE.get(ladder, ())]
         if given.get("cells", cells) != cells:
-            raise ValueError("--ladder and --cells both say who takes part; give one")
+            raise ValueError("--ladder and --cells both name the cells; give one")
         return {**given, "cells": cells}
-
-    @field_validator("cells")
-    @classmethod
-    def _known_cells(cls, cells: list[str]) -> list[str]:
-        for cell in cells:
-            if cell not in CELLS:
-                raise ValueError(unknown_name("cell", cell, CELLS))
-        return cells
 
     @model_validator(mode="after")
     def _no_repeats(self) -> "ContenderSettings":
         for name in ("cells", "match", "seeds"):
             values = getattr(self, name)
+            if name == "cells":
+                values = [str(CellChoice.parse(cell)) for cell in values]
             if not values or len(set(values)) != len(values):
                 raise ValueError(f"{name} must be given, each once; got {values}")
         return self
@@ -64,6 +59,18 @@ class CompareSettings(Settings):
     model: ModelSettings
     train: TrainSettings
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, given: dict[str, JsonValue]) -> dict[str, object]:
+        """Options of cells were settings of the model."""
+        found: dict[str, object] = dict(given)
+        who, model = given.get("contenders"), given.get("model")
+        if isinstance(who, dict) and isinstance(model, dict):
+            flat = with_cell_options({**model, "cells": who.get("cells")})
+            cells = flat.pop("cells")
+            found |= {"model": flat, "contenders": {**who, "cells": cells} if cells is not None else who}
+        return found
+
     @model_validator(mode="after")
     def _same_steps_for_all(self) -> "CompareSettings":
         if self.train.early_stop:
@@ -71,7 +78,7 @@ class CompareSettings(Settings):
         return self
 
     def run(self, cell: str, hidden_size: int, seed: int) -> RunSettings:
-        """The settings of one run; all steps of a ladder have one initialisation."""
+        """The settings of one run; all steps of a ladder have the same initialisation."""
         schemes = INITIALISATION if self.contenders.ladder else {}
         unset = {name: scheme for name, scheme in schemes.items() if getattr(self.model, name) is None}
         return RunSettings(

@@ -24,20 +24,16 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.records import naming
 from gatedrnn.train import checkpoint
-from gatedrnn.train.card import model_card
-from gatedrnn.train.demand import demand_room
 from gatedrnn.train.evaluate import Scores as EvaluationScores
 from gatedrnn.train.evaluate import evaluate
-from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.folder import MetricsLog, RunFolder
 from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
-from gatedrnn.train.kernels import compile_kernels
-from gatedrnn.train.metrics import MetricsLog
-from gatedrnn.train.model import build_model, write_model
+from gatedrnn.train.model import build_model, model_card, write_model
 from gatedrnn.train.objective import objective_of, rows_of
+from gatedrnn.train.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
+from gatedrnn.train.resources import compile_kernels, demand_room
 from gatedrnn.train.result import RunMeasured, RunResult, Scores
-from gatedrnn.train.schedule import Plateau, learning_rate_at
 from gatedrnn.train.settings import RunSettings
-from gatedrnn.train.weights import MovingAverage, Weights, put_into, weights_of
 
 BEST, AVERAGE = "best.safetensors", "average.safetensors"
 

@@ -1,9 +1,9 @@
-"""From the settings of a run to its model."""
+"""The model of a run: its configuration from the settings, its folder, and the card in that folder."""
 
 import shutil
 from pathlib import Path
-from typing import Any
 
+from jinja2 import Environment, PackageLoader
 from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn import manifest
@@ -17,20 +17,20 @@ from gatedrnn.models import (
     GatedRNNForTokenClassification,
 )
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.records import sync
-from gatedrnn.registry import CELLS
+from gatedrnn.models.structure import Structure
+from gatedrnn.records import environment, sync
 from gatedrnn.train.checkpoint import written_whole
+from gatedrnn.train.result import RunResult
 from gatedrnn.train.settings import RunSettings
 
 
 def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     """The configuration of a run's model."""
     if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
-        raise DataError(f"--token-dropout: {data.name} has no unknown token to put in a token's place; leave it at 0")
-    model = run.model.model_dump(exclude={"layers", "activation", "reset_before", "keep", "block_size", "tied"})
+        raise DataError(f"--token-dropout: {data.name} has no unknown token; leave it at 0")
+    model = run.model.model_dump(exclude={"layers", "tied"})
     return GatedRNNConfig(
         cell=run.cell,
-        cell_options=cell_options(run),
         hidden_size=run.hidden_size,
         num_hidden_layers=run.model.layers,
         tie_word_embeddings=run.model.tied,
@@ -39,21 +39,6 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
         **data.model_inputs,
         **model,
     )
-
-
-def cell_options(run: RunSettings) -> dict[str, Any]:
-    """What was asked for of what the cell knows; all else is the cell's own default."""
-    asked: dict[str, Any] = {}
-    if run.model.activation is not None:
-        asked["activation"] = run.model.activation
-    if run.model.reset_before:
-        asked["reset_after"] = False
-    if run.model.keep:
-        asked["keep"] = True
-    if run.model.block_size is not None:
-        asked["block_size"] = run.model.block_size
-    known = {option for cell in run.cells for option in CELLS[cell].options}
-    return {name: value for name, value in asked.items() if name in known}
 
 
 HEADS = {
@@ -86,3 +71,32 @@ def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, ca
         manifest.add(temporary, *names)
         (temporary / "README.md").write_text(card, encoding="utf-8")  # not summed: it is there to be edited
     temporary.rename(folder)
+
+
+PIPELINES = {"sequence": "text-classification", "step": "token-classification", "next": "text-generation"}
+CLASSES = {
+    "sequence": "AutoModelForSequenceClassification", "step": "AutoModelForTokenClassification",
+    "next": "AutoModelForCausalLM",
+}  # fmt: skip
+
+
+def model_card(
+    settings: RunSettings, data: TaskData, structure: Structure, parameters: dict[str, int], result: RunResult
+) -> str:
+    """Markdown for the model's folder. Names data by set and sha256, never by path, and holds none of its text."""
+    card = Environment(loader=PackageLoader("gatedrnn.train"), trim_blocks=True, lstrip_blocks=True)
+    return card.get_template("card.md").render(
+        settings=settings.shown(), data=data, structure=structure, parameters=parameters,
+        scores=scores_of(result), environment=environment(), language=data.labelled == "next",
+        pipeline=PIPELINES[data.labelled] if data.tokenizer is not None else None, auto=CLASSES[data.labelled],
+    )  # fmt: skip
+
+
+def scores_of(result: RunResult) -> dict[str, dict[str, float]]:
+    """The scores of a result, by split and name, in words."""
+    found = {}
+    for split, scores in result.scores.items():
+        _, _, length = split.partition("test_")
+        named = scores.model_dump(exclude_none=True)
+        found[f"test at length {length}" if length else split] = {k.replace("_", " "): v for k, v in named.items()}
+    return found

@@ -1,4 +1,4 @@
-"""What each task starts from where the user says nothing."""
+"""The recipe of each task: the settings that a run takes where the user gives none."""
 
 from typing import Any, TypeVar
 
@@ -8,8 +8,18 @@ S = TypeVar("S", bound=Settings)
 
 
 def with_recipe(task: str, part: str, given: S) -> S:
-    """The task's recipe where the user said nothing, the user's word where they did."""
+    """Settings of a part (contenders, data, model, train): those given, and the task's recipe for all others."""
     return type(given)(**RECIPES[task].get(part, {}) | given.model_dump(include=given.model_fields_set))
+
+
+def with_options(task: str, cells: str) -> str:
+    """Cells, one or one a layer, with the options of the task's recipe where a bare name is given.
+
+    Example:
+        >>> with_options("mnist", "mingru,lstm")
+        'mingru:activation=identity,lstm'
+    """
+    return ",".join(OPTIONS.get(task, {}).get(cell, cell) for cell in cells.split(","))
 
 
 _TEXT_MODEL = {
@@ -32,7 +42,7 @@ _CHARACTERS: dict[str, dict[str, Any]] = {
 def _probe(
     width: int, length: int, epochs: int, model: dict[str, Any] | None = None, grows: float = 0.5, **train: Any
 ) -> dict[str, Any]:
-    """Sequences grow over a part of the training. Smoothed labels ask for the exact state, not for the right side."""
+    """Sequences grow over a fraction of the training. Smoothed labels demand the exact state, not the right side."""
     smoothed = {"label_smoothing": 0.1, **train}
     return {
         "contenders": {"hidden_size": width},
@@ -43,8 +53,8 @@ def _probe(
 
 
 def _cycle() -> dict[str, Any]:
-    """Exact angles: what is off by a little at each step is seen at length alone, and long sequences are learned from
-    with small steps alone. So they grow to the end, while the learning rate falls."""
+    """Rotations by exact angles: a small error at each step shows at long lengths only, and long sequences need small
+    learning rates. So sequences grow to the end, while the learning rate falls."""
     return _probe(16, 512, 18, {"block": True}, grows=1.0, batch_size=8, beta2=0.95)
 
 
@@ -55,8 +65,8 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "modular-addition": _cycle(),
     "cycle-navigation": _cycle(),
     "s3": _probe(32, 64, 10, grows=0.8, batch_size=32),
-    "s5": _probe(64, 64, 8, {"embedding_size": 64, "block": True, "block_size": 4}),
-    "s5-all": _probe(64, 64, 8, {"embedding_size": 64, "block": True, "block_size": 4}),
+    "s5": _probe(64, 64, 8, {"embedding_size": 64, "block": True}),
+    "s5-all": _probe(64, 64, 8, {"embedding_size": 64, "block": True}),
     "even-pairs": _probe(16, 64, 6),
     "majority": _probe(16, 64, 6),
     "bucket-sort": _probe(32, 64, 10),
@@ -72,7 +82,6 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
             "layers": 3,
             "block": True,
             "feed_forward_factor": 1,
-            "activation": "identity",
             "longest_time_scale": 784.0,
         },
         "train": {"epochs": 7, "batch_size": 16, "learning_rate": 4e-3, "precision": "bfloat16"},
@@ -96,5 +105,10 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     },
     LANGUAGE: _CHARACTERS,
 }
-"""By task, and by the settings that they belong to; chosen on validation splits, those of probes on sequences of other
-seeds than the tests', at the tests' lengths too."""
+"""By task and part; chosen on validation splits, those of probes on sequences of other seeds than the tests', at the
+tests' lengths too."""
+OPTIONS: dict[str, dict[str, str]] = {
+    "mnist": {"minlstm": "minlstm:activation=identity", "mingru": "mingru:activation=identity"},
+    **{task: {"block-orthogonal": "block-orthogonal:block_size=4"} for task in ("s5", "s5-all")},
+}
+"""Options of cells, by task and cell; chosen likewise."""

@@ -9,9 +9,8 @@ import plotly.graph_objects as go
 from gatedrnn import manifest
 from gatedrnn.pages import COLOURS, environment_rows, write_page
 from gatedrnn.records import environment, read_json
-from gatedrnn.train.card import scores_of
-from gatedrnn.train.folder import RunFolder
-from gatedrnn.train.metrics import read_metrics
+from gatedrnn.train.folder import RunFolder, read_metrics
+from gatedrnn.train.model import scores_of
 from gatedrnn.train.result import RunResult, read_record
 
 Points = tuple[list[float], list[float]]

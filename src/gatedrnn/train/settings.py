@@ -1,46 +1,60 @@
-"""Settings of a run: model and training, beside those of the data."""
+"""Settings of a run: its model and its training, beside those of its data."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from gatedrnn.data import LANGUAGE, DataSettings, Settings
 from gatedrnn.data.probes import PROBES
-from gatedrnn.data.settings import Seed, unknown_name
-from gatedrnn.registry import CELLS
+from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
+from gatedrnn.registry import CELLS, CellChoice
+
+
+def _checked(cell: str) -> str:
+    CellChoice.parse(cell)
+    return cell
+
+
+def _checked_each(cells: str) -> str:
+    return ",".join(_checked(cell.strip()) for cell in cells.split(","))
+
+
+CellWord = Annotated[str, AfterValidator(_checked)]
+"""A cell with its options in one word: `gru`, `gru:reset_after=false`. An option at its default stays in it if given:
+a recipe may have another for the bare name."""
+StackWord = Annotated[str, AfterValidator(_checked_each)]
+"""One such word for all layers, or one a layer, joined by commas."""
 
 
 class ModelSettings(Settings):
     """The structure of a contender, but for the cell and the width of its state."""
 
+    expert = (
+        "weight_init", "bias_init", "longest_time_scale", "zoneout", "input_dropout", "state_dropout",
+        "weight_dropout", "layer_norm", "feed_forward_factor", "tied",
+    )  # fmt: skip
+
     layers: int = Field(1, ge=1)
     """Recurrent layers."""
     embedding_size: int = Field(64, ge=1)
-    """Width of the embedding (tokens) or of the linear map in its place (numbers)."""
+    """Width of the embedding of tokens, or of the linear map of numbers."""
     bidirectional: bool = False
-    """A second set of weights walks time backwards in each layer."""
-    activation: Literal["g", "identity"] | None = None
-    """minlstm, mingru: candidate activation: g of their paper's appendix B.3 (the default), or identity."""
-    reset_before: bool = False
-    """gru: the reset gate before the recurrent product (Cho et al. 2014) instead of after it, as torch has it."""
-    keep: bool = False
-    """mgu: the other cell of that name, whose gate keeps."""
-    block_size: Literal[2, 3, 4] | None = None
-    """block-orthogonal: channels of a block; 2 if not given."""
+    """Each layer runs in both directions."""
     weight_init: Literal["torch", "fan-in", "xavier", "orthogonal"] | None = None
-    """Initial weights; each cell's own scheme if not given."""
+    """Initialisation of the weights; each cell's own if not given."""
     bias_init: Literal["torch", "zeros", "forget-one", "time-scales"] | None = None
-    """Initial biases; each cell's own scheme if not given."""
+    """Initialisation of the biases; each cell's own if not given."""
     longest_time_scale: float | None = Field(None, ge=2)
-    """Where initial biases are time-scales: steps that the slowest channels begin with; 64 if not given."""
+    """Where biases are initialised to time-scales: the slowest, in steps; 64 if not given."""
     zoneout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which a step leaves a number of the state as it was, in training."""
+    """Probability with which an element of the state is not updated at a step, in training."""
     input_dropout: float = Field(0.0, ge=0, lt=1)
-    """Dropout on each recurrent layer's input, the same at all steps."""
+    """Dropout on each recurrent layer's input, one dropout mask for all steps."""
     state_dropout: float = Field(0.0, ge=0, lt=1)
-    """Dropout on the state as gates read it (scan cells: on what enters it), the same at all steps."""
+    """Dropout on the state as gates read it (scan cells: on what enters it), one dropout mask for all steps."""
     weight_dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout of recurrent weights; scan cells have none."""
     layer_norm: bool = False
@@ -58,7 +72,7 @@ class ModelSettings(Settings):
     head_dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout before the head."""
     tied: bool = True
-    """language-model: tokens are scored by their embeddings; the core's output is projected back to their width."""
+    """language-model: the embedding's weights are the head's too; the core's output is projected to their width."""
     pooling: Literal["last", "mean", "max"] = "last"
     """What a sequence classifier reads: the last valid step, or the mean or maximum over the valid steps."""
 
@@ -66,38 +80,44 @@ class ModelSettings(Settings):
 class TrainSettings(Settings):
     """The training loop."""
 
+    expert = (
+        "accumulate", "schedule", "warmup", "patience", "beta2", "clip", "average", "gradient_checkpointing",
+        "validate_every", "log_every", "checkpoint_every",
+    )  # fmt: skip
+
     epochs: int = Field(10, ge=1)
     """Passes over the training data (probes: 100 steps each)."""
     batch_size: int = Field(64, ge=1)
-    """Sequences in a step; language-model: lanes that are read side by side."""
+    """Sequences in a step; language-model: rows that are read in parallel."""
     accumulate: int = Field(1, ge=1)
-    """Batches whose gradients make one step together."""
+    """Gradient accumulation: batches in one step."""
     learning_rate: float = Field(1e-3, gt=0)
     """Highest learning rate."""
     schedule: Literal["cosine", "linear", "constant", "plateau"] = "cosine"
     """After the warm-up: decay to zero along a cosine or a line, stay, or halve when validation stops improving."""
     warmup: float = Field(0.05, ge=0, lt=1)
-    """Part of all steps in which the learning rate rises from zero."""
+    """Fraction of all steps in which the learning rate rises from zero."""
     patience: int = Field(1, ge=0)
-    """plateau: evaluations without improvement that are waited for before the rate is halved."""
+    """plateau: validations without improvement before the rate is halved."""
     weight_decay: float = Field(0.01, ge=0)
     """AdamW's weight decay."""
     beta2: float = Field(0.999, ge=0, lt=1)
-    """How much of its mean of squared gradients AdamW keeps at each step."""
+    """AdamW's decay of the mean of squared gradients."""
     clip: float = Field(1.0, gt=0)
     """Largest norm of the gradient."""
     average: float = Field(0.0, ge=0, lt=1)
-    """Decay of an exponential moving average of the weights, which is what is evaluated and kept; 0 for none."""
+    """Decay of an exponential moving average of the weights, which is evaluated and saved; 0 for none."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
-    """Part of each label's weight that is spread over all labels; not in a language-model."""
+    """Probability mass of each label that is spread over all labels; not in a language-model."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: matrix products in bfloat16, states and weights in float32."""
     gradient_checkpointing: bool = False
-    """Keep each layer's input alone for the gradient and run the layer once more: less memory, more time."""
+    """Activation checkpointing: save each layer's input alone and run the layer again in backward: less memory, more
+    time."""
     validate_every: int = Field(0, ge=0)
     """Steps between validations within an epoch; 0 for the one at its end alone."""
     early_stop: int = Field(0, ge=0)
-    """Validations without a better one after which training ends; 0 to go on to the last epoch."""
+    """Validations without improvement before training ends; 0 to train to the last epoch."""
     log_every: int = Field(50, ge=1)
     """Steps between lines of metrics.jsonl."""
     checkpoint_every: int = Field(500, ge=1)
@@ -107,7 +127,7 @@ class TrainSettings(Settings):
 class RunSettings(Settings):
     """One training run, complete: what config.yaml in its folder holds, and what reruns it."""
 
-    cell: str
+    cell: StackWord
     hidden_size: int = Field(ge=1)
     seed: Seed = 0
     threads: int = Field(1, ge=1)
@@ -119,59 +139,81 @@ class RunSettings(Settings):
     train: TrainSettings
 
     @property
-    def cells(self) -> list[str]:
-        """One name for all layers, or one each."""
-        return self.cell.split(",")
-
-    @field_validator("cell")
-    @classmethod
-    def _known_cells(cls, cell: str) -> str:
-        names = [name.strip() for name in cell.split(",")]
-        for name in names:
-            if name not in CELLS:
-                raise ValueError(unknown_name("cell", name, CELLS))
-        return ",".join(names)
+    def cells(self) -> list[CellChoice]:
+        """One choice for all layers, or one each."""
+        return [CellChoice.parse(word) for word in self.cell.split(",")]
 
     @model_validator(mode="after")
-    def _go_together(self) -> "RunSettings":
+    def _consistent(self) -> "RunSettings":
+        task = self.data.task
         if len(self.cells) not in (1, self.model.layers):
             raise ValueError(f"--cell names {len(self.cells)} layers, --layers is {self.model.layers}")
-        if self.model.weight_dropout and not any(CELLS[cell].equations.reads_state for cell in self.cells):
+        if self.model.weight_dropout and not any(CELLS[cell.name].equations.reads_state for cell in self.cells):
             raise ValueError(f"--weight-dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
-        if self.data.curriculum > self.train.epochs:
+        if isinstance(self.data, ProbeTask) and self.data.curriculum > self.train.epochs:
             raise ValueError(
                 f"--curriculum {self.data.curriculum}: sequences would still grow when training ends, after --epochs "
                 f"{self.train.epochs}; give a smaller one, or 0 for none"
             )
-        numbers = self.data.task in PROBES and not PROBES[self.data.task].classes
-        if (self.data.task == LANGUAGE or numbers) and self.train.label_smoothing:
-            raise ValueError(f"--label-smoothing: the loss of {self.data.task} has none; leave it at 0")
-        if self.data.task == LANGUAGE and self.model.bidirectional:
+        numbers = task in PROBES and not PROBES[task].classes
+        if (task == LANGUAGE or numbers) and self.train.label_smoothing:
+            raise ValueError(f"--label-smoothing: the loss of {task} has none; leave it at 0")
+        if task == LANGUAGE and self.model.bidirectional:
             raise ValueError("--bidirectional: a language model reads forwards alone")
+        if task != LANGUAGE and not self.model.tied:
+            raise ValueError(belongs("tied", [LANGUAGE], task))
         return self
 
-    def flat(self) -> dict[str, Any]:
+    def flat(self) -> dict[str, JsonValue]:
         """All settings under one level of names, as the command line has them; what is None is left out."""
         nested = self.model_dump(mode="json")
-        parts = {name: nested.pop(name) for name in PARTS}
-        return {k: v for section in (nested, *parts.values()) for k, v in section.items() if v is not None}
+        sections = [nested.pop(name) for name in ("data", "model", "train")]
+        return {k: v for section in (nested, *sections) for k, v in section.items() if v is not None}
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> dict[str, JsonValue]:
         """The same for others to read: files by name alone, nothing about this machine's folders."""
-        return {k: Path(v).name if k.endswith("_file") else v for k, v in self.flat().items()}
+        return {k: Path(str(v)).name if k.endswith("_file") else v for k, v in self.flat().items()}
 
     @classmethod
-    def from_flat(cls, flat: dict[str, Any]) -> "RunSettings":
-        """The settings that `flat` wrote down."""
-        parts = {name: {k: v for k, v in flat.items() if k in part.model_fields} for name, part in PARTS.items()}
-        own = {k: v for k, v in flat.items() if not any(k in section for section in parts.values())}
-        return cls.model_validate(own | parts)
+    def from_flat(cls, flat: Mapping[str, JsonValue]) -> "RunSettings":
+        """The settings that `flat` returned, in this version or an earlier one.
+
+        Raises:
+            ValidationError: they are no settings of a run.
+        """
+        rest = with_cell_options(flat)
+        model, train = (
+            {name: rest.pop(name) for name in list(rest) if name in part.model_fields}
+            for part in (ModelSettings, TrainSettings)
+        )
+        of_data = {name for task in TASKS.values() for name in task.model_fields}
+        data = {name: rest.pop(name) for name in list(rest) if name in of_data}
+        return cls.model_validate({**rest, "data": data, "model": model, "train": train})
 
 
-PARTS: dict[str, type[Settings]] = {"data": DataSettings, "model": ModelSettings, "train": TrainSettings}
+def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Settings of an earlier version as of this one: there, options of cells were settings of their own."""
+    found = dict(flat)
+    earlier = {
+        "activation": found.pop("activation", None),
+        "reset_after": False if found.pop("reset_before", False) else None,
+        "keep": found.pop("keep", False) or None,
+        "block_size": found.pop("block_size", None),
+    }
+    options = {name: str(value).lower() for name, value in earlier.items() if value is not None}
+
+    def word(cell: str) -> str:
+        known = CELLS[cell].options if cell in CELLS else {}
+        return ":".join([cell, *(f"{name}={value}" for name, value in options.items() if name in known)])
+
+    if options and isinstance(found.get("cell"), str):
+        found["cell"] = ",".join(word(cell.strip()) for cell in str(found["cell"]).split(","))
+    if options and isinstance(cells := found.get("cells"), list):
+        found["cells"] = [word(str(cell)) for cell in cells]
+    return found
 
 
 def threads_for(jobs: int = 1) -> int:
-    """Threads of each of `jobs` processes so that all cores work and none twice."""
+    """Threads of each of `jobs` processes so that every core runs one thread."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // jobs)

@@ -16,8 +16,8 @@ from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.records import write_whole
+from gatedrnn.train.finished import labelled_by, model_place
 from gatedrnn.train.folder import RunFolder
-from gatedrnn.train.opening import labelled_by, model_place
 
 TEMPERATURES = (0.5, 0.8, 1.0)
 SAMPLE_LENGTH = 300

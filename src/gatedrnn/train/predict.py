@@ -18,7 +18,7 @@ from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_col
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.train.opening import Finished
+from gatedrnn.train.finished import Finished
 
 IGNORED = -100
 PREDICTION, PROBABILITY = "prediction", "probability_"

@@ -1,0 +1,102 @@
+"""The flags of `compare` and `train`: those of the task that is named, with its recipe as their defaults."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from cyclopts import Parameter, UnknownOptionError
+from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
+
+from gatedrnn.data import TASKS, Settings, data_settings
+from gatedrnn.data.settings import TaskSettings, belongs, tasks_with
+from gatedrnn.train.recipes import RECIPES, with_options
+
+Command = Callable[..., None]
+
+
+def asked(flag: str, tokens: Sequence[str]) -> str | None:
+    """The value that a command line gives a flag; None if it does not."""
+    for here, after in zip(tokens, [*tokens[1:], None], strict=True):
+        if here == f"--{flag}":
+            return after
+        if here.startswith(f"--{flag}="):
+            return here.partition("=")[2]
+    return None
+
+
+def task_of(command: Command, asked_for: str | None) -> str:
+    """The task that a command line names, or the command's own if it names none.
+
+    Raises:
+        UsageError: there is no such task.
+    """
+    own = inspect.signature(command).parameters["data"].default.task
+    return data_settings(own if asked_for is None else asked_for).task
+
+
+def with_flags_of(task: str, command: Command, *, expert: bool) -> Command:
+    """The command with the settings of a task: its own data settings, and its recipe's values as all defaults.
+
+    Args:
+        task: its name.
+        command: its settings are annotated with subclasses of `Settings`, its data with `TaskSettings`.
+        expert: whether the help page shows expert flags too; they are accepted in any case.
+    """
+    signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+    recipe = {name: value for part in RECIPES[task].values() for name, value in part.items()}
+    parameters = []
+    for parameter in signature.parameters.values():
+        annotation, default = hints[parameter.name], parameter.default
+        if kind := _settings_in(annotation):
+            if kind is TaskSettings:
+                kind, recipe["task"] = TASKS[task], default.task
+            kind = _with_defaults_of(task, kind, recipe, expert)
+            annotation = Annotated[kind, *annotation.__metadata__]
+            default = kind()
+        parameters.append(parameter.replace(annotation=annotation, default=default))
+
+    signature = signature.replace(parameters=parameters)
+
+    @wraps(command)
+    def of_task(**given: object) -> None:
+        bound = signature.bind(**given)
+        bound.apply_defaults()
+        command(**bound.arguments)
+
+    of_task.__signature__ = signature  # type: ignore[attr-defined]
+    of_task.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return of_task
+
+
+def unknown_flag(error: UnknownOptionError, task: str) -> str:
+    """The message for a flag that the command does not have; whose it is, where another task has it."""
+    name = (error.token.keyword or error.token.value).lstrip("-").partition("=")[0].replace("-", "_")
+    owners = tasks_with(name)
+    return belongs(name, owners, task) if owners else str(error)
+
+
+def _settings_in(hint: object) -> type[Settings] | None:
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
+
+
+def _with_defaults_of(task: str, kind: type[Settings], recipe: Mapping[str, object], expert: bool) -> type[Settings]:
+    fields: dict[str, Any] = {}
+    for name, field in kind.model_fields.items():
+        shown = Parameter(show=expert or name not in kind.expert)
+        fields[name] = (Annotated[field.annotation, *field.metadata, shown], _field(task, name, field, recipe))
+    return create_model(kind.__name__, __base__=kind, **fields)
+
+
+def _field(task: str, name: str, field: FieldInfo, recipe: Mapping[str, object]) -> Any:
+    """A field with the recipe's default; a cell with its options in it."""
+    if field.default_factory is not None:
+        return Field(default_factory=field.default_factory, description=field.description)
+    default = recipe.get(name, field.default)
+    if name == "cell":
+        default = with_options(task, str(default))
+    elif name == "cells":
+        default = [with_options(task, cell) for cell in field.default]
+    return Field(default, description=field.description)
