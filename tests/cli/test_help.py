@@ -118,6 +118,22 @@ def test_options_of_cells_in_a_file_of_an_earlier_version_are_read(
     assert recorded(monkeypatch, "--config", "old.yaml")["cell"] == "gru:reset_after=false,lstm"
 
 
+def test_defaults_of_other_tasks_in_a_file_of_an_earlier_version_are_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old.yaml").write_text("task: digits\nlength: 20\ntest_lengths: []\nsteps: 64\n")
+    found = recorded(monkeypatch, "--config", "old.yaml")
+    assert found["steps"] == 64 and "length" not in found
+    Path("wrong.yaml").write_text("task: digits\nlength: 30\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--config", "wrong.yaml"])
+    assert (
+        stop.value.code == 2
+        and "--length belongs to probes and language-model, not to digits" in capsys.readouterr().err
+    )
+
+
 def test_help_takes_the_task_from_a_file_of_settings(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -158,7 +158,7 @@ def test_a_folder_that_is_refused_costs_no_other_task_its_results(tmp_path):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (("mingrue",), "unknown cell 'mingrue'. Did you mean 'mingru'?"),
+        (("mingrue",), "there is no cell 'mingrue'; did you mean 'mingru'?"),
         (("--tasks", "paritty"), "unknown probe 'paritty'. Did you mean 'parity'?"),
         (("--seeds", "1", "1"), "must be given, each once"),
         (("--lengths", "0"), "greater than 0"),

@@ -26,8 +26,15 @@ EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript")}
 """Packages by the extra that brings them; all others come with [train]."""
 
 
-def build_app() -> App:
-    """The command line, made anew: a configuration file, once read, would stay with it."""
+def build_app(tokens: Sequence[str] = ()) -> App:
+    """The command line, made anew: a configuration file, once read, would stay with it.
+
+    Args:
+        tokens: what is typed; a command that takes a task has the flags of the task that is named there.
+
+    Raises:
+        UsageError: there is no such task.
+    """
     app = App(
         name="gatedrnn",
         help="Gated recurrent networks, and a fair comparison between them.",
@@ -64,47 +71,52 @@ def build_app() -> App:
         app(tokens, exit_on_error=False, print_error=False)
 
     app.meta.suppress_keyboard_interrupt = False
+    if tokens and tokens[0] in OF_TASKS:
+        _offer_flags_of_task(app[tokens[0]], tokens)
     return app
 
 
-def _offer_flags_of_task(command: App, tokens: list[str]) -> str:
-    """Give a command the flags of the task that the command line or its file of settings names, which is returned."""
-    from gatedrnn.cli.tasks import asked, task_of, with_flags_of
+def _offer_flags_of_task(command: App, tokens: Sequence[str]) -> None:
+    """Give a command the flags of the task that is named."""
+    from gatedrnn.cli.tasks import with_flags_of
+
+    assert command.default_command is not None
+    task, expert = _named_task(command, tokens), "--help-all" in tokens
+    command.default_command = with_flags_of(task, command.default_command, expert=expert)
+    command.help_epilogue = None if expert else f"The flags of {task}; --help-all shows expert flags too."
+
+
+def _named_task(command: App, tokens: Sequence[str]) -> str:
+    """The task that the command line or its file of settings names, or the command's own."""
+    from gatedrnn.cli.tasks import asked, task_of
 
     config, named = asked("config", tokens), asked("task", tokens)
     if named is None and config is not None:
         named = _read_config(Path(config)).get("task")
     assert command.default_command is not None
-    task = task_of(command.default_command, named)
-    command.default_command = with_flags_of(task, command.default_command, expert="--help-all" in tokens)
-    command.help_epilogue = (
-        None if "--help-all" in tokens else f"The flags of {task}; --help-all shows expert flags too."
-    )
-    return task
+    return task_of(command.default_command, named)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
     """A YAML mapping of settings, those of an earlier version as of this one; the error for another file names it."""
     import yaml
 
+    from gatedrnn.data.settings import own_settings
     from gatedrnn.train.settings import with_cell_options
 
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise yaml.YAMLError(f"{path}: must hold settings as 'name: value' lines")
-    return with_cell_options(content)
+    return with_cell_options(own_settings(content))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or, at a signal, 128 and its number:
     130 at Ctrl-C, 143 at SIGTERM, 129 at SIGHUP."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    app, task = build_app(), None
     try:
-        if tokens and tokens[0] in OF_TASKS:
-            task = _offer_flags_of_task(app[tokens[0]], tokens)
         with notices_shown(), ended_by_signals():
-            app.meta(tokens, exit_on_error=False, print_error=False)
+            build_app(tokens).meta(tokens, exit_on_error=False, print_error=False)
     except KeyboardInterrupt as error:
         _stop(_exit_code(error) or FAILURE, "interrupted; finished work is kept, the same command continues from there")
     except ImportError as error:
@@ -116,6 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UnknownOptionError as error:
         from gatedrnn.cli.tasks import unknown_flag
 
+        task = _named_task(build_app()[tokens[0]], tokens) if tokens[0] in OF_TASKS else None
         _stop(USAGE, unknown_flag(error, task) if task else _one_line(error))
     except Exception as error:
         code = _exit_code(error)

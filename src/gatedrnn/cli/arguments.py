@@ -3,11 +3,10 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from cyclopts import Group, Parameter, Token
+from cyclopts import Group, Parameter
 
 from gatedrnn.registry import CellChoice
 
@@ -17,12 +16,12 @@ DATA, MODEL, TRAINING, COMPARISON, RUN = (
 """Groups of flags on help pages."""
 
 
-def _canonical(_: object, tokens: Sequence[Token]) -> str:
-    return str(CellChoice.parse(tokens[0].value))
+def _known(_: object, cell: str) -> None:
+    CellChoice.parse(cell)
 
 
-CellName: TypeAlias = Annotated[str, Parameter(converter=_canonical)]
-"""A cell with its options in one word, in canonical form."""
+CellName: TypeAlias = Annotated[str, Parameter(validator=_known)]
+"""A cell with its options in one word."""
 
 
 def at_least_one(_: object, value: int | None) -> None:

@@ -71,10 +71,10 @@ def with_flags_of(task: str, command: Command, *, expert: bool) -> Command:
 
 
 def unknown_flag(error: UnknownOptionError, task: str) -> str:
-    """The message for a flag that the command does not have; whose it is, where another task has it."""
-    name = (error.token.keyword or error.token.value).lstrip("-").partition("=")[0].replace("-", "_")
+    """The message for a flag that a command does not have with a task; it names the tasks that have it, if any."""
+    name = (error.token.keyword or error.token.value).partition("=")[0].strip("-[]").replace("-", "_")
     owners = tasks_with(name)
-    return belongs(name, owners, task) if owners else str(error)
+    return belongs(name, owners, task) if owners else " ".join(str(error).split())
 
 
 def _settings_in(hint: object) -> type[Settings] | None:

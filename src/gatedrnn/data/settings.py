@@ -1,11 +1,11 @@
 """Settings of the data: one small class a task, `TASKS` names them all."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PositiveInt, field_validator
 
 from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import UsageError
@@ -188,6 +188,12 @@ def data_settings(task: str, **given: object) -> "DataSettings":
     return found
 
 
+def own_settings(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Settings without the defaults of other tasks than the one that they name, which earlier versions wrote too."""
+    own = TASKS.get(str(given.get("task")), TaskSettings).model_fields
+    return {name: value for name, value in given.items() if name in own or not _is_default(name, value)}
+
+
 def tasks_with(field: str) -> list[str]:
     """The tasks that have a setting of that name."""
     return [task for task, kind in TASKS.items() if field in kind.model_fields]
@@ -207,13 +213,11 @@ def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
 
 
 def _of_its_task(given: object) -> object:
-    """A mapping as the settings of the task that it names. Defaults of other tasks' settings, which files of earlier
-    versions hold, are left out."""
+    """A mapping as the settings of the task that it names."""
     if not isinstance(given, dict):
         return given
-    own = TASKS.get(given.get("task", ""), TaskSettings).model_fields
-    kept = {name: value for name, value in given.items() if name in own or not _is_default(name, value)}
-    return data_settings(**{"task": "", **kept})
+    own = own_settings(given)
+    return data_settings(str(own.pop("task", "")), **own)
 
 
 def _is_default(name: str, value: object) -> bool:
