@@ -30,15 +30,10 @@ def cross_entropy(scores: Tensor, labels: Tensor, gradient_scale: float | None) 
     wide = torch.promote_types(scores.dtype, torch.float32)
     losses = torch.empty(len(scores), dtype=wide)
     rows, classes = scores.shape
-    arguments = (
-        classes,
-        flat(scores),
-        flat(labels.contiguous()),
-        flat(losses),
-        gradient_scale is not None,
-        gradient_scale or 0.0,
-    )
-    share_out(_CROSS_ENTROPY, rows, threads_for(scores.numel()), *arguments)
+    share_out(
+        _CROSS_ENTROPY, rows, threads_for(scores.numel()), classes, flat(scores), flat(labels.contiguous()),
+        flat(losses), gradient_scale is not None, gradient_scale or 0.0,
+    )  # fmt: skip
     return losses
 
 
