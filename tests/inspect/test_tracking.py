@@ -1,4 +1,4 @@
-"""Each cell is in the class whose states it can tell apart, and the documentation says the same."""
+"""Each cell is in the class of its transition, and the documentation has the same classes."""
 
 import re
 from pathlib import Path
@@ -42,18 +42,18 @@ def test_a_class_is_what_one_step_does_to_two_states(name):
     assert CLASSES[name] == found
 
 
-class TurnsBack(ScanEquations):
-    """A cell that is not ours, and whose decay can be negative."""
+class TanhDecay(ScanEquations):
+    """A user's cell whose decay can be negative."""
 
-    name = "turns-back"
+    name = "tanh-decay"
     projections = ("keep", "value")
 
     def coefficients(self, keep, value):
         return torch.tanh(keep), value
 
 
-def test_the_equations_of_a_cell_of_ones_own_say_its_class():
-    assert tracking(TurnsBack()).name == "signed"
+def test_the_class_of_a_users_cell_follows_from_its_equations():
+    assert tracking(TanhDecay()).name == "signed"
 
 
 def test_two_signed_layers_count_modulo_four():
@@ -66,7 +66,7 @@ def test_two_signed_layers_count_modulo_four():
         layer.weight_ih_l0.copy_(torch.tensor([[0.0], [1.0], [-2.0], [0.0]]))
         layer.bias_ih_l0.copy_(torch.tensor([0.0, 0.0, 1.0, 0.0]))
         layer.initial_state_l0.copy_(torch.tensor([1.0, 0.0]))
-        # Second layer: channel 0 flips where a one has brought the sign back to 1; channel 1 hands the sign on.
+        # Second layer: channel 0 flips where a one has brought the sign back to 1; channel 1 outputs the sign.
         layer.weight_ih_l1.copy_(torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, -2.0], [0.0, 0.0]]))
         layer.bias_ih_l1.copy_(torch.tensor([0.0, 0.0, 2.0, 0.0]))
         layer.initial_state_l1.copy_(torch.tensor([1.0, 0.0]))

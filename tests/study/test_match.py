@@ -1,5 +1,6 @@
 """Equal layers, equal parameters: who is compared with whom."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,6 +59,11 @@ def test_core_parameters_are_those_of_the_formulas() -> None:
     assert found["gru-layers"].parameters.core == 3 * state * (width + state) + 6 * state
     assert found["minlstm-layers"].parameters.core == 3 * state * width + 3 * state
     assert found["mingru-layers"].parameters.core == 2 * state * width + 2 * state
+
+
+def test_a_contender_is_named_after_its_cell_with_options_and_safe_for_a_folder() -> None:
+    contender = replace(planned()["gru-layers"], cell="gru:reset_after=false")
+    assert contender.name == "gru.reset_after=false-layers"
 
 
 @pytest.mark.parametrize("expansion", [1, 2, 3, 4])

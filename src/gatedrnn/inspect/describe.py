@@ -1,4 +1,4 @@
-"""A layer in words and numbers: equations, parameters by part, state, work, and what runs it."""
+"""A layer described: equations, parameters by part, state, work and execution path."""
 
 import inspect
 from typing import NamedTuple
@@ -17,18 +17,18 @@ PARTS = {
 
 
 class Description(NamedTuple):
-    """What there is to say about a layer."""
+    """Equations, sizes and execution paths of a layer."""
 
     cell: str
     layer: str
     equations: str
     gates: tuple[str, ...]
     parameters: dict[str, int]
-    """By part; parts that the layer does not have are left out."""
+    """By part, for the parts that the layer has."""
     one_bias_a_gate: int | None
-    """Parameters in all, were there one bias a gate; None where there is no second one."""
+    """Parameters in all with one bias a gate; None if there is one a gate already."""
     state: int
-    """Numbers kept between two steps of one sequence."""
+    """Elements of the state of one sequence, all layers and directions together."""
     multiply_adds: int
     """Per step of one sequence, of the matrix products."""
     initial_values: str
@@ -42,7 +42,7 @@ class Description(NamedTuple):
 
 
 def describe(layer: RecurrentLayer) -> Description:
-    """Describe a layer as it stands."""
+    """Describe a layer on this machine."""
     counts: dict[str, int] = {}
     second = 0
     for name, parameter in layer.named_parameters():

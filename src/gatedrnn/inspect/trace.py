@@ -18,24 +18,24 @@ _PEEPHOLES = {"input": ("ci", 0), "forget": ("cf", 0), "output": ("co", 1)}
 
 
 class Traced(NamedTuple):
-    """One layer in one direction; every series (batch, time, channels) in the order in which it was walked."""
+    """One layer in one direction; every series is (batch, time, channels), in the order of iteration."""
 
     layer: int
     reverse: bool
     gates: dict[str, Series]
     """By name: between 0 and 1, or -1 and 1 where a decay has a sign."""
     decay: Series | None
-    """What a channel's state is multiplied by, recurrent weights and the turning of blocks left aside. None for a cell
-    that names no gate as its decay."""
+    """The factor of a channel's state, without recurrent weights and without the rotation of blocks. None for a cell
+    that declares no decay gate."""
     output: Series
 
 
 @torch.no_grad()
 def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
-    """Walk a layer step by step, in evaluation mode, from its initial state.
+    """Iterate a layer step by step, in evaluation mode, from its initial state.
 
     Args:
-        layer: as it stands; nothing is dropped.
+        layer: in any mode; no dropout is applied.
         x: (batch, time, input_size).
     """
     cell = layer.cell
