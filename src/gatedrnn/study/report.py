@@ -93,10 +93,8 @@ def print_comparison(results: ComparisonResults, console: Console) -> None:
 def print_probes(results: ProbeResults, console: Console) -> None:
     """The verdicts in the terminal."""
     rows = verdicts.verdict_rows(results)
-    table = Table(
-        title="longest solved length (seeds); scaled accuracy where none is solved", title_justify="left",
-        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False,
-    )  # fmt: skip
+    console.print("longest solved length (seeds); scaled accuracy where none is solved", highlight=False)
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     for column in rows[0]:  # narrow enough for a terminal
         first, widest = column == "task", max(len(part) for part in column.split("-"))
         table.add_column(
