@@ -124,7 +124,7 @@ def _ladders(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:
 def _print_table(title: str, columns: tuple[str, ...], rows: list[dict[str, str]], console: Console) -> None:
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column, justify="left" if column in WORDS else "right")
+        table.add_column(column, justify="left" if column in WORDS else "right", overflow="fold")
     for row in rows:
         table.add_row(*(row[column] for column in columns))
     console.print(table)
