@@ -25,7 +25,7 @@ TINY = "--hidden-size 8 --layers 1 --embedding-size 8 --batch-size 32 --epochs 1
 """Of a training that takes a moment."""
 SMALL = {
     "train": TINY,
-    "compare": "--hidden-size 8 --layers 1 --embedding-size 8 --epochs 1 --seeds 0 --threads 1 --jobs 1",
+    "compare": "--hidden-size 32 --layers 1 --embedding-size 8 --epochs 1 --seeds 0 --threads 1 --jobs 1",
     "probe": "--tasks parity --seeds 0 --lengths 64",
     "verify": "--dtypes float64",
     "bench": "--only step --seconds 1",
