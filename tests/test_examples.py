@@ -25,7 +25,7 @@ def test_a_cell_of_ones_own_is_verified_in_every_way_of_running(tmp_path):
     assert "checks hold" in run(tmp_path, "verify", "leaky-average", "--dtypes", "float64")
     record = json.loads((tmp_path / "runs" / "verify.json").read_text())
     assert record["passed"] and {"whole sequence", "step by step", "packed, sorted", "resets"} <= {
-        row["way"] for row in record["rows"] if row["cell"] == "leaky-average"
+        row["mode"] for row in record["rows"] if row["cell"] == "leaky-average"
     }
 
 

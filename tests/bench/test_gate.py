@@ -14,9 +14,8 @@ from gatedrnn.bench.families import torch_layer as torchs_layer
 from gatedrnn.bench.gate import disagreement
 from gatedrnn.bench.peers import peer_layers
 from gatedrnn.registry import CELLS
+from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition
 from gatedrnn.verify.tolerances import ROUNDED, Tolerance
-from gatedrnn.verify.walk import Sequences, beginning
-from gatedrnn.verify.walk import walk as row_by_row
 
 
 def test_what_is_right_passes():
@@ -72,12 +71,12 @@ def test_a_plain_walk_has_the_gradients_of_its_slopes():
 
 
 @pytest.mark.parametrize("name", [*CELLS, *VARIANTS])
-def test_the_walk_to_gate_against_is_that_of_verify(name):
+def test_the_definition_of_the_gate_is_that_of_verify(name):
     layer = our_layer(name, 4, "cpu").double()
     x = torch.randn(*SHAPE, dtype=torch.float64)
     flags = torch.zeros(2, 6, dtype=torch.bool)
     output, *states = walk(layer, dict(layer.named_parameters()), x)
-    wanted, lasts = row_by_row(layer, Sequences(x, beginning(layer, 2), ~flags, flags))
+    wanted, lasts = run_by_definition(layer, Sequences(x, initial_states(layer, 2), ~flags, flags))
     assert_equal_within(output, wanted, torch.float64, f"{name}, output")
     for state, last in zip(states, lasts, strict=True):
         assert_equal_within(state, last[0], torch.float64, f"{name}, state")

@@ -4,34 +4,36 @@ import json
 
 import pytest
 import torch
+from rich.console import Console
 
 from gatedrnn.equations import ScanEquations
 from gatedrnn.layers import ScanLayer
 from gatedrnn.ops import choose_backend
 from gatedrnn.registry import CELLS, CellRecord
 from gatedrnn.verify.contract import DTYPES, Row, as_log_space, check_cell
+from gatedrnn.verify.decay import wrong_change
 from gatedrnn.verify.length import check_lengths
-from gatedrnn.verify.report import as_record, verdict, verify
+from gatedrnn.verify.modes import SETTINGS
+from gatedrnn.verify.report import as_record, print_tables, verdict, verify
 from gatedrnn.verify.tolerances import ROUNDED, TOLERANCES, allowed_error, largest_error
-from gatedrnn.verify.ways import SETTINGS
 
-WAYS = {way for setting in SETTINGS for way in setting.ways}
+MODES = {mode for setting in SETTINGS for mode in setting.modes}
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_every_way_of_running_a_cell_agrees_on_every_backend_and_in_every_dtype(name):
+def test_every_execution_mode_of_a_cell_agrees_on_every_backend_and_in_every_dtype(name):
     rows = list(check_cell(name))
     assert [row for row in rows if not row.holds] == []
     assert {row.dtype for row in rows} == set(DTYPES)
     judged = [row for row in rows if not row.informative]
     for backend, dtype in ((b, d) for d in DTYPES for b in CELLS[name].layer(3, 4, dtype=DTYPES[d]).backends):
-        # No one kernel regularises in every way, and torch's normalises in none: such a layer has no such backend.
+        # No one kernel has every regulariser, and torch's normalises in none: such a layer has no such backend.
         beyond = {"torch": ("regularised", "normalised"), "fused": ("regularised",)}.get(backend, ())
-        ways = {way for way in WAYS if not way.startswith(beyond)}
-        assert {row.way for row in judged if (row.backend, row.dtype) == (backend, dtype)} >= ways
-    assert {"numpy oracle", "numpy oracle, by differences"} <= {row.way for row in judged}
+        modes = {mode for mode in MODES if not mode.startswith(beyond)}
+        assert {row.mode for row in judged if (row.backend, row.dtype) == (backend, dtype)} >= modes
+    assert {"numpy oracle", "numpy oracle, by differences"} <= {row.mode for row in judged}
     assert ("log_space" in {row.backend for row in rows}) == (name in ("minlstm", "mingru"))
 
 
@@ -58,11 +60,47 @@ class SignedLayer(ScanLayer):
 def test_a_cell_of_ones_own_is_held_to_its_own_step_loop(monkeypatch):
     monkeypatch.setitem(CELLS, "signed", CellRecord(SignedLayer))
     rows = list(verify(["signed"], ["float64"]))
-    assert {row.way for row in rows} == WAYS and all(row.holds for row in rows)
+    assert {row.mode for row in rows} == MODES | {"larger bias of keep"} and all(row.holds for row in rows)
 
 
-def test_the_error_does_not_grow_with_the_length_but_in_the_logarithms():
-    errors = {(row.cell, row.backend, row.way): row for row in check_lengths(("gru", "mgu", "mingru"))}
+class WrongSign(Signed):
+    """The same cell, declared the other way round."""
+
+    name = "wrong-sign"
+    decay_gates = {"keep": -1}
+
+
+class WrongSignLayer(ScanLayer):
+    """Its layer."""
+
+    cell_class = WrongSign
+
+
+def test_a_decay_gate_of_the_wrong_sign_is_found_and_named(monkeypatch, capsys):
+    monkeypatch.setitem(CELLS, "wrong-sign", CellRecord(WrongSignLayer))
+    rows = list(verify(["wrong-sign"], ["float64"]))
+    assert [row.mode for row in rows if not row.holds] == ["larger bias of keep"]
+    print_tables(rows, Console(width=400), full=False)
+    said = "wrong-sign declares decay_gates['keep'] = -1, so a larger bias of that gate must keep less of the state"
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_declared_sign_of_every_decay_gate_holds_and_the_other_does_not(name):
+    layer = CELLS[name].layer(3, 8, dtype=torch.float64)
+    assert layer.cell.decay_gates
+    for gate, sign in layer.cell.decay_gates.items():
+        assert wrong_change(layer, gate, sign) <= TOLERANCES[torch.float64].gradient < wrong_change(layer, gate, -sign)
+
+
+def test_a_cell_with_options_is_checked_with_these_alone():
+    rows = list(verify(["gru:reset_after=false"], ["float64"]))
+    assert {row.cell for row in rows} == {"gru:reset_after=false"} and all(row.holds for row in rows)
+    assert {"gru", "gru:reset_after=false"} == {row.cell for row in check_cell("gru", ("float64",))}
+
+
+def test_the_error_does_not_grow_with_the_length_except_in_log_space():
+    errors = {(row.cell, row.backend, row.mode): row for row in check_lengths(("gru", "mgu", "mingru"))}
     assert all(row.holds for row in errors.values())
     scan, backend = choose_backend("cpu").backend, CELLS["mingru"].layer(3, 4).backends[-1]
     for found in (("linear_scan", scan), ("mingru", backend)):
@@ -70,10 +108,10 @@ def test_the_error_does_not_grow_with_the_length_but_in_the_logarithms():
     assert (
         errors["mingru", "log_space", "T = 1,000,000"].error > 1000 * errors["mingru", backend, "T = 1,000,000"].error
     )
-    assert {"T = 100", "T = 10,000"} == {way for cell, _, way in errors if cell == "mgu"}
+    assert {"T = 100", "T = 10,000"} == {mode for cell, _, mode in errors if cell == "mgu"}
 
 
-def test_a_number_that_is_no_number_or_stands_elsewhere_is_infinitely_far_off():
+def test_a_nan_and_an_infinity_in_another_place_are_infinitely_far_off():
     one, nan, infinite = torch.ones(2), torch.tensor([1.0, torch.nan]), torch.tensor([1.0, torch.inf])
     assert largest_error(nan, one) == largest_error(one, nan) == largest_error(nan, nan) == torch.inf
     assert largest_error(infinite, infinite) == 0 and largest_error(infinite, -infinite) == torch.inf
@@ -82,7 +120,7 @@ def test_a_number_that_is_no_number_or_stands_elsewhere_is_infinitely_far_off():
         largest_error(one, torch.ones(3))
 
 
-def test_what_is_allowed_follows_the_largest_expected_number():
+def test_what_is_allowed_follows_the_largest_expected_value():
     for dtype, tolerance in TOLERANCES.items():
         assert allowed_error(torch.tensor([0.1]), dtype) == tolerance.output
         assert allowed_error(torch.tensor([0.0, -4.0, torch.inf]), dtype, gradient=True) == 4 * tolerance.gradient
@@ -100,7 +138,10 @@ def test_a_row_beyond_what_is_allowed_fails_unless_it_is_only_shown():
     assert record["passed"] is False and [line["holds"] for line in record["rows"]] == [False, True]
 
 
-@pytest.mark.parametrize("cells, dtypes, message", [(["lstn"], ["float64"], "cell"), (["gru"], ["int8"], "dtype")])
+@pytest.mark.parametrize(
+    "cells, dtypes, message",
+    [(["lstn"], ["float64"], "did you mean 'lstm'"), (["gru"], ["int8"], "dtype must be one of")],
+)
 def test_an_unknown_cell_or_dtype_is_refused_with_the_known_ones(cells, dtypes, message):
-    with pytest.raises(ValueError, match=f"{message} must be one of"):
+    with pytest.raises(ValueError, match=message):
         list(verify(cells, dtypes))

@@ -21,28 +21,28 @@ def verify(
     full: bool = False,
     output: Annotated[Path, Parameter(name="--output")] = Path("runs/verify.json"),
 ) -> None:
-    """Prove that every way of running a cell gives the same numbers and the same gradients.
+    """Prove that every execution mode of a cell gives the same values and the same gradients.
 
-    Each cell runs as a whole sequence, step by step, in chunks, packed, padded, reversed, with resets and with noise,
-    on every backend there is, against its own equations walked step by step in float64, and those against plain numpy
-    written from the papers. Exit code 1 if one number is further off than the table of tolerances allows. Numbers in
-    brackets are the scan over logarithms, shown and not judged.
+    Each cell runs as a whole sequence, step by step, in chunks, packed, padded, reversed, with resets and with dropout,
+    on every backend there is, against its own equations run step by step in float64, and those against plain numpy
+    written from the papers. Exit code 1 if one value is further off than the table of tolerances allows. Values in
+    brackets are those of the log-space scan, shown and not judged.
 
     Args:
         cells: Which ones; all if none is named.
         dtypes: Of parameters and inputs.
-        full: A line for every way of running, not for the worst one alone.
-        output: Where all numbers go, as JSON.
+        full: A line for every execution mode, not for the worst alone.
+        output: Where all values go, as JSON.
     """
     console, started = Console(), time.perf_counter()
     rows = []
     with console.status("") as status:
         for row in check(cells, dtypes):
             rows.append(row)
-            status.update(f"{row.cell} {row.dtype} {row.way}")
+            status.update(f"{row.cell} {row.dtype} {row.mode}")
     write_record(rows, output)
     print_tables(rows, console, full)
     console.print(f"{verdict(rows)} in {time.perf_counter() - started:.0f} s", highlight=False)
-    console.print(f"all numbers: {output}", soft_wrap=True, highlight=False)
+    console.print(f"all values: {output}", soft_wrap=True, highlight=False)
     if not all(row.holds for row in rows):
         sys.exit(FAILED)

@@ -1,1 +1,1 @@
-"""The law that every way of running a cell gives the same numbers, as a command."""
+"""The law that every execution mode of a cell gives the same values, as a command."""

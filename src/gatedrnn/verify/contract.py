@@ -1,4 +1,4 @@
-"""The equivalence law, checked: every way of running a cell against its own step loop, and that against the papers."""
+"""The equivalence law, checked: every execution mode of a cell against its step loop, and that against the papers."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -10,51 +10,50 @@ from torch import Tensor, nn
 
 from gatedrnn.equations import Equations
 from gatedrnn.layers import PositiveScanLayer, RecurrentLayer
-from gatedrnn.registry import CELLS
+from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.verify import oracle
+from gatedrnn.verify.decay import wrong_change
+from gatedrnn.verify.definition import Sequences, States, initial_states, run_by_definition
+from gatedrnn.verify.modes import LOG_SPACE, SETTINGS, Mode, Setting, as_tuple, whole
 from gatedrnn.verify.tolerances import (
     DIFFERENCES,
     EQUAL_TO_TORCH,
     LOG_SPACE_PER_STEP,
     ROUNDED,
+    TOLERANCES,
     allowed_error,
     largest_error,
 )
-from gatedrnn.verify.walk import Sequences, States, beginning, walk
-from gatedrnn.verify.ways import LOG_SPACE, SETTINGS, Setting, Way, as_tuple, whole
 
 BATCH, TIME, FEATURES, HIDDEN = 3, 9, 3, 5
 DRAWS = 3
-"""Sequences on which every way may be shown right in bfloat16: where a rounding decides on which side of a kink (of g,
-of a clamp) a number lies, the gradients are not those of float64, and other numbers are drawn. What is wrong is wrong
-on all."""
+"""Draws on which a mode may pass in bfloat16: where a rounding decides on which side of a kink (of g, of a clamp) a
+value lies, the gradients are not those of float64, and other values are drawn. An error in the code fails on all."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
-VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
-    "gru": {"gru": {}, "gru reset-before": {"reset_after": False}},
-    "mgu": {"mgu": {}, "mgu keep": {"keep": True}},
-    "minlstm": {"minlstm": {}, "minlstm identity": {"activation": "identity"}},
-    "mingru": {"mingru": {}, "mingru identity": {"activation": "identity"}},
-    "block-orthogonal": {
-        "block-orthogonal": {},
-        "block-orthogonal 3": {"block_size": 3},
-        "block-orthogonal 4": {"block_size": 4},
-    },
+FORMS: dict[str, tuple[str, ...]] = {
+    "gru": ("gru", "gru:reset_after=false"),
+    "mgu": ("mgu", "mgu:keep=true"),
+    "minlstm": ("minlstm", "minlstm:activation=identity"),
+    "mingru": ("mingru", "mingru:activation=identity"),
+    "block-orthogonal": ("block-orthogonal", "block-orthogonal:block_size=3", "block-orthogonal:block_size=4"),
 }
-"""Cells with options: title and options of each form."""
+"""What the name of a cell with options checks: the cell with each of them."""
 TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class Row(NamedTuple):
-    """One line of the table: the worst number of one way of running one cell."""
+    """One line of the table: the largest error of one execution mode of one cell."""
 
     cell: str
     dtype: str
     backend: str
-    way: str
+    mode: str
     worst: str
     """What differs most, in units of what is allowed."""
     error: float
     allowed: float
+    rule: str = ""
+    """The broken rule as a sentence, where the error alone does not name it."""
     informative: bool = False
     """Shown, and not part of the verdict."""
 
@@ -63,28 +62,34 @@ class Row(NamedTuple):
         return self.informative or self.error <= self.allowed
 
 
-def check_cell(name: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[Row]:
-    """Everything the law says about one cell, its variants included.
+def check_cell(cell: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[Row]:
+    """All checks of one cell: by its name alone with each of its options, or with the options that are given.
+
+    Args:
+        cell: a name or, with options, a word as `CellChoice.parse` reads it: `gru:reset_after=false`.
 
     Raises:
-        ValueError: there is no cell or no dtype of that name.
+        ValueError: there is no cell, option or dtype of that name.
     """
-    if name not in CELLS:
-        raise ValueError(f"cell must be one of {', '.join(CELLS)}, got {name!r}")
+    CellChoice.parse(cell)
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    for title, options in VARIANTS.get(name, {name: {}}).items():
-        if name in oracle.ORACLES and "float64" in dtypes:  # numpy's own
-            yield from _against_oracle(name, options, title)
+    for form in FORMS.get(cell, (cell,)):
+        choice = CellChoice.parse(form)
+        name, options, title = choice.name, dict(choice.options), str(choice)
+        if "float64" in dtypes:
+            yield from _of_decay_gates(name, options, title)
+            if name in oracle.ORACLES:  # numpy's own
+                yield from _against_oracle(name, options, title)
         for dtype in dtypes:
             for setting in SETTINGS:
-                yield from _against_walk(name, options, title, dtype, setting)
+                yield from _against_definition(name, options, title, dtype, setting)
             if not options and issubclass(CELLS[name].layer, PositiveScanLayer):
-                for row in _against_walk(name, options, title, dtype, LOG_SPACE):
+                for row in _against_definition(name, options, title, dtype, LOG_SPACE):
                     yield as_log_space(row, TIME)
-    if name in TORCH:
-        yield _against_torch(name)
+        if name in TORCH and not options:
+            yield _against_torch(name)
 
 
 def as_log_space(row: Row, steps: int) -> Row:
@@ -93,8 +98,8 @@ def as_log_space(row: Row, steps: int) -> Row:
     return row._replace(backend="log_space", allowed=allowed, informative=True)
 
 
-def _against_walk(name: str, options: dict[str, Any], title: str, dtype: str, setting: Setting) -> Iterator[Row]:
-    """Floor (ii): outputs, last states and all gradients of every way in one setting."""
+def _against_definition(name: str, options: dict[str, Any], title: str, dtype: str, setting: Setting) -> Iterator[Row]:
+    """Floor (ii): outputs, last states and all gradients of every mode in one setting."""
     rows = _on_draw(name, options, title, dtype, setting, 0)
     for draw in range(1, DRAWS if dtype == "bfloat16" else 1):
         if all(row.holds for row in rows):
@@ -107,15 +112,36 @@ def _on_draw(name: str, options: dict[str, Any], title: str, dtype: str, setting
     layer = _layer(name, options, DTYPES[dtype], draw, **setting.arguments)
     sequences = _sequences(layer, setting, draw)
     grads = _upstream(layer, sequences)
-    expected = _results(deepcopy(layer).double(), walk, _double(sequences), grads, setting.hx)
+    expected = _results(deepcopy(layer).double(), run_by_definition, _double(sequences), grads, setting.hx)
     rows = []
     for backend in ("auto",) if setting is LOG_SPACE else layer.backends:
         layer.backend = backend
-        for way_name, way in setting.ways.items():
-            found = _results(layer, way, sequences, grads, setting.hx)
+        for title_of_mode, mode in setting.modes.items():
+            found = _results(layer, mode, sequences, grads, setting.hx)
             table = ROUNDED if dtype == "bfloat16" else DTYPES[dtype]
-            rows.append(_worst(title, dtype, backend, way_name, found, expected, table))
+            rows.append(_worst(title, dtype, backend, title_of_mode, found, expected, table))
     return rows
+
+
+def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[Row]:
+    """A larger bias of a decay gate keeps more of the state, or less, as the cell declares."""
+    layer = _layer(name, options, torch.float64)
+    for gate, sign in layer.cell.decay_gates.items():
+        error, allowed = wrong_change(layer, gate, sign), TOLERANCES[torch.float64].gradient
+        declared = (
+            f"{title} declares decay_gates[{gate!r}] = {sign:+d}, so a larger bias of that gate must keep "
+            f"{'more' if sign > 0 else 'less'} of the state, and it does not; give it the other sign"
+        )
+        yield Row(
+            title,
+            "float64",
+            "definition",
+            f"larger bias of {gate}",
+            "share kept",
+            error,
+            allowed,
+            "" if error <= allowed else declared,
+        )
 
 
 def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[Row]:
@@ -177,7 +203,7 @@ def _slope(
 
 
 def _against_torch(name: str) -> Row:
-    """The check that the project began with: the weights of torch's own layer give its numbers."""
+    """With the weights of torch's own layer ours gives the same values, step by step."""
     theirs = TORCH[name](3, 4, batch_first=True)
     ours = CELLS[name].layer(3, 4, batch_first=True)
     ours.load_state_dict(theirs.state_dict())
@@ -230,7 +256,7 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
     if setting.resets:
         resets = torch.rand(BATCH, TIME, generator=generator) < 0.4
         resets[0, 0] = resets[0, -1] = True
-        resets[-1] &= not setting.holes  # a row without a real step and without a reset hands back what it was given
+        resets[-1] &= not setting.holes  # a row without a real step and without a reset returns the state it was given
     if setting.positive_hx:
         hx = tuple(s.abs() for s in hx)
     noise = None
@@ -253,12 +279,12 @@ def _upstream(layer: RecurrentLayer, sequences: Sequences) -> tuple[Tensor, Stat
 
 
 def _results(
-    layer: RecurrentLayer, way: Way, sequences: Sequences, grads: tuple[Tensor, States], with_hx: bool
+    layer: RecurrentLayer, mode: Mode, sequences: Sequences, grads: tuple[Tensor, States], with_hx: bool
 ) -> dict[str, Tensor]:
     """Output, last states, and the gradients of everything that they depend on, by name."""
     x = sequences.x.detach().requires_grad_()
-    hx = tuple(s.detach().requires_grad_() for s in sequences.hx) if with_hx else beginning(layer, len(x))
-    output, state = way(layer, sequences._replace(x=x, hx=hx))
+    hx = tuple(s.detach().requires_grad_() for s in sequences.hx) if with_hx else initial_states(layer, len(x))
+    output, state = mode(layer, sequences._replace(x=x, hx=hx))
     found = {"output": output} | {f"state {i}": s for i, s in enumerate(state)}
     wanted = {"input": x} | dict(layer.named_parameters())
     if with_hx:
@@ -270,20 +296,20 @@ def _results(
 
 
 def _worst(
-    title: str, dtype: str, backend: str, way: str, found: dict[str, Tensor], expected: dict[str, Tensor],
+    title: str, dtype: str, backend: str, mode: str, found: dict[str, Tensor], expected: dict[str, Tensor],
     table: torch.dtype | str,
 ) -> Row:  # fmt: skip
-    """The number that comes nearest to what is allowed for it, or goes furthest beyond."""
+    """The tensor whose error is the largest fraction of what is allowed for it."""
     rows = []
     for what, want in expected.items():
         gradient = what.startswith("gradient")
         allowed = allowed_error(want, table, gradient=gradient)
-        rows.append(Row(title, dtype, backend, way, what, largest_error(found[what], want), allowed))
+        rows.append(Row(title, dtype, backend, mode, what, largest_error(found[what], want), allowed))
     return max(rows, key=lambda row: row.error / row.allowed)
 
 
 def _double(s: Sequences) -> Sequences:
-    """The same numbers in float64, and the noise with them."""
+    """The same values in float64, dropout masks included."""
     noise = s.noise
     if noise is not None:
         noise = noise._replace(directions=tuple(

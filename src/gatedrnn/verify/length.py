@@ -8,17 +8,17 @@ from torch import Tensor
 from gatedrnn.equations import PositiveScanEquations, split_gates
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.ops import choose_backend, linear_scan, log_space_scan
-from gatedrnn.registry import CELLS
+from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import Series
 from gatedrnn.verify.contract import Row, as_log_space
+from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition
 from gatedrnn.verify.tolerances import allowed_error, largest_error
-from gatedrnn.verify.walk import Sequences, beginning, walk
 
 SCAN_LENGTHS = (100, 10_000, 1_000_000)
 LOOP_LENGTHS = (100, 10_000)
 CHANNELS = 2
 LONG_SCAN_CELL = "mingru"
-"""One scan cell stands for all: what is long is the same scan."""
+"""One scan cell for all: they share the scan over time."""
 
 
 def check_lengths(cells: tuple[str, ...]) -> Iterator[Row]:
@@ -29,12 +29,12 @@ def check_lengths(cells: tuple[str, ...]) -> Iterator[Row]:
     for steps in SCAN_LENGTHS:
         h, _ = linear_scan(decay[:, :steps].float(), drive[:, :steps].float(), backend=backend)
         yield _row("linear_scan", backend, steps, h, exact[:, :steps])
-    for name in cells:
+    for name in dict.fromkeys(CellChoice.parse(cell).name for cell in cells):
         layer_class = CELLS[name].layer
         if layer_class.cell_class.reads_state:
             layer, x = _long(name, LOOP_LENGTHS[-1])
             with torch.no_grad():
-                exact, _ = walk(layer.double(), _sequences(layer, x.double()))
+                exact, _ = run_by_definition(layer.double(), _sequences(layer, x.double()))
                 layer.float()
                 for steps in LOOP_LENGTHS:
                     yield _row(name, layer.backends[-1], steps, layer(x[:, :steps])[0], exact[:, :steps])
@@ -43,7 +43,7 @@ def check_lengths(cells: tuple[str, ...]) -> Iterator[Row]:
 
 
 def _long_scan_cell(name: str) -> Iterator[Row]:
-    """In linear space, where the error must not grow, and in the logarithms, where it is only shown."""
+    """In linear space, where the error must not grow, and in log space, where it is only shown."""
     layer, x = _long(name, SCAN_LENGTHS[-1])
     cell, backend = layer.cell, layer.backends[-1]
     assert isinstance(cell, PositiveScanEquations), f"{name} has no logarithms"
@@ -65,7 +65,7 @@ def _row(cell: str, backend: str, steps: int, found: Series, exact: Series) -> R
 
 
 def _bare(steps: int) -> tuple[Tensor, Tensor]:
-    """Decays of both signs, up to a time scale of 64, and drives that keep the state within one; float32's numbers."""
+    """Decays of both signs, up to a time scale of 64, and drives that keep the state within one; values of float32."""
     generator = torch.Generator().manual_seed(0)
     decay = (2 * torch.rand(1, steps, CHANNELS, generator=generator) - 1) * (1 - 1 / 64)
     drive = (1 - decay.abs()) * (2 * torch.rand(1, steps, CHANNELS, generator=generator) - 1)
@@ -73,7 +73,7 @@ def _bare(steps: int) -> tuple[Tensor, Tensor]:
 
 
 def _plain_loop(decay: Series, drive: Series) -> Series:
-    """The recurrence in Python's own floats: nothing of ours, and faster than tensors of two numbers."""
+    """The recurrence in Python's own floats: nothing of ours, and faster than tensors of two elements."""
     channels = []
     for a, b in zip(decay[0].T.tolist(), drive[0].T.tolist(), strict=True):
         h, states = 0.0, []
@@ -94,4 +94,4 @@ def _long(name: str, steps: int) -> tuple[RecurrentLayer, Series]:
 
 def _sequences(layer: RecurrentLayer, x: Series) -> Sequences:
     flags = torch.zeros(x.shape[:2], dtype=torch.bool)
-    return Sequences(x, beginning(layer, len(x)), ~flags, flags)
+    return Sequences(x, initial_states(layer, len(x)), ~flags, flags)

@@ -1,8 +1,8 @@
-"""The cells a second time: plain numpy in float64, number for number from the papers, one function a cell.
+"""The cells a second time: plain numpy in float64, value for value from the papers, one function a cell.
 
-Each walks one layer in one direction over a whole sequence of one step or more. x is (batch, time, features); weights
+Each runs one layer in one direction over a whole sequence of one step or more. x is (batch, time, features); weights
 are named as in `torch.nn` without the layer's suffix, and a bias or `weight_hr` that is absent is left out; state is
-what stands before the first step, (h, c), (h,) or (c,), each (batch, size). Back come the outputs and the last state.
+the one before the first step, (h, c), (h,) or (c,), each (batch, size). Returned are the outputs and the last state.
 Nothing of the library is read here, and nothing is shared between the cells but sigmoid, g and the output projection.
 """
 
@@ -36,7 +36,7 @@ def lstm(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
 
 
 def lstm_peephole(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
-    """Gers et al. 2002; Sak et al. 2014 (arXiv:1402.1128), whose projection stands inside the recurrence.
+    """Gers et al. 2002; Sak et al. 2014 (arXiv:1402.1128), whose projection is inside the recurrence.
 
     Rows i f g o. f keeps, i writes; i and f see the cell before the step, o the one after it. State (h, c).
     """
@@ -228,7 +228,7 @@ def g(x: Array) -> Array:
 
 
 def _projected(outputs: list[Array], weights: Weights) -> Array:
-    """The outputs of all steps in one array; a projection here stands outside the state."""
+    """The outputs of all steps in one array; a projection here is outside the state."""
     states = np.stack(outputs, axis=1)
     return states @ weights["weight_hr"].T if "weight_hr" in weights else states
 

@@ -18,7 +18,7 @@ from gatedrnn.verify.length import check_lengths
 
 
 def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> Iterator[Row]:
-    """All rows for the named cells, or for every known one: a cell that was registered is held to the law too.
+    """All rows for the named cells, with options or without, or for every registered cell.
 
     Raises:
         ValueError: there is no cell or no dtype of that name.
@@ -52,26 +52,24 @@ def write_record(rows: Sequence[Row], path: Path) -> None:
 
 
 def print_tables(rows: Sequence[Row], console: Console, full: bool) -> None:
-    """Error / allowed: the worst way of each cell and backend, by dtype, or with `full` every way; then by length."""
-    ways, lengths = [row for row in rows if not _is_length(row)], [row for row in rows if _is_length(row)]
-    columns = [dtype for dtype in DTYPES if any(row.dtype == dtype for row in ways)]
+    """Error / allowed: the worst mode of each cell and backend, by dtype, or with `full` every mode; then by length."""
+    modes, lengths = [row for row in rows if not _is_length(row)], [row for row in rows if _is_length(row)]
+    columns = [dtype for dtype in DTYPES if any(row.dtype == dtype for row in modes)]
     if full:
-        for cell, backend in dict.fromkeys((row.cell, row.backend) for row in ways):
-            own = [row for row in ways if (row.cell, row.backend) == (cell, backend)]
-            _print(f"{cell}, backend {backend}: error / allowed", ("way of running",), own, "dtype", columns, console)
+        for cell, backend in dict.fromkeys((row.cell, row.backend) for row in modes):
+            own = [row for row in modes if (row.cell, row.backend) == (cell, backend)]
+            _print(f"{cell}, backend {backend}: error / allowed", ("execution mode",), own, "dtype", columns, console)
     else:
-        title = "Largest error / what is allowed there, of all ways of running"
-        _print(title, ("cell", "backend"), ways, "dtype", columns, console)
+        title = "Largest error / what is allowed there, of all execution modes"
+        _print(title, ("cell", "backend"), modes, "dtype", columns, console)
     if lengths:
-        columns = list(dict.fromkeys(row.way for row in sorted(lengths, key=lambda row: len(row.way))))
-        _print("Error / allowed by length, float32", ("cell", "backend"), lengths, "way", columns, console)
+        columns = list(dict.fromkeys(row.mode for row in sorted(lengths, key=lambda row: len(row.mode))))
+        _print("Error / allowed by length, float32", ("cell", "backend"), lengths, "mode", columns, console)
     for row in rows:
         if not row.holds:
-            where = f"{row.cell} {row.dtype} {row.backend}, {row.way}"
-            console.print(
-                f"FAILS: {where}: {row.worst} is off by {row.error:.2e}, allowed {row.allowed:.2e}", style="bold red",
-                highlight=False,
-            )  # fmt: skip
+            where = f"{row.cell} {row.dtype} {row.backend}, {row.mode}"
+            found = row.rule or f"{row.worst} is off by {row.error:.2e}, allowed {row.allowed:.2e}"
+            console.print(f"FAILS: {where}: {found}", style="bold red", highlight=False, markup=False)
 
 
 def verdict(rows: Sequence[Row]) -> str:
@@ -85,7 +83,7 @@ def _print(
     title: str, names: tuple[str, ...], rows: Sequence[Row], across: str, columns: list[str], console: Console
 ) -> None:
     """One line for each value of `names`, one column for each value of `across`: the worst of what meets there."""
-    fields = {"cell": "cell", "backend": "backend", "way of running": "way"}
+    fields = {"cell": "cell", "backend": "backend", "execution mode": "mode"}
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in names:
         table.add_column(name, overflow="fold", min_width=9 if name == "backend" else 19)
@@ -112,4 +110,4 @@ def _number(row: Row | None) -> str:
 
 
 def _is_length(row: Row) -> bool:
-    return row.way.startswith("T = ")
+    return row.mode.startswith("T = ")

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class Tolerance(NamedTuple):
-    """Largest absolute error, as a fraction of the largest expected number or of 1, whichever is more."""
+    """Largest absolute error, as a fraction of the largest expected value or of 1, whichever is more."""
 
     output: float
     gradient: float
@@ -41,7 +41,7 @@ def largest_error(actual: Tensor, expected: Tensor) -> float:
 
 
 def allowed_error(expected: Tensor, dtype: torch.dtype | str, *, gradient: bool = False) -> float:
-    """What the table allows for numbers as large as the expected ones."""
+    """What the table allows for values as large as the expected ones."""
     tolerance = TOLERANCES[dtype].gradient if gradient else TOLERANCES[dtype].output
     finite = expected.detach()[expected.isfinite()].abs()
     return tolerance * max(1.0, float(finite.max()) if finite.numel() else 0.0)

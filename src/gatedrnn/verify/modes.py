@@ -1,4 +1,4 @@
-"""The ways of running one layer on the same sequences. All give what `walk` gives."""
+"""The execution modes of a layer on the same sequences. All give what `run_by_definition` gives."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -11,21 +11,21 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from gatedrnn.layers import Noise, RecurrentLayer
 from gatedrnn.layers.regularise import REGULARISERS
 from gatedrnn.shapes import Flags, Series
-from gatedrnn.verify.walk import Sequences, States
+from gatedrnn.verify.definition import Sequences, States
 
-Way: TypeAlias = Callable[[RecurrentLayer, Sequences], tuple[Series, States]]
+Mode: TypeAlias = Callable[[RecurrentLayer, Sequences], tuple[Series, States]]
 """Output (batch, time, features) and last states, from a layer with batch_first=True."""
 
 
 class Setting(NamedTuple):
-    """A layer and its sequences, and the ways in which they can be run."""
+    """A layer and its sequences, and the modes in which they can be run."""
 
     name: str
     arguments: dict[str, Any]
     """Of the layer, beside sizes, dtype and batch_first."""
-    ways: dict[str, Way]
+    modes: dict[str, Mode]
     hx: bool = True
-    """Whether a state is handed in."""
+    """Whether a state is passed in."""
     positive_hx: bool = False
     lengths: tuple[int, ...] | None = None
     """Real steps of each row, padded on the right; None if all are real."""
@@ -34,7 +34,7 @@ class Setting(NamedTuple):
     """Padded on the left instead."""
     resets: bool = False
     noise: tuple[str, ...] = ()
-    """Rates of the layer that are above 0; what they drop is the same in every way."""
+    """Rates of the layer that are above 0; their masks are the same in every mode."""
 
 
 def whole(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
@@ -104,7 +104,7 @@ def packed_sorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
 
 
 def cut_apart(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
-    """Each stretch between two resets as a call of its own, a row at a time; one layer."""
+    """Each segment between two resets as a call of its own, a row at a time; one layer."""
     outputs, lasts = [], []
     for row in range(len(s.x)):
         state, pieces = tuple(h[:, row] for h in s.hx), []
@@ -119,34 +119,34 @@ def cut_apart(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     return torch.stack(outputs), tuple(torch.stack(kind, dim=1) for kind in zip(*lasts, strict=True))
 
 
-ONE_WAY = {"num_layers": 2, "proj_size": 2}
-BOTH_WAYS = {"num_layers": 2, "bidirectional": True}
+ONE_DIRECTION = {"num_layers": 2, "proj_size": 2}
+TWO_DIRECTIONS = {"num_layers": 2, "bidirectional": True}
 RAGGED = (5, 9, 1)
 
 SETTINGS = (
-    Setting("plain", ONE_WAY, {
+    Setting("plain", ONE_DIRECTION, {
         "whole sequence": whole, "step by step": steps, "in chunks": chunks, "time first": time_first,
         "row by row": row_by_row,
     }),
-    Setting("no hx", ONE_WAY, {"no hx": without_hx}, hx=False),
-    Setting("padded right", ONE_WAY, {
+    Setting("no hx", ONE_DIRECTION, {"no hx": without_hx}, hx=False),
+    Setting("padded right", ONE_DIRECTION, {
         "mask, padded right": whole, "packed, unsorted": packed_unsorted, "packed, sorted": packed_sorted,
     }, lengths=RAGGED),
-    Setting("padded left", ONE_WAY, {"mask, padded left": whole}, lengths=RAGGED, left=True),
-    Setting("holes", ONE_WAY, {"mask with holes": whole}, holes=True),
+    Setting("padded left", ONE_DIRECTION, {"mask, padded left": whole}, lengths=RAGGED, left=True),
+    Setting("holes", ONE_DIRECTION, {"mask with holes": whole}, holes=True),
     Setting("resets", {"num_layers": 1}, {
         "resets": whole, "resets, step by step": steps, "resets, in chunks": chunks, "resets, cut apart": cut_apart,
     }, resets=True),
-    Setting("packed resets", ONE_WAY, {"packed, resets": packed_unsorted}, lengths=RAGGED, resets=True),
-    Setting("both ways", BOTH_WAYS, {"both directions": whole, "both directions, row by row": row_by_row}),
-    Setting("both ways, ragged", BOTH_WAYS, {
+    Setting("packed resets", ONE_DIRECTION, {"packed, resets": packed_unsorted}, lengths=RAGGED, resets=True),
+    Setting("both directions", TWO_DIRECTIONS, {"both directions": whole, "both directions, row by row": row_by_row}),
+    Setting("both directions, ragged", TWO_DIRECTIONS, {
         "both directions, mask": whole, "both directions, packed": packed_unsorted,
         "both directions, packed, sorted": packed_sorted,
     }, lengths=RAGGED),
-    Setting("both ways, resets", BOTH_WAYS, {
+    Setting("both directions, resets", TWO_DIRECTIONS, {
         "both directions, resets": whole, "both directions, resets, time first": time_first,
     }, holes=True, resets=True),
-    Setting("locked", ONE_WAY, {
+    Setting("locked", ONE_DIRECTION, {
         "dropped inputs and weights": whole, "dropped inputs and weights, step by step": steps,
     }, noise=("input_dropout", "weight_dropout")),
     Setting("normalised", {"num_layers": 1, "layer_norm": True}, {
@@ -173,7 +173,7 @@ def as_tuple(state: Tensor | States) -> States:
 
 
 def _resets(s: Sequences) -> Flags | None:
-    """The resets, or None where there is none: the call without them is another way through the code."""
+    """The resets, or None where there is none: the call without them takes another path through the code."""
     return s.resets if bool(s.resets.any()) else None
 
 

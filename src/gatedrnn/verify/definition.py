@@ -1,4 +1,4 @@
-"""The definition that every way of running is held to: a cell's own `step`, walked row by row in float64."""
+"""The definition that every execution mode is held to: a cell's own `step`, run row by row in float64."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -27,8 +27,8 @@ class Sequences(NamedTuple):
     noise: Noise | None = None
 
 
-def beginning(layer: RecurrentLayer, batch: int) -> States:
-    """The states before the first step where none is handed in, as a layer takes them."""
+def initial_states(layer: RecurrentLayer, batch: int) -> States:
+    """The states before the first step where none is passed in, as a layer takes them."""
     rows = layer.num_layers * (1 + layer.bidirectional)
     learned: list[Tensor] = [p for name, p in layer.named_parameters() if name.startswith("initial_state")]
     if learned:
@@ -36,10 +36,10 @@ def beginning(layer: RecurrentLayer, batch: int) -> States:
     return tuple(layer.weight_ih_l0.new_zeros(rows, batch, size) for size in layer.state_sizes())
 
 
-def walk(layer: RecurrentLayer, sequences: Sequences) -> tuple[Series, States]:
-    """Output and last states, without the layer's own way of doing it: only its parameters and its cell's equations.
+def run_by_definition(layer: RecurrentLayer, sequences: Sequences) -> tuple[Series, States]:
+    """Output and last states, from the layer's parameters and its cell's equations alone.
 
-    Rows are walked one at a time over their real steps alone. Differentiable.
+    Rows run one at a time over their real steps alone. Differentiable.
     """
     outputs, lasts = [], []
     for row in range(len(sequences.x)):
@@ -64,14 +64,14 @@ def _row(layer: RecurrentLayer, sequences: Sequences, row: int) -> tuple[Series,
             }
             state = tuple(s[index, row : row + 1] for s in sequences.hx)
             noise = NOTHING if sequences.noise is None else sequences.noise.directions[index]
-            output, state = _one_way(layer, weights, x, state, sequences, row, noise, bool(turned))
+            output, state = _direction(layer, weights, x, state, sequences, row, noise, bool(turned))
             outputs.append(output)
             finals.append(tuple(s[0] for s in state))
         x = torch.cat(outputs, dim=1)
     return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
 
 
-def _one_way(
+def _direction(
     layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: States, sequences: Sequences, row: int,
     noise: DirectionNoise, reverse: bool,
 ) -> tuple[Series, States]:  # fmt: skip
@@ -82,7 +82,7 @@ def _one_way(
     recurrent = Recurrent(layer.cell.projections, weights, dropped)
     outputs: list[Tensor] = [x.new_zeros(layer.proj_size or layer.hidden_size)] * time
     for t in reversed(range(time)) if reverse else range(time):
-        # A reset stands between t-1 and t, so a walk backwards meets it before step t-1.
+        # A reset cuts between t-1 and t, so a reversed run meets it before step t-1.
         cut = (t + 1 < time and sequences.resets[row, t + 1]) if reverse else sequences.resets[row, t]
         if cut:
             state = tuple(s * 0 + weights.get("initial_state", 0) for s in state)
