@@ -2,7 +2,7 @@
 
 import torch
 
-from gatedrnn import ScanLayer, register
+from gatedrnn import RecurrentLayer, register
 from gatedrnn.cli.app import main
 from gatedrnn.equations import ScanEquations
 
@@ -20,7 +20,7 @@ class LeakyAverageEquations(ScanEquations):
 
 
 @register
-class LeakyAverage(ScanLayer):
+class LeakyAverage(RecurrentLayer):
     cell_class = LeakyAverageEquations
 
 

@@ -7,9 +7,8 @@ import torch
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn import registry
+from gatedrnn import GRU, MGU, RecurrentLayer, registry
 from gatedrnn.equations import ScanEquations
-from gatedrnn.layers import GRU, MGU, ScanLayer
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
 NAN, INF = float("nan"), float("inf")
@@ -27,11 +26,11 @@ class Signed(ScanEquations):
     def coefficients(self, keep, value):
         return torch.tanh(keep), (1 - torch.tanh(keep).abs()) * value
 
-    def output(self, state):
-        return torch.sin(state)
+    def output(self, state, projected):
+        return torch.sin(state[0])
 
 
-class Own(ScanLayer):
+class Own(RecurrentLayer):
     """Its layer."""
 
     cell_class = Signed

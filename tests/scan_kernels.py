@@ -1,25 +1,12 @@
 """The scan cells that fused kernels run, and what their own equations give: outputs, last state and gradients."""
 
 import torch
+from kernel_cells import SCAN_KERNELS as CELLS
 
-from gatedrnn.cells import (
-    InputGatedGRUEquations,
-    InputGatedLSTMEquations,
-    MinGRUEquations,
-    MinLSTMEquations,
-    NormalizedLSTMEquations,
-    SignedMinGRUEquations,
-)
-from gatedrnn.layers.kernel_records import SCAN
-from gatedrnn.ops import reference
+from gatedrnn.equations import output_of
+from gatedrnn.ops.linear_scan import scan_in_torch
 
-CELLS = {
-    "mingru": MinGRUEquations(), "mingru-identity": MinGRUEquations("identity"), "minlstm": MinLSTMEquations(),
-    "minlstm-identity": MinLSTMEquations("identity"), "lstm-input-gated": InputGatedLSTMEquations(),
-    "lstm-normalized": NormalizedLSTMEquations(), "gru-input-gated": InputGatedGRUEquations(),
-    "signed-mingru": SignedMinGRUEquations(),
-}  # fmt: skip
-RECORDS = {name: SCAN[cell.kernel] for name, cell in CELLS.items()}
+RECORDS = {name: cell.kernel for name, cell in CELLS.items()}
 
 
 def by_equations(name, projected, bias, h0, mask, resets, reset_state, reverse, grad_output, grad_last, dtype):
@@ -34,8 +21,8 @@ def by_equations(name, projected, bias, h0, mask, resets, reset_state, reverse, 
     decay, drive = cell.coefficients(*(projected + added).chunk(len(cell.projections), -1))
     if mask is not None:
         decay, drive = torch.where(mask[..., None], decay, 1), torch.where(mask[..., None], drive, 0)
-    states, last = reference.scan(decay, drive, start, resets, None if resets is None else onset, reverse)
-    output = cell.output(states)
+    states, last = scan_in_torch(decay, drive, start, resets, None if resets is None else onset, reverse)
+    output = output_of(cell, (states,), ())
     if mask is not None:
         output = torch.where(mask[..., None], output, 0)
     loss = (output * grad_output.to(dtype)).sum() + (last * grad_last.to(dtype)).sum() + 0 * (projected + added).sum()

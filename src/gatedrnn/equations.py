@@ -1,8 +1,10 @@
-"""What a cell is: the equations of one unit, without parameters. A layer brings the weights and walks time."""
+"""The equations of one unit, without parameters: what a cell must give. A layer adds the weights and runs over time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Literal, NamedTuple, final
+from functools import cached_property
+from inspect import signature
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -17,8 +19,8 @@ class Recurrent:
     Args:
         gates: the cell's blocks of rows in `weight_hh`, in order.
         weights: parameters by torch's names, without layer and direction; a scan cell's hold no `weight_hh`.
-        dropped: (batch, size), what a locked dropout multiplies h_(t-1) by wherever a gate reads it, and in a scan cell
-            what enters the state; None for nothing.
+        dropped: (batch, size), the dropout mask of h_(t-1) wherever a gate reads it; in a scan cell that of the drive.
+            None for no dropout.
     """
 
     def __init__(self, gates: tuple[str, ...], weights: Mapping[str, Tensor], dropped: Tensor | None = None) -> None:
@@ -37,7 +39,7 @@ class Recurrent:
         return linear(self.drop(h).to(weight.dtype), weight, bias).to(h.dtype).chunk(count, dim=-1)
 
     def drop(self, x: Step) -> Step:
-        """x under the locked dropout."""
+        """x times the dropout mask."""
         return x if self.dropped is None else x * self.dropped
 
     def peephole(self, name: str) -> Channels:
@@ -48,124 +50,6 @@ class Recurrent:
         """W_hr h where the projection belongs to the state (LSTMP); h itself where there is none."""
         weight = self.weights.get("weight_hr")
         return h if weight is None else linear(h.to(weight.dtype), weight).to(h.dtype)
-
-
-class Equations(ABC):
-    """The equations of one gated unit: `step` from state to state, and `output`, what of a state is handed on."""
-
-    name: ClassVar[str]
-    """As on the command line."""
-    projections: tuple[str, ...]
-    """The blocks of rows of `weight_ih` (and of `weight_hh`), in order; each has hidden_size rows."""
-    decay_gates: Mapping[str, int] = {}
-    """Projections whose bias sets the decay: +1 where a larger bias keeps more of the state, -1 where it keeps less."""
-    clamped_decay: ClassVar[bool] = False
-    """Whether a decay gate is the decay itself, held within bounds, and not squashed by a sigmoid."""
-    begins_keeping: ClassVar[float] = 0.0
-    """The share of the blocks that begin by keeping all of themselves, whatever the input (clamped decays only)."""
-    states: ClassVar[int] = 1
-    """Tensors that go from one step to the next: 1, or 2 for (h, c)."""
-    reads_state: ClassVar[bool]
-    """Whether a gate reads the state before: then there are recurrent weights, and time must be walked."""
-    peepholes: ClassVar[tuple[str, ...]] = ()
-    """Diagonal weights from the state to a gate, each of hidden_size."""
-    learns_initial_state: ClassVar[bool] = False
-    """Whether the state before the first step is a parameter, and not zeros; for cells whose gates read no state."""
-    block_size: int = 1
-    """hidden_size must be a multiple of it."""
-    straight_through: tuple[str, ...] = ()
-    """Projections that act by their sign: their gradient is that of a smooth function in its place."""
-    projects_state: ClassVar[bool] = False
-    """Whether an output projection belongs to the state, read by the gates of the next step (LSTMP)."""
-    recurrent_bias: bool = False
-    """Whether the recurrent product has a bias of its own, as in torch's LSTM and GRU."""
-    kernel: str | None = None
-    """The name of the kernel that runs these very equations; None where there is none."""
-
-    @abstractmethod
-    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
-        """The next state from one step's input projections (W x + b, in the order of `projections`) and the state."""
-
-    @abstractmethod
-    def output(self, *state: Series) -> Series:
-        """What the layer hands on, elementwise in the state: of one step, or of a whole series of states."""
-
-
-class LoopEquations(Equations):
-    """A cell whose gates read h_(t-1): time must be walked."""
-
-    reads_state = True
-
-    def output(self, *state: Series) -> Series:
-        """h, which is the state, or the first of (h, c), unless a cell says otherwise."""
-        return state[0]
-
-
-class ScanEquations(Equations):
-    """A cell whose gates read x_t only: h_t = a_t * h_(t-1) + b_t, and all t can be computed at once.
-
-    A subclass gives `coefficients` (and `output`, where the output is not the state itself); running step by step and
-    running in parallel both read them, so the two cannot disagree.
-    """
-
-    reads_state = False
-
-    @abstractmethod
-    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        """(a_t, b_t) from the input projections, in the order of `projections`; elementwise, any leading axes."""
-
-    def output(self, *state: Series) -> Series:
-        """The state itself unless a cell says otherwise."""
-        return state[0]
-
-    @final
-    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
-        decay, drive = self.coefficients(*projected)
-        return (decay * state[0] + recurrent.drop(drive),)
-
-
-class BlockScanEquations(Equations):
-    """A cell whose gates read x_t only and that takes its channels to new ones in blocks: h_t = A_t h_(t-1) + b_t.
-
-    Channel i · (hidden_size / block_size) + n is component i of block n.
-    """
-
-    reads_state = False
-
-    @abstractmethod
-    def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
-        """(A_t, b_t) from the input projections: (..., block_size, block_size, blocks) and (..., channels)."""
-
-    def output(self, *state: Series) -> Series:
-        """The state itself unless a cell says otherwise."""
-        return state[0]
-
-    @final
-    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
-        transition, drive = self.coefficients(*projected)
-        h = state[0].unflatten(-1, (self.block_size, -1))
-        return (applied(transition, h).flatten(-2) + recurrent.drop(drive),)
-
-
-class PositiveScanEquations(ScanEquations):
-    """A scan cell whose decay and drive are positive, so that the paper's scan over logarithms can run it too."""
-
-    activation: str
-    """Of the candidate; "g" is the one that keeps the drive positive."""
-
-    @abstractmethod
-    def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        """(log a_t, log b_t): `coefficients` in the paper's other language, without an underflow on the way."""
-
-
-def applied(matrix: Tensor, state: Tensor) -> Tensor:
-    """Blocks (..., k, k, blocks) times vectors (..., k, blocks)."""
-    return (matrix * state.unsqueeze(-3)).sum(-2)
-
-
-def split_gates(gates: int, projected: Tensor) -> tuple[Tensor, ...]:
-    """The blocks of a projection, one a gate, along the last axis."""
-    return torch.chunk(projected, gates, dim=-1)
 
 
 class ScanKernel(NamedTuple):
@@ -221,3 +105,159 @@ class BlockKernel(NamedTuple):
     form: Literal["rotation", "reflections"]
     """How the block matrix is built from the projections: a rotation with a mirror (blocks of 2), or one reflection for
     each of the block's channels."""
+
+
+class TorchKernel(NamedTuple):
+    """torch's own kernel of these equations."""
+
+    mode: Literal["LSTM", "GRU"]
+    """The layer's name in `torch.nn`."""
+    padding_gates: Mapping[str, float] = {}
+    """Gates that padding must open (1) or close (-1) to keep a state that is not the output; empty where h is all."""
+    projects: bool = False
+    """Whether it knows `proj_size`."""
+    slower_than_native: bool = False
+    """Whether our kernel for a CPU is faster."""
+
+
+class Equations(ABC):
+    """The equations of one gated unit: `step`, from state to state.
+
+    A cell whose output is not its state (h of (h, c)) has a method `output(state, projected)` too, elementwise in the
+    tuples of states and of input projections, of one step or of a whole series.
+
+    Options of a cell are keyword arguments of its constructor, each with a default of type bool, int, float or str, and
+    kept as an attribute of the same name.
+    """
+
+    name: ClassVar[str]
+    """As on the command line."""
+    projections: tuple[str, ...]
+    """The blocks of rows of `weight_ih` (and of `weight_hh`), in order; each has hidden_size rows."""
+    decay_gates: Mapping[str, int] = {}
+    """Projections whose bias sets the decay: +1 where a larger bias keeps more of the state, -1 where it keeps less."""
+    clamped_decay: ClassVar[bool] = False
+    """Whether a decay gate is the decay itself, clamped, instead of squashed by a sigmoid."""
+    begins_keeping: ClassVar[float] = 0.0
+    """The share of the blocks whose decay is initialised to 1, whatever the input (clamped decays only)."""
+    states: ClassVar[int] = 1
+    """Tensors that go from one step to the next: 1, or 2 for (h, c)."""
+    reads_state: ClassVar[bool]
+    """Whether a gate reads the state before: then there are recurrent weights, and time is a loop."""
+    peepholes: ClassVar[tuple[str, ...]] = ()
+    """Diagonal weights from the state to a gate, each of hidden_size."""
+    learns_initial_state: ClassVar[bool] = False
+    """Whether the initial state is a parameter instead of zeros; for cells whose gates read no state."""
+    block_size: int = 1
+    """hidden_size must be a multiple of it."""
+    straight_through: tuple[str, ...] = ()
+    """Projections that act by their sign, with the gradient of a smooth function in its place."""
+    projects_state: ClassVar[bool] = False
+    """Whether an output projection belongs to the state, read by the gates of the next step (LSTMP)."""
+    recurrent_bias: bool = False
+    """Whether the recurrent product has a bias of its own, as in torch's LSTM and GRU."""
+    weight_init: ClassVar[str] = "fan-in"
+    """Initialisation of the weights by default; see `gatedrnn.layers.parameters.initialise`."""
+    bias_init: ClassVar[str] = "zeros"
+    """The same of the biases."""
+    kernel: ScanKernel | LoopKernel | BlockKernel | None = None
+    """The record of our kernel that computes these very equations; None where there is none."""
+    torch_kernel: TorchKernel | None = None
+    """The record of torch's kernel; None where there is none."""
+
+    @abstractmethod
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        """The next state from one step's input projections (W x + b, in the order of `projections`) and the state."""
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """The constructor's keyword arguments with the values that this cell has."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    @cached_property
+    def chosen_options(self) -> dict[str, Any]:
+        """Those of the options that are not the default."""
+        defaults = signature(type(self)).parameters
+        return {name: value for name, value in self.options.items() if value != defaults[name].default}
+
+    @cached_property
+    def word(self) -> str:
+        """Name and chosen options in one word: "gru", "gru:reset_after=false"."""
+        chosen = (f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.chosen_options.items())
+        return ":".join([self.name, *chosen])
+
+
+class LoopEquations(Equations):
+    """A cell whose gates read h_(t-1): its steps run one after another."""
+
+    reads_state = True
+
+
+class ScanEquations(Equations):
+    """A cell whose gates read x_t only: h_t = a_t * h_(t-1) + b_t, and all t can be computed at once.
+
+    A cell gives `coefficients`, which a single step and the parallel scan both read.
+    """
+
+    reads_state = False
+    bias_init = "time-scales"
+
+    @abstractmethod
+    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
+        """(a_t, b_t) from the input projections, in the order of `projections`; elementwise, any leading axes."""
+
+    @final
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        decay, drive = self.coefficients(*projected)
+        return (decay * state[0] + recurrent.drop(drive),)
+
+
+class BlockScanEquations(Equations):
+    """A cell whose gates read x_t only and that mixes its channels in blocks: h_t = A_t h_(t-1) + b_t.
+
+    Channel i · (hidden_size / block_size) + n is component i of block n.
+    """
+
+    reads_state = False
+    bias_init = "time-scales"
+
+    @abstractmethod
+    def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
+        """(A_t, b_t) from the input projections: (..., block_size, block_size, blocks) and (..., channels)."""
+
+    @final
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        transition, drive = self.coefficients(*projected)
+        h = state[0].unflatten(-1, (self.block_size, -1))
+        return (applied(transition, h).flatten(-2) + recurrent.drop(drive),)
+
+
+class PositiveScanEquations(ScanEquations):
+    """A scan cell whose decay and drive are positive, so that the paper's scan over logarithms can run it too."""
+
+    activation: str
+    """Of the candidate; "g" is the one that keeps the drive positive."""
+    log_space: bool
+    """Run whole sequences by `gatedrnn.ops.log_space_scan`, for fidelity to the paper: slower, and its error grows with
+    the length. Needs the activation g; no resets, no zoneout, no state_dropout."""
+
+    @abstractmethod
+    def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
+        """(log a_t, log b_t): `coefficients` in logarithms, computed without underflow."""
+
+
+def output_of(cell: Equations, state: tuple[Series, ...], projected: tuple[Series, ...]) -> Series:
+    """The layer's output: `cell.output`, or the state itself (h of (h, c)) where the cell has no such method."""
+    output = getattr(cell, "output", None)
+    found: Series = state[0] if output is None else output(state, projected)
+    return found
+
+
+def applied(matrix: Tensor, state: Tensor) -> Tensor:
+    """Blocks (..., k, k, blocks) times vectors (..., k, blocks)."""
+    return (matrix * state.unsqueeze(-3)).sum(-2)
+
+
+def split_gates(gates: int, projected: Tensor) -> tuple[Tensor, ...]:
+    """The blocks of a projection, one a gate, along the last axis."""
+    return torch.chunk(projected, gates, dim=-1)

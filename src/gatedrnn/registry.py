@@ -1,26 +1,28 @@
 """Every cell by its name, one entry a cell: what models, commands and reports know of a cell they ask here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from inspect import signature
 from typing import Any, TypeVar
 
 from gatedrnn.equations import Equations
-from gatedrnn.layers.single_step import SingleStep
-from gatedrnn.layers.stack import RecurrentLayer
+from gatedrnn.layers import RecurrentLayer, SingleStep
+from gatedrnn.ops.cells import CLASSES, known
 
-Layer = TypeVar("Layer", bound=type[RecurrentLayer])
+Layer = TypeVar("Layer", bound=type[RecurrentLayer[Any]])
 
 
 @dataclass(frozen=True)
 class CellRecord:
     """What belongs to one cell."""
 
-    layer: type[RecurrentLayer]
+    layer: type[RecurrentLayer[Any]]
     """The cell over time."""
-    single_step: type[SingleStep] | None = None
+    single_step: type[SingleStep[Any]] | None = None
     """One step of it as a module; None if it has none."""
+    variants: tuple[Mapping[str, Any], ...] = ()
+    """Options with which it is another cell, each to be verified by itself."""
 
     @property
     def equations(self) -> type[Equations]:
@@ -42,11 +44,14 @@ CELLS: dict[str, CellRecord] = {}
 """Every registered cell by its name, in the order in which they were registered."""
 
 
-def register(layer: Layer, *, single_step: type[SingleStep] | None = None) -> Layer:
-    """Make a layer known by its cell's name to models and to all commands; a decorator.
+def register(
+    layer: Layer, *, single_step: type[SingleStep[Any]] | None = None, variants: Iterable[Mapping[str, Any]] = ()
+) -> Layer:
+    """Make a layer known by its cell's name to models and to all commands, and its kernel to operations; a decorator.
 
     Args:
         single_step: the cell's single-step module, if it has one.
+        variants: options with which it is another cell, each to be verified by itself.
 
     Raises:
         ValueError: another layer has that name.
@@ -58,12 +63,25 @@ def register(layer: Layer, *, single_step: type[SingleStep] | None = None) -> La
         True
     """
     name = layer.cell_class.name
-    known = CELLS[name].layer if name in CELLS else layer
+    taken = CELLS[name].layer if name in CELLS else layer
     # A class that is defined again, as where a notebook is run again, takes its own place.
-    if (known.__module__, known.__qualname__) != (layer.__module__, layer.__qualname__):
-        raise ValueError(f"the name {name!r} is taken by {known.__module__}.{known.__qualname__}; choose another")
-    CELLS[name] = CellRecord(layer, single_step)
+    if (taken.__module__, taken.__qualname__) != (layer.__module__, layer.__qualname__):
+        raise ValueError(f"the name {name!r} is taken by {taken.__module__}.{taken.__qualname__}; choose another")
+    record = CELLS[name] = CellRecord(layer, single_step, tuple(variants))
+    CLASSES[name] = record.equations
+    # A graph that was exported names equations by their word: those of every variant are there to be found.
+    for options in ({}, *record.variants):
+        known(record.equations(**options))
     return layer
+
+
+def unregister(name: str) -> None:
+    """Forget a cell.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    del CELLS[name], CLASSES[name]
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from bench.small import SHAPE
 
+from gatedrnn import MinGRU
 from gatedrnn.bench import memory
 from gatedrnn.bench.contenders import Setting
 from gatedrnn.bench.kept import kept_for_backward
-from gatedrnn.layers import MinGRU
 
 NUMBERS = 12
 

@@ -6,7 +6,7 @@ import torch
 from small_cells import CELLS, MINIMAL, PRE_ACTIVATIONS
 from tolerances import assert_equal_within
 
-from gatedrnn.cells.activations import CANDIDATE_ACTIVATIONS, g, log_g
+from gatedrnn.cells.activations import ACTIVATIONS, g, log_g
 from gatedrnn.verify import oracle
 
 NUMBERS = PRE_ACTIVATIONS.numpy()
@@ -47,7 +47,7 @@ def test_gradients_of_g_and_log_g_are_finite_everywhere():
 
 @pytest.mark.parametrize("name", MINIMAL)
 def test_an_unknown_activation_is_refused_with_the_known_ones(name):
-    with pytest.raises(ValueError, match=f"{', '.join(CANDIDATE_ACTIVATIONS)}, got 'relu'"):
+    with pytest.raises(ValueError, match=f"{', '.join(ACTIVATIONS)}, got 'relu'"):
         type(CELLS[name])("relu")
 
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 from bench.small import SHAPE, SIZES
 
+from gatedrnn import MinGRU
 from gatedrnn.bench import findings, memory, run
 from gatedrnn.bench.bars import Judged, bars
 from gatedrnn.cli.app import main
-from gatedrnn.layers import MinGRU
 
 GUIDE = Path(__file__).parents[2] / "benchmarks" / "README.md"
 

@@ -5,8 +5,8 @@ import torch
 from layer_laws import BATCH, CELLS, HIDDEN, PAIRS, STEPS, every_cell, layer_of, series
 from tolerances import assert_equal_within
 
+from gatedrnn import BlockOrthogonalRNN
 from gatedrnn.inspect.trace import trace
-from gatedrnn.layers import BlockOrthogonalRNN
 
 VARIANTS = [
     {"num_layers": 2, "bidirectional": True}, {"layer_norm": True, "bias": False}, {"zoneout": 0.3},

@@ -30,8 +30,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
 from torch.nn.utils.rnn import pack_sequence
 
-from gatedrnn import registry
-from gatedrnn.layers import GRU, LSTM, MinGRU
+from gatedrnn import GRU, LSTM, MinGRU, registry
 
 torchs_own = pytest.mark.parametrize("name", TORCH)
 SHAPES = [{"num_layers": 2, "bidirectional": True}, {"bias": False}, {"num_layers": 3}]

@@ -25,10 +25,9 @@ from layer_laws import (
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn import registry
+from gatedrnn import GRU, MGU, MinGRU, MinLSTM, RecurrentLayer, registry
 from gatedrnn.equations import ScanEquations
-from gatedrnn.layers import GRU, MGU, MinGRU, MinLSTM, ScanLayer
-from gatedrnn.layers.regularise import REGULARISERS
+from gatedrnn.layers.dropout import REGULARISERS
 
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
@@ -306,12 +305,12 @@ DROPS = [{"zoneout": 0.2}, {"input_dropout": 0.2}, {"state_dropout": 0.2}]
 
 @every_cell
 @pytest.mark.parametrize("drops", DROPS, ids=str)
-def test_a_step_in_training_needs_the_noise_of_the_whole(name, drops):
+def test_a_step_in_training_needs_the_masks_of_the_whole(name, drops):
     layer = layer_of(name, **drops)
     x = series(BATCH, FEATURES)
-    with pytest.raises(ValueError, match=r"noise=layer\.draw_noise"):
+    with pytest.raises(ValueError, match=r"dropout_masks=layer\.draw_dropout_masks"):
         layer.step(x)
-    layer.step(x, noise=layer.draw_noise(BATCH, 1).at(0))
+    layer.step(x, dropout_masks=layer.draw_dropout_masks(BATCH, 1).at(0))
     layer.eval().step(x)
 
 
@@ -376,7 +375,7 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
         def coefficients(self, gate):
             return gate, gate
 
-    class Layer(ScanLayer):
+    class Layer(RecurrentLayer):
         cell_class = Nameless
 
     with pytest.raises(TypeError, match="Nameless must say its name"):
@@ -389,13 +388,13 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
 
 
 @every_cell
-def test_noise_of_another_layer_or_of_a_whole_series_is_refused(name):
+def test_masks_of_another_layer_or_of_a_whole_series_is_refused(name):
     chosen = {"zoneout": 0.5, "input_dropout": 0.5, "state_dropout": 0.5}
     layer, other = layer_of(name, **chosen), layer_of(name, FEATURES + 1, HIDDEN, **chosen)
     x = series()
-    with pytest.raises(ValueError, match=r"noise must come from draw_noise\(3, 7\) of a layer of this shape"):
-        layer(x, noise=other.draw_noise(BATCH, STEPS))
-    for wrong in (layer.draw_noise(BATCH, STEPS), other.draw_noise(BATCH, STEPS).at(0)):
-        with pytest.raises(ValueError, match=r"noise must come from draw_noise\(3, steps\)\.at\(t\)"):
-            layer.step(x[:, 0], noise=wrong)
-    layer.step(x[:, 0], noise=layer.draw_noise(BATCH, STEPS).at(0))
+    with pytest.raises(ValueError, match=r"must come from draw_dropout_masks\(3, 7\) of a layer of this shape"):
+        layer(x, dropout_masks=other.draw_dropout_masks(BATCH, STEPS))
+    for wrong in (layer.draw_dropout_masks(BATCH, STEPS), other.draw_dropout_masks(BATCH, STEPS).at(0)):
+        with pytest.raises(ValueError, match=r"dropout_masks must come from draw_dropout_masks\(3, steps\)\.at\(t\)"):
+            layer.step(x[:, 0], dropout_masks=wrong)
+    layer.step(x[:, 0], dropout_masks=layer.draw_dropout_masks(BATCH, STEPS).at(0))

@@ -26,8 +26,7 @@ from minGRU_pytorch.minLSTM import minLSTM
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn import registry
-from gatedrnn.layers import GRU, LSTM, MGU, MinGRU, MinLSTM, from_min_gru_pytorch
+from gatedrnn import GRU, LSTM, MGU, MinGRU, MinLSTM, from_min_gru_pytorch, registry
 
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")

@@ -14,7 +14,7 @@ import torch
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn.layers import GRU, LSTM, GRUCell, LSTMCell
+from gatedrnn import GRU, LSTM, GRUCell, LSTMCell
 
 pytestmark = [
     pytest.mark.slow,

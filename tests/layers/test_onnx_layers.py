@@ -89,7 +89,7 @@ def test_the_newer_exporter_makes_one_scan_of_any_length(tmp_path):
     assert "Scan" in check_any_length("mgu", tmp_path / "model.onnx", with_state=False)
 
 
-@pytest.mark.parametrize("name, backend", [("mgu", "fused"), ("mingru", "fused"), ("block-orthogonal", "cpu")])
+@pytest.mark.parametrize("name, backend", [("mgu", "native"), ("mingru", "native"), ("block-orthogonal", "native")])
 def test_a_kernel_asked_for_by_name_is_refused(name, backend, tmp_path):
     layer = layer_of(name, dtype=torch.float32)
     layer.backend = backend

@@ -10,7 +10,7 @@ from layer_laws import PAIRS, as_tuple, assert_same, begun_anew, every_cell, lay
 from properties import few
 from torch.nn.functional import linear
 
-from gatedrnn.equations import Recurrent
+from gatedrnn.equations import Recurrent, output_of
 
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
@@ -44,8 +44,9 @@ def walk(layer, x, hx, mask=None, resets=None):
                         outputs[row][t].append(torch.zeros(layer.proj_size or layer.hidden_size, dtype=x.dtype))
                         continue
                     projected = linear(series[row][t][None], weights["weight_ih"], weights.get("bias_ih"))
-                    state = layer.cell.step(projected.chunk(len(layer.cell.projections), 1), state, recurrent)
-                    output = layer.cell.output(*state)
+                    gates = projected.chunk(len(layer.cell.projections), 1)
+                    state = layer.cell.step(gates, state, recurrent)
+                    output = output_of(layer.cell, state, gates)
                     if layer.proj_size and not layer.cell.projects_state:
                         output = linear(output, weights["weight_hr"])
                     outputs[row][t].append(output[0])

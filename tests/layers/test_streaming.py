@@ -12,7 +12,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gatedrnn
 from gatedrnn.kernels import cpu
-from gatedrnn.layers.kernel_records import BLOCK, LOOP
 from gatedrnn.registry import CELLS
 
 SCANS = {
@@ -97,7 +96,7 @@ def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, rows, hid
                 outputs.append(one)
     finally:
         torch.set_num_threads(before)
-    assert loop_steps == 8 * [LOOP[layer.cell.kernel]]
+    assert loop_steps == 8 * [layer.cell.kernel]
     for got, ends in (by_step, (torch.cat(outputs, 1), state)):
         assert_equal_within(got, output, dtype, "output")
         for end, want in zip(as_tuple(ends), as_tuple(last), strict=True):
@@ -132,7 +131,7 @@ def test_a_stream_of_a_cell_of_blocks_is_a_kernels(block_size, dtype, bias, monk
         assert_equal_within(module(x[:, 0]), h, dtype, "one step")
         nowhere = module(torch.full_like(x[:, 0], torch.nan))
     assert nowhere.isnan().all()
-    assert len(seen) == 2 * 6 + 2 * 6 + 2 and set(seen) == {BLOCK[layer.cell.kernel]}
+    assert len(seen) == 2 * 6 + 2 * 6 + 2 and set(seen) == {layer.cell.kernel}
 
 
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru", "block-orthogonal"])
@@ -213,7 +212,7 @@ def test_what_the_kernel_does_not_know_is_walked_in_torch(case, calls):
 
 def test_large_products_of_several_threads_are_the_librarys(calls, monkeypatch):
     layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
-    monkeypatch.setattr("gatedrnn.layers.scan_layer.SMALL_PRODUCT", 2 * 12 * 6 - 1)
+    monkeypatch.setattr("gatedrnn.layers.runners.scan.SMALL_PRODUCT", 2 * 12 * 6 - 1)
     with torch.no_grad():
         for threads, kind in ((2, "gates"), (1, "g and products")):
             monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)

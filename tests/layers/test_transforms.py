@@ -126,14 +126,14 @@ def test_the_forward_derivative_is_the_backward_one_read_the_other_way(name, fla
     assert_equal_within(along, expected, torch.float64, "derivative along a direction", gradient=True)
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu", "fused"])
+@pytest.mark.parametrize("backend", ["reference", "native"])
 def test_a_named_backend_gives_the_forward_derivative_or_says_that_it_cannot(backend):
     """Never a wrong one: a registered op without a rule for it would hand on zeros."""
     layer, x, tangent = layer_of("mingru"), series(), series()
     _, expected = jvp(lambda x: layer(x)[0], (x,), (tangent,))
     layer.backend = backend
     if backend != "reference":
-        with pytest.raises(BackendUnavailable, match=r"no torch\.func transform"):
+        with pytest.raises(BackendUnavailable, match=r"transform of torch\.func"):
             jvp(lambda x: layer(x)[0], (x,), (tangent,))
         return
     _, found = jvp(lambda x: layer(x)[0], (x,), (tangent,))
@@ -169,7 +169,7 @@ def test_torchs_kernels_refuse_to_be_mapped_in_our_hands_as_in_torchs(name):
 @pytest.mark.parametrize("name", TORCH)
 def test_on_the_step_loop_torchs_cells_are_mapped_as_well(name):
     layer, x = layer_of(name), series(SAMPLES, BATCH, STEPS, FEATURES)
-    layer.backend = "loop"
+    layer.backend = "reference"
     expected = torch.stack([layer(sample)[0] for sample in x])
     assert_equal_within(vmap(lambda sample: layer(sample)[0])(x), expected, torch.float64, "output")
 

@@ -102,7 +102,7 @@ def test_the_structure_of_a_model_of_several_cells_counts_each(block):
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("piece", [1, 17 * 5, 1 << 20])
 def test_the_loss_and_its_gradients_are_those_of_all_logits_at_once(training, piece, monkeypatch):
-    monkeypatch.setattr("gatedrnn.models.loss.CHUNK", piece)
+    monkeypatch.setattr("gatedrnn.ops.cross_entropy.CHUNK", piece)
     model, text = model_of().train(training), tokens()
     labels = text.clone()
     labels[0, 5:8] = -100

@@ -5,7 +5,7 @@ import torch
 from small_models import READS_STATE, config_of, every_build, every_cell, model_of, tokens
 from tolerances import assert_equal_within
 
-from gatedrnn.layers import RecurrentLayer
+from gatedrnn import RecurrentLayer
 from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification
 
 STEPS = 6

@@ -11,7 +11,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from gatedrnn.layers import RecurrentLayer
+from gatedrnn import RecurrentLayer
 from gatedrnn.models import (
     GatedRNNConfig,
     GatedRNNForSequenceClassification,

@@ -1,4 +1,4 @@
-"""`verify` fails when an equation, a sign, a gradient or a way of running is broken on purpose."""
+"""`verify` fails when an equation, a sign, a gradient or an execution mode is broken on purpose."""
 
 import inspect
 import sys
@@ -8,10 +8,15 @@ from importlib import import_module
 import pytest
 
 from gatedrnn import cells, equations
-from gatedrnn.cells import activations, lstm_ladder
+from gatedrnn.cells import activations, lstm_normalized
 from gatedrnn.kernels.cpu import loop
-from gatedrnn.layers import gated_scan, loop_cells, ragged, regularise, scan_layer, stack, torch_fused
-from gatedrnn.ops import reference, steps
+from gatedrnn.layers import module, packing
+from gatedrnn.layers.layer import RecurrentLayer
+from gatedrnn.layers.runners import Runner
+from gatedrnn.layers.runners import scan as scan_runner
+from gatedrnn.layers.runners import torch as torch_runner
+from gatedrnn.ops import _time, gated_scan, masking, step
+from gatedrnn.ops import loop as loop_op
 from gatedrnn.verify.contract import check_cell
 
 linear_scan = sys.modules["gatedrnn.ops.linear_scan"]
@@ -26,11 +31,11 @@ MUTATIONS = [
     ("lstm-peephole", cells.PeepholeLSTMEquations, "step", "f + w_cf * c", "f - w_cf * c"),
     ("lstm-peephole", cells.PeepholeLSTMEquations, "step", "o + w_co * c", "o + w_co * state[1]"),
     ("lstm-peephole", cells.PeepholeLSTMEquations, "step", "torch.tanh(g)", "torch.tanh(g).detach()"),
-    ("lstm-no-output-gate", cells.NoOutputGateLSTMEquations, "step", "self.output(c)", "c"),
+    ("lstm-no-output-gate", cells.NoOutputGateLSTMEquations, "step", "h = torch.tanh(c)", "h = c"),
     ("lstm-no-output-gate", cells.NoOutputGateLSTMEquations, "output", "torch.tanh(state[0])", "state[0]"),
     ("lstm-input-gated", cells.InputGatedLSTMEquations, "coefficients", "i, f, g", "f, i, g"),
     ("lstm-normalized", cells.NormalizedLSTMEquations, "coefficients", "(1 - keep) *", "keep *"),
-    ("minlstm", lstm_ladder, "normalized_log_ratio", "softplus(-forget)", "softplus(forget)"),
+    ("minlstm", lstm_normalized, "normalized_log_ratio", "softplus(-forget)", "softplus(forget)"),
     ("gru", cells.GRUEquations, "step", "(1 - z) * n + z * h", "z * n + (1 - z) * h"),
     ("gru", cells.GRUEquations, "step", "torch.sigmoid(x_r + h_r) * h_n", "h_n"),
     ("gru", cells.GRUEquations, "step", "torch.sigmoid(x_r + h_r) * h, ", "h, "),
@@ -47,10 +52,10 @@ MUTATIONS = [
     ("mingru", scan, "_forward", "forward.last", "0 * forward.last"),
     ("mingru", scan, "scan_gradient", "backward.grad_h0", "-backward.grad_h0"),
     ("mingru", scan, "scan_gradient", "return grad_decay", "return -grad_decay"),
-    ("mingru", steps, "over_time", "reversed(steps) if reverse else", "steps if reverse else"),
-    ("mingru", reference, "scan", "torch.where(reset.unsqueeze(1), onset, state[0])", "state[0]"),
-    ("mingru", ragged, "hold_masked_steps", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
-    ("mingru", regularise, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
+    ("mingru", _time, "over_time", "reversed(steps) if reverse else", "steps if reverse else"),
+    ("mingru", linear_scan, "scan_in_torch", "torch.where(reset.unsqueeze(1), reset_to, state[0])", "state[0]"),
+    ("mingru", masking, "hold_masked_steps", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
+    ("mingru", step, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
     ("mingru", scan, "gated_scan_gradient", "backward.grad_h0", "-backward.grad_h0"),
     ("mingru", scan, "gated_scan_gradient", "return gradient", "return -gradient"),
     ("mingru", scan, "_inputs", "flags(resets)", "flags(None)"),
@@ -59,30 +64,30 @@ MUTATIONS = [
     ("mingru", scan, "projected_scan", "linear(x, weight)", "linear(x, -weight)"),
     ("mingru", scan, "projected_scan_gradient", "backward.grad_bias", "-backward.grad_bias"),
     ("mingru", scan, "projected_scan_gradient", "torch.mm(gradient, ", "torch.mm(-gradient, "),
-    ("mingru", gated_scan, "scan_in_torch", "drive * noise.state.unsqueeze(1)", "drive"),
-    ("mingru", scan_layer.ScanLayer, "_direction", "if reverse and resets is not None", "if False"),
-    ("mgu", steps, "over_time", "outputs[::-1] if reverse else outputs", "outputs"),
-    ("mgu", loop_cells, "walk_in_torch", "k if t is None else t for", "k if t is None else t.roll(1, 0) for"),
-    ("mgu", loop_cells, "walk_in_torch", "torch.where(real.unsqueeze(1), a, s)", "a"),
-    ("mgu", loop_cells, "walk_in_kernel", "zero_masked_steps(h, mask)", "h"),
-    ("mgu", loop_cells, "_products", "left.flatten(0, 1).t()", "-left.flatten(0, 1).t()"),
-    ("mgu", loop_cells, "_before_each_step", "if reverse else", "if not reverse else"),
-    ("mgu", loop_cells, "_before_each_step", "before.masked_fill_(resets.unsqueeze(2), 0)", "before"),
-    ("lstm-peephole", loop_cells, "_recurrence", "torch.cat(there)", "torch.cat(there[::-1])"),
-    ("lstm-no-output-gate", loop_cells, "walk_in_kernel", "cell.output(state[0].to(wide))", "state[0].to(wide)"),
+    ("mingru", gated_scan, "scan_in_torch", "drive * dropout_mask.unsqueeze(1)", "drive"),
+    ("mingru", scan_runner, "_direction", "if given.reverse and resets is not None", "if False"),
+    ("mgu", _time, "over_time", "outputs[::-1] if reverse else outputs", "outputs"),
+    ("mgu", loop_op, "loop_in_torch", "z if t is None else t for", "z if t is None else t.roll(1, 0) for"),
+    ("mgu", loop_op, "loop_in_torch", "torch.where(real.unsqueeze(1), a, s)", "a"),
+    ("mgu", loop_op, "loop_in_kernel", "zero_masked_steps(h, mask)", "h"),
+    ("mgu", loop_op, "_products", "left.flatten(0, 1).t()", "-left.flatten(0, 1).t()"),
+    ("mgu", loop_op, "_before_each_step", "if reverse else", "if not reverse else"),
+    ("mgu", loop_op, "_before_each_step", "before.masked_fill_(resets.unsqueeze(2), 0)", "before"),
+    ("lstm-peephole", loop_op, "_recurrence", "torch.cat(there)", "torch.cat(there[::-1])"),
+    ("lstm-no-output-gate", loop_op, "loop_in_kernel", "output_of(cell, (first,), ())", "first"),
     ("mgu", loop, "loop_cells_gradient", "grad_last_h.contiguous().clone()", "-grad_last_h.contiguous()"),
     ("mgu", loop, "loop_cells_gradient", "flags(mask), flags(resets)", "flags(mask), flags(None)"),
     ("mgu", loop, "loop_cells", "flags(mask), flags(resets)", "flags(None), flags(resets)"),
-    ("mgu", regularise, "zoned", "(k, b, a)", "(k, a, b)"),
-    ("lstm", torch_fused.FusedLayer, "_aligned", "if self.hold:", "if False:"),
-    ("lstm", torch_fused.FusedLayer, "_rectangle", "if not ragged_left:", "if True:"),
-    ("gru", torch_fused, "_last_valid", "lengths - 1", "lengths - 2"),
-    ("gru", ragged.Segments, "start", "hx[self.first.clamp(min=0)], 0", "hx[self.first.clamp(min=0)], 1"),
-    ("gru", ragged.Segments, "end", "self.last == -2", "self.last == -3"),
-    ("gru", ragged, "reversed_resets", "resets[:, 1:]", "resets[:, :-1]"),
-    ("gru", stack.RecurrentLayer, "_run", "start, weights = tuple(s[index]", "start, weights = tuple(s[0]"),
-    ("gru", stack.RecurrentLayer, "_project", ".flatten(-2)", ".flatten(-2) + 0.1"),
-    ("gru", ragged, "repacked", "output[like.sorted_indices]", "output"),
+    ("mgu", step, "zoned", "(mask, b, a)", "(mask, a, b)"),
+    ("lstm", torch_runner, "_aligned", "if padding_gates:", "if False:"),
+    ("lstm", torch_runner, "_padded", "if not ragged_left:", "if True:"),
+    ("gru", torch_runner, "_last_valid", "lengths - 1", "lengths - 2"),
+    ("gru", packing.Segments, "start", "hx[self.first.clamp(min=0)], 0", "hx[self.first.clamp(min=0)], 1"),
+    ("gru", packing.Segments, "end", "self.last == -2", "self.last == -3"),
+    ("gru", masking, "reversed_resets", "resets[:, 1:]", "resets[:, :-1]"),
+    ("gru", RecurrentLayer, "_run", "start, weights = tuple(s[index]", "start, weights = tuple(s[0]"),
+    ("gru", module.RecurrentModule, "_project", ".flatten(-2)", ".flatten(-2) + 0.1"),
+    ("gru", packing, "repacked", "output[like.sorted_indices]", "output"),
 ]  # fmt: skip
 
 
@@ -111,10 +116,12 @@ def mutate(monkeypatch, owner, name, line, broken):
     if inspect.isclass(owner):
         monkeypatch.setattr(owner, name, changed)
         return
-    for module in [module for key, module in sys.modules.items() if key.startswith("gatedrnn")]:
-        for key, value in list(vars(module).items()):
+    for loaded in [loaded for key, loaded in sys.modules.items() if key.startswith("gatedrnn")]:
+        for key, value in list(vars(loaded).items()):
             if value is original:
-                monkeypatch.setattr(module, key, changed)
+                monkeypatch.setattr(loaded, key, changed)
+            elif isinstance(value, Runner) and original in value:
+                monkeypatch.setattr(loaded, key, Runner(*(changed if part is original else part for part in value)))
             elif isinstance(value, dict):
                 for inner in [k for k, v in value.items() if v is original]:
                     monkeypatch.setitem(value, inner, changed)

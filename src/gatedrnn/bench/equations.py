@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn.functional import linear
 
-from gatedrnn.equations import Recurrent, ScanEquations
+from gatedrnn.equations import Recurrent, ScanEquations, output_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.shapes import Series, State
 
@@ -59,9 +59,9 @@ def walk(layer: RecurrentLayer, weights: Weights, x: Series, state: tuple[State,
             state = (named["initial_state"].expand_as(state[0]),)
     if isinstance(cell, ScanEquations):
         states = PlainScan.apply(*cell.coefficients(*projected), state[0])
-        return [cell.output(states), states[:, -1]]
+        return [output_of(cell, (states,), projected), states[:, -1]]
     recurrent, outputs = Recurrent(cell.projections, named), []
     for step in zip(*(gate.unbind(1) for gate in projected), strict=True):
         state = cell.step(step, state, recurrent)
-        outputs.append(cell.output(*state))
+        outputs.append(output_of(cell, state, step))
     return [torch.stack(outputs, dim=1), *state]

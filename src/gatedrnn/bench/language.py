@@ -14,7 +14,7 @@ from gatedrnn.bench.measure import BOTH, Bench, Way, threads
 from gatedrnn.bench.sizes import Sizes
 from gatedrnn.bench.training import in_float64
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM
-from gatedrnn.models.loss import next_token_loss
+from gatedrnn.ops.cross_entropy import next_token_loss
 
 VOCABULARY = "embedding and loss"
 PRODUCTS = "the three products of the scores"

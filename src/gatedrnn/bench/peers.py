@@ -14,8 +14,7 @@ from torch.nn.functional import linear
 from gatedrnn.bench.contenders import Contender, Expected, Formula, Setting
 from gatedrnn.bench.equations import PlainScan, Weights, walk
 from gatedrnn.bench.families import Ours, is_scan_cell
-from gatedrnn.cells import MinGRUEquations
-from gatedrnn.layers import from_min_gru_pytorch
+from gatedrnn.cells import MinGRUEquations, from_min_gru_pytorch
 from gatedrnn.verify.tolerances import LOG_SPACE_PER_STEP, Tolerance
 
 

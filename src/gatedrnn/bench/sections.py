@@ -26,7 +26,7 @@ from gatedrnn.bench.families import (
 from gatedrnn.bench.measure import BOTH, FORWARD, Bench, Way
 from gatedrnn.bench.peers import PEER_LAYERS, PEER_SCANS, peer_layers, peer_scans
 from gatedrnn.bench.sizes import LONG, SHORT, Sizes
-from gatedrnn.equations import Recurrent, split_gates
+from gatedrnn.equations import Recurrent, output_of, split_gates
 from gatedrnn.ops import linear_scan
 from gatedrnn.registry import CELLS
 
@@ -158,7 +158,7 @@ def _step(cell: str, setting: Setting) -> tuple[Contender, Contender]:
         gates = split_gates(len(layer.cell.projections), linear(w["input"], named["weight_ih"], named.get("bias_ih")))
         before = tuple(w[f"state {n}"] for n in range(len(start)))
         after = layer.cell.step(gates, before, Recurrent(layer.cell.projections, named))
-        return [layer.cell.output(*after), *(state.unsqueeze(0) for state in after)]
+        return [output_of(layer.cell, after, gates), *(state.unsqueeze(0) for state in after)]
 
     read = [("weight_ih_l0", "bias_ih_l0", x), ("weight_hh_l0", "bias_hh_l0", start[0])]
     products = [(v, weights[name], weights.get(bias)) for name, bias, v in read if name in weights]

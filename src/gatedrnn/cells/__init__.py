@@ -1,19 +1,30 @@
-"""The equations, one file a paper."""
+"""The cells, one file each: equations, layer, single-step module, kernel record, registration."""
 
-from gatedrnn.cells.block_orthogonal import BlockOrthogonalEquations
-from gatedrnn.cells.gru import GRUEquations
-from gatedrnn.cells.gru_ladder import InputGatedGRUEquations, NoResetGateGRUEquations
-from gatedrnn.cells.lstm import LSTMEquations
-from gatedrnn.cells.lstm_ladder import InputGatedLSTMEquations, NoOutputGateLSTMEquations, NormalizedLSTMEquations
-from gatedrnn.cells.mgu import MGUEquations
-from gatedrnn.cells.mingru import MinGRUEquations
-from gatedrnn.cells.minlstm import MinLSTMEquations
-from gatedrnn.cells.peephole_lstm import PeepholeLSTMEquations
-from gatedrnn.cells.signed_mingru import SignedMinGRUEquations
+# isort: skip_file
+# A cell is registered when its file is imported: this is the order in which commands list them.
+
+from gatedrnn.cells.lstm import LSTM, LSTMCell, LSTMEquations
+from gatedrnn.cells.peephole_lstm import PeepholeLSTM, PeepholeLSTMCell, PeepholeLSTMEquations
+from gatedrnn.cells.lstm_no_output_gate import NoOutputGateLSTM, NoOutputGateLSTMCell, NoOutputGateLSTMEquations
+from gatedrnn.cells.lstm_input_gated import InputGatedLSTM, InputGatedLSTMCell, InputGatedLSTMEquations
+from gatedrnn.cells.lstm_normalized import NormalizedLSTM, NormalizedLSTMCell, NormalizedLSTMEquations
+from gatedrnn.cells.minlstm import MinLSTM, MinLSTMCell, MinLSTMEquations
+from gatedrnn.cells.gru import GRU, GRUCell, GRUEquations
+from gatedrnn.cells.mgu import MGU, MGUCell, MGUEquations
+from gatedrnn.cells.gru_no_reset_gate import NoResetGateGRU, NoResetGateGRUCell, NoResetGateGRUEquations
+from gatedrnn.cells.gru_input_gated import InputGatedGRU, InputGatedGRUCell, InputGatedGRUEquations
+from gatedrnn.cells.mingru import MinGRU, MinGRUCell, MinGRUEquations
+from gatedrnn.cells.signed_mingru import SignedMinGRU, SignedMinGRUCell, SignedMinGRUEquations
+from gatedrnn.cells.block_orthogonal import BlockOrthogonalRNN, BlockOrthogonalRNNCell, BlockOrthogonalEquations
+from gatedrnn.cells.interchange import from_min_gru_pytorch
 
 __all__ = [
-    "BlockOrthogonalEquations", "GRUEquations", "InputGatedGRUEquations",
-    "InputGatedLSTMEquations", "LSTMEquations", "MGUEquations", "MinGRUEquations", "MinLSTMEquations",
-    "NoOutputGateLSTMEquations", "NoResetGateGRUEquations", "NormalizedLSTMEquations", "PeepholeLSTMEquations",
-    "SignedMinGRUEquations", 
+    "GRU", "LSTM", "MGU", "BlockOrthogonalEquations", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "GRUCell",
+    "GRUEquations", "InputGatedGRU", "InputGatedGRUCell", "InputGatedGRUEquations", "InputGatedLSTM",
+    "InputGatedLSTMCell", "InputGatedLSTMEquations", "LSTMCell", "LSTMEquations", "MGUCell", "MGUEquations", "MinGRU",
+    "MinGRUCell", "MinGRUEquations", "MinLSTM", "MinLSTMCell", "MinLSTMEquations", "NoOutputGateLSTM",
+    "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations", "NoResetGateGRU", "NoResetGateGRUCell",
+    "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell", "NormalizedLSTMEquations", "PeepholeLSTM",
+    "PeepholeLSTMCell", "PeepholeLSTMEquations", "SignedMinGRU", "SignedMinGRUCell", "SignedMinGRUEquations",
+    "from_min_gru_pytorch",
 ]  # fmt: skip

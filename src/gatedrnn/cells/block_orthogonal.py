@@ -1,10 +1,14 @@
-"""Small blocks whose state is turned and mirrored by the input."""
+"""Small blocks of channels, rotated and reflected by the input."""
+
+from typing import Never
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from gatedrnn.equations import BlockScanEquations
+from gatedrnn.equations import BlockKernel, BlockScanEquations
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
 from gatedrnn.shapes import Series
 
 SIZES = (2, 3, 4)
@@ -39,7 +43,7 @@ class BlockOrthogonalEquations(BlockScanEquations):
         turns = ("turn",) if block_size == 2 else ("reflect", *(f"axis-{i + 1}" for i in range(block_size)))
         self.projections = ("candidate", "decay", *turns)
         self.straight_through = turns[:1]
-        self.kernel = "block-rotation" if block_size == 2 else "block-reflections"
+        self.kernel = BlockKernel("rotation" if block_size == 2 else "reflections")
 
     def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
         v, decay, *turns = projected
@@ -70,3 +74,67 @@ def _reflections(reflect: Tensor, *axes: Tensor) -> Tensor:
         along = (matrix * u).sum(-2, keepdim=True)  # Q u
         matrix = matrix - 2 * whether[..., i, None, None, :] * along * u
     return matrix
+
+
+@documented
+class BlockOrthogonalRNN(RecurrentLayer[Tensor]):
+    """Blocks of channels rotated and reflected by the input, for state tracking; d *keeps*.
+
+    Q is orthogonal and chosen by the input, see `BlockOrthogonalEquations`. The state before the first step, and after
+    a reset, is a parameter (`initial_state_l0`).
+
+    Keyword Args:
+        block_size: 2 (a rotation and a mirror), 3 or 4 (as many reflections); hidden_size must be a multiple of it.
+
+    Example:
+        >>> layer = BlockOrthogonalRNN(3, 8, batch_first=True)
+        >>> output, h_n = layer(torch.randn(2, 5, 3))
+        >>> tuple(output.shape)
+        (2, 5, 8)
+    """
+
+    cell_class = BlockOrthogonalEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        block_size: int = 2,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, block_size=block_size, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class BlockOrthogonalRNNCell(SingleStep[Tensor]):
+    """One step of `BlockOrthogonalRNN`; `block_size` as there."""
+
+    layer_class = BlockOrthogonalRNN
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *, block_size: int = 2,
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, block_size=block_size, **unknown,
+        )  # fmt: skip
+
+
+register(
+    BlockOrthogonalRNN,
+    single_step=BlockOrthogonalRNNCell,
+    variants=(
+        {"block_size": 3},
+        {"block_size": 4},
+    ),
+)

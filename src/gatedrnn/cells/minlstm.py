@@ -1,10 +1,16 @@
-"""Minimal LSTM."""
+"""Minimal LSTM (Feng et al. 2024, arXiv:2410.01201)."""
 
+from typing import Never
+
+import torch
+from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from gatedrnn.cells.activations import CANDIDATE_ACTIVATIONS, candidate_activation, log_g
-from gatedrnn.cells.lstm_ladder import normalized_log_ratio, normalized_share
-from gatedrnn.equations import PositiveScanEquations
+from gatedrnn.cells.activations import ACTIVATIONS, Activation, check_activation, log_g
+from gatedrnn.cells.lstm_normalized import normalized_log_ratio, normalized_share
+from gatedrnn.equations import PositiveScanEquations, ScanKernel
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
 from gatedrnn.shapes import Series
 
 
@@ -22,16 +28,73 @@ class MinLSTMEquations(PositiveScanEquations):
     projections = ("candidate", "forget", "input")
     decay_gates = {"forget": 1, "input": -1}
 
-    def __init__(self, activation: str = "g") -> None:
-        self.activation = candidate_activation(activation)
-        self.kernel = "minlstm" if activation == "g" else "minlstm-identity"
+    def __init__(self, activation: Activation = "g", log_space: bool = False) -> None:
+        check_activation(activation, log_space)
+        self.activation, self.log_space = activation, log_space
+        self.kernel = ScanKernel("share", activation, candidate=0, first=1, second=2)
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         v, f, i = projected
         keep = normalized_share(f, i)
-        return keep, (1 - keep) * CANDIDATE_ACTIVATIONS[self.activation](v)
+        return keep, (1 - keep) * ACTIVATIONS[self.activation](v)
 
     def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
         v, f, i = projected
         log_ratio = normalized_log_ratio(f, i)
         return logsigmoid(log_ratio), logsigmoid(-log_ratio) + log_g(v)
+
+
+@documented
+class MinLSTM(RecurrentLayer[Tensor]):
+    """minLSTM (Feng et al. 2024, arXiv:2410.01201), run by a scan; the forget gate *keeps*.
+
+    Keyword Args:
+        activation: of the candidate: "g" (appendix B.3 of the paper, a positive state) or "identity" (appendix A).
+        log_space: run whole sequences by the paper's scan over logarithms, for fidelity: slower, and its error grows
+            with the length; needs the activation g; no resets, no zoneout, no state_dropout.
+
+    Example:
+        >>> layer = MinLSTM(3, 8, batch_first=True)
+        >>> output, h_n = layer(torch.randn(2, 5, 3))
+        >>> tuple(output.shape), tuple(h_n.shape)
+        ((2, 5, 8), (1, 2, 8))
+    """
+
+    cell_class = MinLSTMEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        activation: Activation = "g", log_space: bool = False,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, activation=activation, log_space=log_space, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class MinLSTMCell(SingleStep[Tensor]):
+    """One step of `MinLSTM`; `activation` as there."""
+
+    layer_class = MinLSTM
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *, activation: Activation = "g",
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, activation=activation, **unknown,
+        )  # fmt: skip
+
+
+register(MinLSTM, single_step=MinLSTMCell, variants=({"activation": "identity"},))

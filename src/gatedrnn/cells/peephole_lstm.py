@@ -1,8 +1,13 @@
-"""LSTM with peepholes."""
+"""LSTM with peepholes (Gers et al. 2002)."""
+
+from typing import Never
 
 import torch
+from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, Recurrent
+from gatedrnn.equations import LoopEquations, LoopKernel, Recurrent
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
 
 
@@ -17,7 +22,8 @@ class PeepholeLSTMEquations(LoopEquations):
     """
 
     name = "lstm-peephole"
-    kernel = "lstm"
+    bias_init = "forget-one"
+    kernel = LoopKernel("lstm", gates=4, saved=4, state=("h", "c"))
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
     states = 2
@@ -31,3 +37,55 @@ class PeepholeLSTMEquations(LoopEquations):
         c = torch.sigmoid(f + w_cf * c) * c + torch.sigmoid(i + w_ci * c) * torch.tanh(g)
         h = recurrent.project(torch.sigmoid(o + w_co * c) * torch.tanh(c))
         return h, c
+
+
+@documented
+class PeepholeLSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
+    """LSTM whose gates read the cell state through diagonal weights (Gers et al. 2002); the forget gate *keeps*.
+
+    With `proj_size` the projected output is also what the gates read: the LSTMP of Sak et al. 2014 (arXiv:1402.1128).
+
+    Example:
+        >>> layer = PeepholeLSTM(3, 8, batch_first=True)
+        >>> output, (h_n, c_n) = layer(torch.randn(2, 5, 3))
+        >>> tuple(output.shape)
+        (2, 5, 8)
+    """
+
+    cell_class = PeepholeLSTMEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class PeepholeLSTMCell(SingleStep[tuple[Tensor, Tensor]]):
+    """One step of `PeepholeLSTM`."""
+
+    layer_class = PeepholeLSTM
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *, 
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+register(PeepholeLSTM, single_step=PeepholeLSTMCell)

@@ -3,7 +3,7 @@
 import inspect
 from typing import NamedTuple
 
-from gatedrnn.layers.stack import Path, RecurrentLayer
+from gatedrnn.layers import Path, RecurrentLayer
 
 PARTS = {
     "input weights": ("weight_ih",),
@@ -50,12 +50,6 @@ def describe(layer: RecurrentLayer) -> Description:
         part = next((part for part, names in PARTS.items() if base in names), base)
         counts[part] = counts.get(part, 0) + parameter.numel()
         second += parameter.numel() if base == "bias_hh" else 0
-    paths = []
-    was_training = layer.training
-    for training in (True, False):
-        layer.train(training)
-        paths.append(layer.runs_on())
-    layer.train(was_training)
     return Description(
         cell=layer.cell.name,
         layer=type(layer).__name__,
@@ -66,8 +60,8 @@ def describe(layer: RecurrentLayer) -> Description:
         state=layer.num_layers * (1 + layer.bidirectional) * sum(layer.state_sizes()),
         multiply_adds=sum(p.numel() for p in layer.parameters() if p.dim() == 2),
         initial_values=f"weights {layer.weight_init}, biases {layer.bias_init}",
-        training=paths[0],
-        evaluation=paths[1],
+        training=layer.runs_on(training=True),
+        evaluation=layer.runs_on(training=False),
     )
 
 

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import BlockScanEquations, Equations, Recurrent, ScanEquations
-from gatedrnn.layers.one_step import one_step
-from gatedrnn.layers.regularise import NOTHING
-from gatedrnn.layers.stack import RecurrentLayer, StateTuple
+from gatedrnn.equations import BlockScanEquations, Equations, Recurrent, ScanEquations, output_of, split_gates
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.layers.dropout import NO_MASKS
+from gatedrnn.layers.module import StateTuple
+from gatedrnn.ops.step import one_step
 from gatedrnn.shapes import Series, Step
 
 CANDIDATE = "candidate"
@@ -50,8 +51,12 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
             walked, found = [], []
             for t in range(x.shape[1]):
                 recurrent = _Seen(cell.projections, weights)
-                before, state = state, one_step(cell, projected[:, t], state, recurrent, layer._keep(NOTHING))
-                walked.append(layer._hand_on(cell.output(*state), weights))
+                before, state = state, one_step(cell, projected[:, t], state, recurrent, layer._zoneout(NO_MASKS))
+                walked.append(
+                    layer._project_output(
+                        output_of(cell, state, split_gates(len(cell.projections), projected[:, t])), weights
+                    )
+                )
                 found.append(recurrent.added(projected[:, t], before, state))
             sums = {name: torch.stack([step[name] for step in found], dim=1) for name in cell.projections}
             output, decay = torch.stack(walked, dim=1), _decay(cell, sums)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from gatedrnn.equations import Equations
-from gatedrnn.ops import transforming
+from gatedrnn.equations import Equations, TorchKernel
+from gatedrnn.ops.backends import transforming
 from gatedrnn.shapes import Flags
 
 
@@ -32,25 +32,30 @@ def check_flag(name: str, value: object) -> None:
         raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
 
 
-def check_projection(proj_size: object, is_taken: bool) -> None:
-    """A size, or 0 for no projection, of a layer that has one."""
+def check_projection(proj_size: object, hidden_size: int, torch_kernel: TorchKernel | None) -> None:
+    """A size, or 0 for no projection; what torch refuses for its LSTM and GRU is refused with its words."""
     if isinstance(proj_size, bool) or not isinstance(proj_size, int):
         raise TypeError(f"proj_size should be of type int, got: {type(proj_size).__name__}")
     if proj_size < 0:
         raise ValueError("proj_size should be a positive integer or zero to disable projections")
-    if proj_size and not is_taken:
+    if torch_kernel is None:
+        return
+    if proj_size and not torch_kernel.projects:
         raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+    if proj_size >= hidden_size:
+        raise ValueError("proj_size has to be smaller than hidden_size")
 
 
-def check_options(layer: type, given: Iterable[str], own: Sequence[str]) -> None:
-    """Keyword arguments that the layer's cell knows.
+def check_options(layer: type, given: Iterable[str], cell_class: type[Equations]) -> None:
+    """Keyword arguments that the cell's constructor knows.
 
     Raises:
         TypeError: another is given; the message names the nearest that exists.
     """
+    own = set(signature(cell_class).parameters)
     for name in given:
         if name not in own:
-            known = {parameter for base in layer.__mro__ for parameter in _keywords(base)} | set(own)
+            known = {parameter for base in layer.__mro__ for parameter in _keywords(base)} | own
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"{layer.__name__} got an unexpected keyword argument {name!r}{hint}")
@@ -113,18 +118,6 @@ def check_time_scale(name: str, value: object) -> None:
     """A number of steps, so that something is kept: 1 - 1/2 at least."""
     if not _is_number(value) or not 2 <= float(value) < math.inf:
         raise ValueError(f"{name} should be a number of steps, 2 at least; got {value!r}")
-
-
-def check_cell(cell: Equations) -> None:
-    """A cell of one's own says what it is called and what its gates are."""
-    for name in ("name", "projections"):
-        if not getattr(cell, name, None):
-            raise TypeError(f"{type(cell).__name__} must say its {name}, see gatedrnn.equations.Equations")
-    if cell.learns_initial_state and (cell.reads_state or cell.states > 1):
-        raise ValueError(f"{type(cell).__name__}: only a scan cell can learn its initial state")
-    unknown = sorted(set(cell.decay_gates) - set(cell.projections))
-    if unknown:
-        raise ValueError(f"{type(cell).__name__}: decay_gates names {unknown[0]!r}, which is none of its projections")
 
 
 def check_blocks(cell: Equations, hidden_size: int) -> None:

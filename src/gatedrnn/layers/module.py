@@ -1,137 +1,66 @@
-"""What a layer is made of: the constructor, the parameters and the attributes of `torch.nn.LSTM`."""
+"""The constructor, parameters and attributes of a layer, as `torch.nn.LSTM` has them, and its products with weights."""
 
-from abc import ABC
-from collections.abc import Iterator, Sequence
-from inspect import signature
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import layer_norm, linear
 
 from gatedrnn.equations import Equations
 from gatedrnn.layers.arguments import (
-    check_blocks,
-    check_cell,
-    check_dropout,
-    check_flag,
     check_hidden_sizes,
-    check_options,
-    check_projection,
-    check_rate,
-    check_real,
-    check_size,
 )
-from gatedrnn.layers.flops import register_flop_formulas
-from gatedrnn.layers.parameters import Weights, check_initial_values, initialise, shapes, state_sizes
-from gatedrnn.layers.regularise import REGULARISERS, DirectionNoise, Noise, draw_keep, draw_locked
+from gatedrnn.layers.dropout import (
+    REGULARISERS,
+    DirectionMasks,
+    DropoutMasks,
+    draw_dropout_mask,
+    draw_zoneout_mask,
+)
+from gatedrnn.layers.parameters import Weights, initialise, shapes, state_sizes
+from gatedrnn.ops.backends import accumulation_dtype
+from gatedrnn.ops.flops import register_flop_formulas
+from gatedrnn.ops.step import ZoneoutMask
+from gatedrnn.shapes import time_first
 
+StateTuple: TypeAlias = tuple[Tensor, ...]
 TORCH_ARGUMENTS = {
     "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
 }  # fmt: skip
 """With their defaults, in the order in which torch prints them."""
 
 
-def chosen_options(cell: Equations, names: Sequence[str]) -> list[str]:
-    """A cell's keyword arguments that are not its defaults, as they are printed."""
-    defaults = signature(type(cell)).parameters
-    return [f"{k}={getattr(cell, k)!r}" for k in names if getattr(cell, k) != defaults[k].default]
+def shown_options(cell: Equations) -> list[str]:
+    """A cell's chosen options, as they are printed."""
+    return [f"{name}={value!r}" for name, value in cell.chosen_options.items()]
 
 
-class RecurrentModule(nn.RNNBase, ABC):
+class RecurrentModule(nn.RNNBase):
     """A cell over time with the signature, attributes and parameter names of `torch.nn.LSTM`.
 
     An `nn.RNNBase`, because initialisers, weight decay groups and dropout handling ask for one. It shares that class's
     attributes and methods, not its constructor, which knows torch's cells alone, nor its cache of weights: parameters
     are read where they are used, so that whatever replaces one (a parametrisation, `functional_call`) is seen.
 
-    Args:
-        input_size: features of the input.
-        hidden_size: channels of the state.
-        num_layers: layers; each reads the output of the one below.
-        bias: False leaves the biases out.
-        batch_first: True for (batch, time, features) in and out; False, torch's default, for (time, batch, features).
-        dropout: probability with which outputs between layers are dropped, in training; not after the last layer.
-        bidirectional: a second set of weights walks time backwards; outputs are joined, forward first.
-        proj_size: if above 0, outputs are projected to this size (`weight_hr_l0`).
-        device, dtype: of the parameters.
-        zoneout: probability with which a step leaves a number of the state as it was, in training; the expectation
-            otherwise. Krueger et al. 2017 (arXiv:1606.01305).
-        input_dropout: probability with which a feature of each layer's input is dropped for a whole sequence. Gal &
-            Ghahramani 2016 (arXiv:1512.05287).
-        state_dropout: the same for the channels of h_(t-1) as gates read them; in a scan cell, whose gates read none,
-            for what enters the state, after Semeniuta et al. 2016 (arXiv:1603.05118).
-        weight_dropout: probability with which a recurrent weight is dropped for a whole batch (DropConnect). Merity et
-            al. 2018 (arXiv:1708.02182). Scan cells have no such weight.
-        layer_norm: normalise the input projection, each gate by itself, with a gain (`weight_norm_l0`); never the
-            state. After Ba et al. 2016 (arXiv:1607.06450).
-        weight_init, bias_init: initial values by name, see `gatedrnn.layers.parameters.initialise`.
-        longest_time_scale: of bias_init "time-scales", the default of scan cells: steps, 2 at least; 64 if None. About
-            the length over which something must be kept from the start of training.
-
-    Shapes, with `batch_first=True`, P = proj_size or hidden_size, and L = layers × directions:
-        input (batch, time, input_size) or (time, input_size) or a `PackedSequence`; output (batch, time,
-        directions · P); the state (`hx`, `h_n`) is one tensor (L, batch, hidden_size), or the pair (h, c) of them for
-        `LSTM` and `PeepholeLSTM`, where h has P channels, as torch has it.
-
-    Raises:
-        TypeError, ValueError: where `torch.nn.LSTM` raises them, and for names and rates out of range.
+    A subclass names its equations: `cell_class = MyEquations`; it may add a constructor with their options by name.
     """
 
     cell_class: ClassVar[type[Equations]]
-    """The equations."""
-    options: ClassVar[tuple[str, ...]] = ()
-    """Keyword arguments of the equations that this layer takes too."""
-    takes_proj_size: ClassVar[bool] = True
+    """The equations; keyword arguments of theirs are keyword arguments of the layer."""
+    _backend: str = "auto"
+    cell: Equations
+    layer_norm: bool
+    zoneout: float
+    input_dropout: float
+    state_dropout: float
+    weight_dropout: float
+    weight_init: str
+    bias_init: str
+    longest_time_scale: float | None
     weight_ih_l0: nn.Parameter  # for type checkers; all are registered in a loop
     weight_hr_l0: nn.Parameter
-    weight_init: str = "fan-in"
-    bias_init: str = "zeros"
-    torch_mode: ClassVar[str | None] = None
-    """What `torch.nn` calls this layer's kind; None for kinds that it does not have."""
     __constants__ = ["input_size", "hidden_size", *TORCH_ARGUMENTS]
-
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **options: Any,
-    ) -> None:  # fmt: skip
-        nn.Module.__init__(self)
-        register_flop_formulas()
-        check_flag("bias", bias)
-        check_flag("batch_first", batch_first)
-        for name, size in {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}.items():
-            check_size(name, size)
-        check_projection(proj_size, self.takes_proj_size)
-        check_dropout(dropout, num_layers)
-        rates = dict(zip(REGULARISERS, (zoneout, input_dropout, state_dropout, weight_dropout), strict=True))
-        for name, rate in rates.items():
-            check_rate(name, rate)
-        check_options(type(self), options, self.options)
-        check_real(type(self).__name__, dtype)
-        self.cell = self.cell_class(**options)
-        check_cell(self.cell)
-        check_blocks(self.cell, hidden_size)
-        if weight_dropout and not self.cell.reads_state:
-            raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell.name} has none; leave it at 0")
-        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
-        self.bidirectional, self.proj_size, self.layer_norm = bidirectional, proj_size, layer_norm
-        self.zoneout, self.input_dropout = float(zoneout), float(input_dropout)
-        self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
-        self.weight_init, self.bias_init = weight_init or self.weight_init, bias_init or self.bias_init
-        check_initial_values(self.weight_init, self.bias_init, longest_time_scale)
-        self.longest_time_scale = longest_time_scale
-        self._name_weights()
-        for layer in range(num_layers):
-            shapes_of_layer = self._shapes(layer)
-            for suffix in self._directions:
-                for name, shape in shapes_of_layer.items():
-                    weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
-                    self.register_parameter(f"{name}_l{layer}{suffix}", weight)
-        self.reset_parameters()
 
     # RNNBase keeps a list of the weights and repairs it wherever one may have been replaced; nothing is kept here.
     __setattr__ = nn.Module.__setattr__  # type: ignore[assignment]
@@ -146,14 +75,14 @@ class RecurrentModule(nn.RNNBase, ABC):
             self._name_weights()
 
     def reset_parameters(self) -> None:
-        """Draw new initial values, by the layer's schemes."""
+        """Initialise the parameters anew, by the layer's schemes."""
         for weights in self._each_weights():
             initialise(self.cell, weights, self.hidden_size, self.weight_init, self.bias_init, self.longest_time_scale)
 
     @property
     def mode(self) -> str:  # type: ignore[override]
         """What `torch.nn` calls this kind of layer, "LSTM" or "GRU"; the cell's name for all others."""
-        return self.torch_mode or self.cell.name
+        return self.cell.torch_kernel.mode if self.cell.torch_kernel else self.cell.name
 
     @property
     def _flat_weights(self) -> list[Any]:
@@ -205,34 +134,32 @@ class RecurrentModule(nn.RNNBase, ABC):
         return hx.index_select(1, permutation)
 
     def state_sizes(self) -> tuple[int, ...]:
-        """Channels of each tensor that one layer and direction hands from step to step."""
+        """Channels of each state tensor of one layer and direction."""
         return state_sizes(self.cell, self.hidden_size, self.proj_size)
 
-    def draw_noise(self, batch: int, steps: int) -> Noise:
-        """Draw what training drops for `batch` sequences of `steps` steps: for `forward`, or `.at(t)` for `step`."""
-        parts = []
-        for layer in range(self.num_layers):
-            for suffix in self._directions:
-                weights = self._weights(layer, suffix)
-                like = weights["weight_ih"]
-                recurrent = weights.get("weight_hh")
-                read = self.hidden_size if recurrent is None else recurrent.shape[1]
-                parts.append(
-                    DirectionNoise(
-                        input=draw_locked(self.input_dropout, batch, like.shape[1], like=like),
-                        state=draw_locked(self.state_dropout, batch, read, like=like),
-                        weight=None if recurrent is None else draw_locked(
-                            self.weight_dropout, *recurrent.shape, like=recurrent
-                        ),
-                        keep=tuple(draw_keep(self.zoneout, batch, steps, n, like=like) for n in self.state_sizes())
-                        if self.zoneout else None,
-                    )
-                )  # fmt: skip
-        return Noise(tuple(parts))
+    def draw_dropout_masks(self, batch: int, steps: int) -> DropoutMasks:
+        """Draw the masks of training for `batch` sequences of `steps` steps: for `forward`, or `.at(t)` for `step`."""
+        directions = []
+        for weights in self._each_weights():
+            like, recurrent = weights["weight_ih"], weights.get("weight_hh")
+            read = self.hidden_size if recurrent is None else recurrent.shape[1]
+            drawn = DirectionMasks(
+                input=draw_dropout_mask(self.input_dropout, batch, like.shape[1], like=like),
+                state=draw_dropout_mask(self.state_dropout, batch, read, like=like),
+            )
+            if recurrent is not None:
+                weight = draw_dropout_mask(self.weight_dropout, *recurrent.shape, like=recurrent)
+                drawn = drawn._replace(weight=weight)
+            if self.zoneout:
+                sizes = self.state_sizes()
+                zoneout = tuple(draw_zoneout_mask(self.zoneout, batch, steps, size, like=like) for size in sizes)
+                drawn = drawn._replace(zoneout=zoneout)
+            directions.append(drawn)
+        return DropoutMasks(tuple(directions))
 
     @property
     def _draws(self) -> bool:
-        """Whether something is dropped for whole sequences now."""
+        """Whether masks are drawn for whole sequences now."""
         return self.training and any(getattr(self, name) for name in REGULARISERS)
 
     @property
@@ -267,8 +194,47 @@ class RecurrentModule(nn.RNNBase, ABC):
             for suffix in self._directions:
                 yield self._weights(layer, suffix)
 
+    def _initial_state(self, x: Tensor) -> StateTuple:
+        """The state before the first step of these rows."""
+        leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
+        if self.cell.learns_initial_state:
+            learned = torch.stack([weights["initial_state"] for weights in self._each_weights()])
+            return (learned.to(dtype).unsqueeze(1).expand(*leading, -1),)
+        return tuple(x.new_zeros(*leading, size, dtype=dtype) for size in self.state_sizes())
+
+    def _state_dtype(self, x: Tensor) -> torch.dtype:
+        """torch's own in its LSTM and GRU; the dtype of accumulation elsewhere."""
+        return x.dtype if self.cell.recurrent_bias else accumulation_dtype(x.dtype)
+
+    def _zoneout(self, masks: DirectionMasks) -> ZoneoutMask | None:
+        """The zoneout mask, or its expectation where none was drawn; None without zoneout."""
+        if masks.zoneout is not None or not self.zoneout:
+            return masks.zoneout
+        return (self.zoneout,) * self.cell.states
+
+    def _drops(self, layer: int) -> bool:
+        """Whether dropout acts on that layer's output."""
+        return self.training and self.dropout > 0 and layer < self.num_layers - 1
+
+    def _project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor:
+        """W_ih x + b of all gates, each gate normalised with `layer_norm`."""
+        if x.dim() == 3 and time_first(x):
+            return self._project(x.transpose(0, 1), weights, add_bias).transpose(0, 1)  # without a copy of x
+        bias = weights.get("bias_ih") if add_bias else None
+        if not self.layer_norm:
+            return linear(x, weights["weight_ih"], bias)
+        gates = linear(x, weights["weight_ih"]).unflatten(-1, (len(self.cell.projections), self.hidden_size))
+        projected = layer_norm(gates, (self.hidden_size,)).flatten(-2) * weights["weight_norm"]
+        return projected if bias is None else projected + bias
+
+    def _project_output(self, output: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
+        """The output, projected where the projection is no part of the state."""
+        if self.proj_size and not self.cell.projects_state:
+            return linear(output, weights["weight_hr"])
+        return output
+
     def extra_repr(self) -> str:
         defaults = TORCH_ARGUMENTS | dict.fromkeys(REGULARISERS, 0.0) | {"layer_norm": False}
         shown = [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
-        shown += chosen_options(self.cell, self.options)
+        shown += shown_options(self.cell)
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])

@@ -1,4 +1,4 @@
-"""The parameters of one layer and direction: names and shapes as `torch.nn` has them, and initial values by name."""
+"""The parameters of one layer and direction: names and shapes as `torch.nn` has them, and initialisation by name."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gatedrnn.equations import Equations
 from gatedrnn.layers.arguments import check_name, check_time_scale
-from gatedrnn.ops import accumulation_dtype
+from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.shapes import Channels
 
 Weights: TypeAlias = dict[str, Tensor]  # one layer and direction, without `_l0` and `_reverse`, in torch's order
@@ -19,7 +19,7 @@ BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
 PEEPHOLE_BOUND = 0.1
 INITIAL_STATE_SPREAD = 0.5
 ALWAYS_KEPT = 2.0
-"""A clamped decay's bias so far beyond its bound that hardly an input brings it back."""
+"""A clamped decay's bias, so far beyond its bound that hardly an input brings it back."""
 LONGEST_TIME_SCALE = 64.0
 """Steps, where no other is asked for."""
 
@@ -47,12 +47,12 @@ def shapes(
 
 
 def state_sizes(cell: Equations, hidden_size: int, proj_size: int = 0) -> tuple[int, ...]:
-    """Channels of each tensor that goes from one step to the next."""
+    """Channels of each state tensor."""
     first = proj_size if proj_size and cell.projects_state else hidden_size
     return (first, *(hidden_size,) * (cell.states - 1))
 
 
-def check_initial_values(weight_init: str, bias_init: str, longest_time_scale: float | None) -> None:
+def check_initialisation(weight_init: str, bias_init: str, longest_time_scale: float | None) -> None:
     """Known schemes, and a longest time scale, if any, where there is a spread for it.
 
     Raises:
@@ -78,8 +78,8 @@ def initialise(
     arXiv:1312.6120). Peepholes are uniform within 0.1, but with "torch"; a learned initial state is normal (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
     replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to the
-    longest, but for blocks that begin by keeping all.
-    Through `torch.nn.init` alone: transformers guards those while it loads a file.
+    longest, except in blocks that begin with a decay of 1.
+    Only through `torch.nn.init`: transformers guards those while it loads a file.
     """
     for name, weight in weights.items():
         if getattr(weight, "_is_hf_initialized", False):
@@ -138,7 +138,7 @@ def spread_time_scales(bias: Channels, sign: int, longest: float) -> None:
     """Fill a decay gate's bias so that sigmoid(sign · bias) = 1 - 1/tau, tau - 1 log-uniform from 1 to `longest` - 1.
 
     A state keeps 1 - 1/tau of itself at each step: for a long tau it has decayed to 1/e after as many steps. Where two
-    gates share one whole the decay is f / (f + i), and its spread another. The idea, with another spread, is the chrono
+    gates sum to one the decay is f / (f + i), with another spread. The idea, with another spread, is the chrono
     initialisation of Tallec & Ollivier 2018 (arXiv:1804.11188). `sign` as in `Equations.decay_gates`.
     """
     # bias = sign · log(tau - 1) is then plainly uniform.

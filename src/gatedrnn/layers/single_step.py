@@ -1,13 +1,20 @@
 """One step of one cell as a module, shaped like `torch.nn.LSTMCell`."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import torch
 from torch import _VF, Tensor, nn
 from torch.nn.functional import linear
 
-from gatedrnn.cells import GRUEquations, LSTMEquations
-from gatedrnn.equations import BlockScanEquations, Equations, LoopEquations, Recurrent, ScanEquations
+from gatedrnn.equations import (
+    BlockScanEquations,
+    Equations,
+    LoopEquations,
+    Recurrent,
+    ScanEquations,
+    output_of,
+    split_gates,
+)
 from gatedrnn.layers.arguments import (
     as_states,
     check_blocks,
@@ -18,51 +25,49 @@ from gatedrnn.layers.arguments import (
     check_size,
     check_state_dtypes,
 )
-from gatedrnn.layers.block_layer import has_step, step_in_kernel
+from gatedrnn.layers.check_cell import check_cell
 from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
-from gatedrnn.layers.kernel_records import LOOP, SCAN
-from gatedrnn.layers.loop_cells import has_kernel
-from gatedrnn.layers.module import chosen_options
-from gatedrnn.layers.one_step import one_step
-from gatedrnn.layers.parameters import check_initial_values, initialise, shapes, state_sizes
-from gatedrnn.layers.projected_scan import projects
-from gatedrnn.layers.public import (
-    GRU,
-    LSTM,
-    MGU,
-    BlockOrthogonalRNN,
-    InputGatedGRU,
-    InputGatedLSTM,
-    MinGRU,
-    MinLSTM,
-    NoOutputGateLSTM,
-    NoResetGateGRU,
-    NormalizedLSTM,
-    PeepholeLSTM,
-    SignedMinGRU,
-)
-from gatedrnn.layers.stack import RecurrentLayer
+from gatedrnn.layers.layer import HiddenT, RecurrentLayer
+from gatedrnn.layers.module import shown_options
+from gatedrnn.layers.parameters import check_initialisation, initialise, shapes, state_sizes
 from gatedrnn.layers.streaming import DTYPES, ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
-from gatedrnn.ops import accumulation_dtype, exporting_to_onnx, implementation
+from gatedrnn.ops.backends import accumulation_dtype, exporting_to_onnx, native_kernels
+from gatedrnn.ops.block_scan import block_step, has_block_step
+from gatedrnn.ops.cells import known
+from gatedrnn.ops.gated_scan import has_projected_scan
+from gatedrnn.ops.loop import has_loop_kernel
+from gatedrnn.ops.step import one_step
 from gatedrnn.shapes import State, Step
 
-TORCHS: dict[type[Equations], Any] = {LSTMEquations: _VF.lstm_cell, GRUEquations: _VF.gru_cell}
+TORCH_STEPS: dict[str, Any] = {"LSTM": _VF.lstm_cell, "GRU": _VF.gru_cell}
 """torch's own step, where it has one: two products of its library, as fast as memory delivers the weights."""
 
 
-class SingleStep(nn.RNNCellBase):
+class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
     """One step of one layer: `hx = cell(x, hx)`, with the signature of `torch.nn.LSTMCell` or `GRUCell`.
+
+    The parameters are the layer's without layer and direction: `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`.
 
     Args:
         input_size, hidden_size, bias, device, dtype: as in `torch.nn.LSTMCell`.
-        weight_init, bias_init, longest_time_scale: initial values, as in the layer; its own if None.
+        weight_init, bias_init, longest_time_scale: initialisation, as in the layer; the cell's own if None.
 
-    The parameters are the layer's without layer and direction: `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`. What is
-    returned is the next state in the form of `hx`: (h, c) or one tensor, (batch, hidden_size) or (hidden_size,).
-    `output(hx)` is what a layer would hand on.
+    Inputs: input, hx
+        input: (batch, input_size) or (input_size,).
+        hx: the state before, (batch, hidden_size) or (hidden_size,), or the pair (h, c) of them; None: the initial
+            state.
+
+    Outputs: the state after, in the form of hx; `output(hx)` is the output of a layer.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: where torch's cells raise them.
     """
 
-    layer_class: ClassVar[type[RecurrentLayer]]
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor, hx: HiddenT | None = None) -> HiddenT: ...
+
+    layer_class: ClassVar[type[RecurrentLayer[Any]]]
     __constants__ = ["input_size", "hidden_size", "bias"]
 
     def __init__(
@@ -74,14 +79,15 @@ class SingleStep(nn.RNNCellBase):
         nn.Module.__init__(self)
         check_size("input_size", input_size)
         check_size("hidden_size", hidden_size)
-        check_options(type(self), options, self.layer_class.options)
+        check_options(type(self), options, self.layer_class.cell_class)
         check_real(type(self).__name__, dtype)
         self.cell: Equations = self.layer_class.cell_class(**options)
+        check_cell(self.cell)
+        known(self.cell)
         check_blocks(self.cell, hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        self.weight_init = weight_init or self.layer_class.weight_init
-        self.bias_init = bias_init or self.layer_class.bias_init
-        check_initial_values(self.weight_init, self.bias_init, longest_time_scale)
+        self.weight_init, self.bias_init = weight_init or self.cell.weight_init, bias_init or self.cell.bias_init
+        check_initialisation(self.weight_init, self.bias_init, longest_time_scale)
         self.longest_time_scale = longest_time_scale
         for name, shape in shapes(self.cell, input_size, hidden_size, bias).items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
@@ -91,7 +97,7 @@ class SingleStep(nn.RNNCellBase):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new initial values, by the cell's schemes."""
+        """Initialise the parameters anew, by the cell's schemes."""
         initialise(
             self.cell, self._weights(), self.hidden_size, self.weight_init, self.bias_init, self.longest_time_scale
         )
@@ -105,9 +111,9 @@ class SingleStep(nn.RNNCellBase):
         """
         if is_proxy(input):
             return whole_as_node(self, (input, hx), {})
-        torchs = TORCHS.get(type(self.cell))
-        if torchs is not None and self.cell.recurrent_bias and _takes(input, hx, self.cell.states):
-            weight = self.weight_ih
+        torch_kernel = self.cell.torch_kernel
+        if torch_kernel is not None and self.cell.recurrent_bias and _takes(input, hx, self.cell.states):
+            weight, torchs = self.weight_ih, TORCH_STEPS[torch_kernel.mode]
             if weight.dtype == input.dtype:
                 if hx is None:
                     hx = input.new_zeros(len(input), self.hidden_size)
@@ -131,15 +137,25 @@ class SingleStep(nn.RNNCellBase):
         return state if len(state) > 1 else state[0]
 
     def __prepare_scriptable__(self) -> nn.Module:
-        mode = self.layer_class.torch_mode
-        if mode is None or not self.cell.recurrent_bias or type(self).forward is not SingleStep.forward:
+        torch_kernel = self.cell.torch_kernel
+        if torch_kernel is None or not self.cell.recurrent_bias or type(self).forward is not SingleStep.forward:
             return for_script(self, None, "torch.nn has no cell of its kind")
-        kind: Any = getattr(nn, f"{mode}Cell")
+        kind: Any = getattr(nn, f"{torch_kernel.mode}Cell")
         return for_script(self, kind(self.input_size, self.hidden_size, self.bias, device="meta"), "")
 
-    def output(self, hx: State | tuple[State, ...]) -> Step:
-        """What a layer hands on of a state: h."""
-        return self.cell.output(*(hx if isinstance(hx, (tuple, list)) else (hx,)))
+    def output(self, hx: State | tuple[State, ...], input: Step | None = None) -> Step:
+        """The layer's output of a state: h.
+
+        Args:
+            hx: the state after a step.
+            input: of that step; needed by a cell whose output reads its projections.
+        """
+        state = hx if isinstance(hx, (tuple, list)) else (hx,)
+        gates: tuple[Step, ...] = ()
+        if input is not None:
+            weights = self._weights()
+            gates = split_gates(len(self.cell.projections), linear(input, weights["weight_ih"], weights.get("bias_ih")))
+        return output_of(self.cell, tuple(state), gates)
 
     def _stream(self, x: Step, hx: State | tuple[State, ...] | None) -> tuple[State, ...] | None:
         """The step of rows that `streams` approves of in one call; None where none runs it, and where shapes or dtypes
@@ -147,9 +163,9 @@ class SingleStep(nn.RNNCellBase):
         cell, sizes = self.cell, (self.input_size, self.hidden_size)
         if not 0 < len(x) <= ROWS or x.shape[1] != self.input_size:
             return None
-        loops = isinstance(cell, LoopEquations) and has_kernel(cell, x.device)
-        in_blocks = isinstance(cell, BlockScanEquations) and has_step(cell, x.device)
-        if not loops and not in_blocks and not (isinstance(cell, ScanEquations) and projects(cell, x.device)):
+        loops = isinstance(cell, LoopEquations) and has_loop_kernel(cell, x.device)
+        in_blocks = isinstance(cell, BlockScanEquations) and has_block_step(cell, x.device)
+        if not loops and not in_blocks and not (isinstance(cell, ScanEquations) and has_projected_scan(cell, x.device)):
             return None
         names = (loop_weights if loops else scan_weights)(cell, self.bias, *sizes, ("",))
         weights = plain_weights(self, names, x.dtype)
@@ -158,16 +174,15 @@ class SingleStep(nn.RNNCellBase):
         state = self._take_state(hx, x, True) if learned else plain_states(hx, shapes_of_state, x)
         if weights is None or state is None:
             return None
-        kernels = implementation("cpu", x.device)
-        assert cell.kernel is not None
+        kernels = native_kernels(x.device)
         if loops:
-            return tuple(kernels.loop_step(LOOP[cell.kernel], x.contiguous(), weights, state)[1])
+            return tuple(kernels.loop_step(cell.kernel, x.contiguous(), weights, state)[1])
         before = state[0].contiguous()
         after = torch.empty_like(before)
         if isinstance(cell, BlockScanEquations):
-            step_in_kernel(cell, x, weights, before, after)
+            block_step(cell, x, weights, before, after)
         else:
-            kernels.stack_step(SCAN[cell.kernel], x.contiguous(), weights[:1], weights[1:], before[None], after[None])
+            kernels.stack_step(cell.kernel, x.contiguous(), weights[:1], weights[1:], before[None], after[None])
         return (after,)
 
     def _weights(self) -> dict[str, Tensor]:
@@ -200,7 +215,7 @@ class SingleStep(nn.RNNCellBase):
 
     def extra_repr(self) -> str:
         shown = [] if self.bias else ["bias=False"]
-        shown += chosen_options(self.cell, self.layer_class.options)
+        shown += shown_options(self.cell)
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
 
 
@@ -218,81 +233,3 @@ def _takes(x: Step, hx: State | tuple[State, ...] | None, states: int) -> bool:
         return False
     h, c = hx
     return h.dim() == 2 and c.dim() == 2 and h.dtype == x.dtype and c.dtype == x.dtype
-
-
-class LSTMCell(SingleStep):
-    """`torch.nn.LSTMCell`: the same parameters, state dict and numbers."""
-
-    layer_class = LSTM
-
-
-class PeepholeLSTMCell(SingleStep):
-    """One step of `PeepholeLSTM`."""
-
-    layer_class = PeepholeLSTM
-
-
-class NoOutputGateLSTMCell(SingleStep):
-    """One step of `NoOutputGateLSTM`; the state is c."""
-
-    layer_class = NoOutputGateLSTM
-
-
-class InputGatedLSTMCell(SingleStep):
-    """One step of `InputGatedLSTM`; the state is c."""
-
-    layer_class = InputGatedLSTM
-
-
-class NormalizedLSTMCell(SingleStep):
-    """One step of `NormalizedLSTM`; the state is c."""
-
-    layer_class = NormalizedLSTM
-
-
-class MinLSTMCell(SingleStep):
-    """One step of `MinLSTM`."""
-
-    layer_class = MinLSTM
-
-
-class GRUCell(SingleStep):
-    """`torch.nn.GRUCell`: the same parameters, state dict and numbers; `reset_after=False` as in `GRU`."""
-
-    layer_class = GRU
-
-
-class MGUCell(SingleStep):
-    """One step of `MGU`."""
-
-    layer_class = MGU
-
-
-class NoResetGateGRUCell(SingleStep):
-    """One step of `NoResetGateGRU`."""
-
-    layer_class = NoResetGateGRU
-
-
-class InputGatedGRUCell(SingleStep):
-    """One step of `InputGatedGRU`."""
-
-    layer_class = InputGatedGRU
-
-
-class MinGRUCell(SingleStep):
-    """One step of `MinGRU`."""
-
-    layer_class = MinGRU
-
-
-class SignedMinGRUCell(SingleStep):
-    """One step of `SignedMinGRU`."""
-
-    layer_class = SignedMinGRU
-
-
-class BlockOrthogonalRNNCell(SingleStep):
-    """One step of `BlockOrthogonalRNN`."""
-
-    layer_class = BlockOrthogonalRNN

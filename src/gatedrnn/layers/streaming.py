@@ -1,7 +1,7 @@
 """A step without gradients as one kernel call: what a kernel may read by its address, and a module's weights by name.
 
-A step of a small layer takes less time than the calls around it: everything here is checked once, and cheaply. What
-does not pass is no error: the way that all steps have then runs it, and raises.
+A step of a small layer takes less time than the calls around it: everything here is checked once, and cheaply. Failing
+a check is no error: the general execution mode then runs the step, and raises.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from gatedrnn.equations import BlockScanEquations, LoopEquations, ScanEquations
 from gatedrnn.layers.arguments import observed
+from gatedrnn.layers.module import RecurrentModule
+from gatedrnn.shapes import Step
 
 ROWS = 8
 """Rows of a step up to which a kernel's own products are faster than a library's."""
@@ -34,6 +36,16 @@ def streams(x: Tensor) -> bool:
         and not torch.is_autocast_enabled("cpu")
         and not x.is_neg()
     )
+
+
+def state_shapes(layer: RecurrentModule, x: Step) -> list[tuple[int, ...]] | None:
+    """The state's shapes for a step of few rows; None where something acts between the operations of a step."""
+    between = layer.zoneout or layer.layer_norm or layer.proj_size or layer.bidirectional
+    if between or layer._backend not in ("auto", "native") or not 0 < len(x) <= ROWS or x.shape[1] != layer.input_size:
+        return None
+    if layer.training and (layer._draws or layer._drops(0)):
+        return None
+    return [(layer.num_layers, len(x), layer.hidden_size)] * layer.cell.states
 
 
 def plain_states(hx: Any, shapes: Sequence[tuple[int, ...]], x: Tensor) -> tuple[Tensor, ...] | None:

@@ -10,8 +10,8 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.loss import next_token_loss, token_losses
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel
+from gatedrnn.ops.cross_entropy import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
 
 

@@ -6,8 +6,8 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from gatedrnn.layers.arguments import check_time_scale
+from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
-from gatedrnn.layers.regularise import REGULARISERS
 from gatedrnn.registry import CELLS, CellChoice
 
 POOLINGS = ("last", "mean", "max")

@@ -10,7 +10,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast, SequenceClass
 from transformers.utils import can_return_tuple
 
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.regularise import REGULARISERS
+from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.registry import CELLS, CellChoice
@@ -51,13 +51,13 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
 def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_layers: int = 1) -> RecurrentLayer:
     """Recurrent layers of one cell, as configured."""
-    layer = CELLS[cell.name].layer
+    record = CELLS[cell.name]
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
-    if not CELLS[cell.name].equations.reads_state:
+    if not record.equations.reads_state:
         named["weight_dropout"] = 0.0  # meant for the other cells of the model
-    if (config.bias_init or layer.bias_init) == "time-scales":
+    if (config.bias_init or record.equations.bias_init) == "time-scales":
         named["longest_time_scale"] = config.longest_time_scale
-    return layer(
+    return record.layer(
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True, bidirectional=config.bidirectional,
         dropout=config.dropout if num_layers > 1 else 0.0, **named, **cell.options,
     )  # fmt: skip

@@ -1,57 +1,58 @@
-"""block_scan: all states of h_t = A_t h_(t-1) + b_t at once, where A_t is made of small square blocks."""
+"""block_scan: all states of h_t = A_t h_(t-1) + b_t at once, where A_t consists of small square blocks."""
 
-from types import ModuleType
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
-from gatedrnn.equations import applied
+from gatedrnn.equations import BlockScanEquations, applied
 from gatedrnn.errors import BackendUnavailable
-from gatedrnn.ops.graph import gradients_with_graph
-from gatedrnn.ops.linear_scan import (
+from gatedrnn.ops._op import Gradients, register_gradient, through
+from gatedrnn.ops._time import over_time
+from gatedrnn.ops.backends import (
     Choice,
     accumulation_dtype,
-    choose_backend,
-    implementation,
-    torch_alone,
+    has_cpu_kernels,
+    native_kernels,
+    plain_torch_only,
     transforming,
 )
-from gatedrnn.ops.steps import over_time
-from gatedrnn.shapes import Channels, Flags, Series, State
+from gatedrnn.ops.cells import block_kernel
+from gatedrnn.shapes import Channels, Flags, Series, State, Step
 
-BLOCK_BACKENDS = ("auto", "reference", "tree", "cpu")
+BLOCK_BACKENDS = ("auto", "reference", "torch", "native")
 
 
 def choose_block_backend(device: torch.device | str) -> Choice:
-    """The backend that `auto` stands for on `device`, with the reason in words."""
-    if choose_backend(device).backend == "cpu":
-        return Choice("cpu", "compiled loops over contiguous blocks (numba)")
-    return Choice("tree", "an associative scan in torch, as deep as the logarithm of the length")
+    """The backend that "auto" takes for block scans on `device`."""
+    if has_cpu_kernels(torch.device(device)):
+        return Choice("native", "compiled loops over contiguous blocks (numba)")
+    return Choice("torch", "an associative scan by torch operations, as deep as the logarithm of the length")
 
 
 def block_scan(
     transition: Tensor, drive: Series, h0: State | None = None, *,
     resets: Flags | None = None, reset_state: Channels | None = None, reverse: bool = False, backend: str = "auto",
 ) -> tuple[Series, State]:  # fmt: skip
-    """All states of h_t = A_t h_(t-1) + b_t, and the last one; each A_t takes every block of k channels to itself.
+    """All states of h_t = A_t h_(t-1) + b_t, and the last one; each A_t maps every block of k channels to itself.
 
-    Channel i · blocks + n is component i of block n, so that what is alike lies together in memory. Linear in time and
-    memory; differentiable to any order in everything but `resets`.
+    Channel i · blocks + n is component i of block n: the same component of neighbouring blocks is contiguous.
+    Linear in time and memory; differentiable to any order in everything but `resets`.
 
     Args:
-        transition: A_t, (batch, time, k, k, blocks): the number in row i and column j of block n at [i, j, n]. float64
+        transition: A_t, (batch, time, k, k, blocks): the element in row i and column j of block n at [i, j, n]. float64
             or float32.
         drive: b_t, (batch, time, k · blocks), the same dtype and device.
-        h0: the state before the first step walked, (batch, k · blocks); zeros if None. The same dtype.
+        h0: the state before the first step, (batch, k · blocks); zeros if None. The same dtype.
         resets: bool, (batch, time). Where True, `reset_state` stands in the place of h_(t-1).
         reset_state: (k · blocks,), zeros if None.
-        reverse: walk from the last step to the first; h_(t-1) then reads h_(t+1).
-        backend: "reference" (a plain loop), "tree" (pairs of steps are joined, then pairs of pairs: any device, any
-            transform), "cpu" (compiled), or "auto" (see `choose_block_backend`).
+        reverse: run from the last step to the first; h_(t-1) then reads h_(t+1).
+        backend: "reference" (a loop in torch), "torch" (an associative scan by torch operations, on any device and in
+            any transform), "native" (our kernel for a CPU), or "auto" (see `choose_block_backend`).
 
     Returns:
-        h_1 … h_T, and a copy of the last state walked; h0 if T = 0.
+        h_1 … h_T, and a copy of the state after the last step run; h0 if T = 0.
 
     Raises:
         ValueError: shapes, dtypes or devices that do not fit, or an unknown backend.
@@ -60,29 +61,30 @@ def block_scan(
     _check(transition, drive, h0, resets, reset_state, backend)
     if backend == "auto":
         # Only a loop can become one operator of a free length.
-        there = "tree" if transforming() else "reference"
-        backend = there if torch_alone() else choose_block_backend(drive.device).backend
-    if backend == "cpu":
-        if torch_alone():
-            raise BackendUnavailable(
-                "backend 'cpu' knows no transform of torch.func and no ONNX export; use 'auto', 'tree' or 'reference'"
-            )
-        return _block_scan(transition, drive, h0, resets, reset_state, reverse)
-    return in_torch(transition, drive, h0, resets, reset_state, reverse, backend)
+        plain = "torch" if transforming() else "reference"
+        backend = plain if plain_torch_only() else choose_block_backend(drive.device).backend
+    if backend != "native":
+        return block_scan_in_torch(transition, drive, h0, resets, reset_state, reverse, backend)
+    if plain_torch_only():
+        raise BackendUnavailable(
+            "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto', 'torch' or "
+            "'reference'"
+        )
+    return _block_scan(transition, drive, h0, resets, reset_state, reverse)
 
 
-def in_torch(
+def block_scan_in_torch(
     transition: Tensor, drive: Series, h0: State | None, resets: Flags | None, reset_state: Channels | None,
-    reverse: bool, backend: str = "tree",
+    reverse: bool, backend: str = "torch",
 ) -> tuple[Series, State]:  # fmt: skip
-    """The scan in torch operations: "reference", step by step, or "tree"."""
+    """The scan by torch operations: "reference", step by step, or "torch", an associative scan."""
     size, batch = transition.shape[2], len(drive)
     b, a = drive.unflatten(2, (size, -1)), transition
     start = (drive.new_zeros(batch, drive.shape[2]) if h0 is None else h0).unflatten(1, (size, -1))
     if not drive.shape[1]:
         return torch.zeros_like(drive), start.flatten(1).clone()
     if resets is not None:
-        # A reset step forgets what was before it, and takes the initial state into its drive.
+        # A reset drops the state before its step and adds that of the reset state to the drive.
         cut = resets[..., None, None]
         if reset_state is not None:
             b = torch.where(cut, b + applied(a, reset_state.unflatten(0, (size, -1))), b)
@@ -122,17 +124,13 @@ def _tree(a: Tensor, b: Tensor) -> Tensor:
     return woven if steps == 2 * pairs else torch.cat([woven, even[:, pairs:]], dim=1)
 
 
-def kernels(device: torch.device) -> ModuleType:
-    """The module of the compiled loops; BackendUnavailable where they cannot run."""
-    return implementation("cpu", device)
-
-
 @torch.library.custom_op("gatedrnn::block_scan", mutates_args=())
 def _block_scan(
     transition: Tensor, drive: Tensor, h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    found: tuple[Tensor, Tensor] = kernels(drive.device).block_scan(transition, drive, h0, resets, reset_state, reverse)
+    kernels = native_kernels(drive.device)
+    found: tuple[Tensor, Tensor] = kernels.block_scan(transition, drive, h0, resets, reset_state, reverse)
     return found
 
 
@@ -149,7 +147,7 @@ def _block_scan_gradient(
     grad_h: Tensor, grad_last: Tensor, transition: Tensor, h: Tensor, h0: Tensor | None, resets: Tensor | None,
     reset_state: Tensor | None, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    found: tuple[Tensor, Tensor, Tensor, Tensor] = kernels(h.device).block_scan_gradient(
+    found: tuple[Tensor, Tensor, Tensor, Tensor] = native_kernels(h.device).block_scan_gradient(
         grad_h, grad_last, transition, h, h0, resets, reset_state, reverse
     )
     return found
@@ -167,31 +165,23 @@ def _(
     )  # fmt: skip
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    transition, drive, h0, resets, reset_state, ctx.reverse = inputs
-    ctx.save_for_backward(transition, drive, output[0], h0, resets, reset_state)
+def _saves(output: tuple[Tensor, Tensor], **_: object) -> tuple[Tensor]:
+    return (output[0],)
 
 
-def _gradient(ctx: Any, grad_h: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
-    transition, drive, h, h0, resets, reset_state = ctx.saved_tensors
-    # Grad mode is on inside a backward exactly when the caller asked for create_graph.
-    if torch.is_grad_enabled():
-        given = transition, drive, h0, reset_state
-
-        def again(
-            transition: Tensor, drive: Tensor, h0: Tensor | None, reset_state: Tensor | None
-        ) -> tuple[Tensor, Tensor]:
-            return in_torch(transition, drive, h0, resets, reset_state, ctx.reverse)
-
-        grads = gradients_with_graph(again, given, (grad_h, grad_last))
-    else:
-        grads = list(_block_scan_gradient(grad_h, grad_last, transition, h, h0, resets, reset_state, ctx.reverse))
-        for i, x in ((2, h0), (3, reset_state)):
-            grads[i] = None if x is None else grads[i]
-    return grads[0], grads[1], grads[2], None, grads[3], None
+def _backward(
+    upstream: Gradients, saved: Gradients, needed: frozenset[str], *, transition: Tensor, drive: Tensor,
+    h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None, reverse: bool,
+) -> Gradients:  # fmt: skip
+    (h,), (grad_h, grad_last) = saved, upstream
+    assert h is not None
+    grad_h = torch.zeros_like(h) if grad_h is None else grad_h
+    grad_last = h.new_zeros(len(h), h.shape[2]) if grad_last is None else grad_last
+    return _block_scan_gradient(grad_h, grad_last, transition, h, h0, resets, reset_state, reverse)
 
 
-_block_scan.register_autograd(_gradient, setup_context=_save)
+_DIFFERENTIABLE = ("transition", "drive", "h0", "reset_state")
+register_gradient(_block_scan, _DIFFERENTIABLE, _saves, _backward, through(block_scan_in_torch, _DIFFERENTIABLE))
 
 
 def _check(
@@ -220,3 +210,24 @@ def _check(
         raise ValueError(f"transition must be float32 or float64, got {transition.dtype}")
     if reset_state is not None and resets is None:
         raise ValueError("reset_state is used only where resets are; pass resets too")
+
+
+def has_block_step(cell: BlockScanEquations, device: torch.device) -> bool:
+    """Whether `block_step` can run the cell on this device."""
+    return block_kernel(cell) is not None and has_cpu_kernels(device)
+
+
+def block_step(
+    cell: BlockScanEquations, x: Step, weights: Sequence[Tensor | None], before: State, after: State
+) -> Step:  # fmt: skip
+    """One step without gradients: the product, then gates and state in one kernel call; the output.
+
+    Args:
+        weights: the matrix, and the bias if there is one.
+        after: the next state is written here.
+    """
+    matrix, *bias = weights
+    assert matrix is not None
+    projected, output = linear(x, matrix, *bias), torch.empty_like(after)
+    native_kernels(x.device).block_step(cell.kernel, cell.block_size, projected, before, after, output)
+    return output

@@ -1,48 +1,13 @@
-"""linear_scan: all states of h_t = a_t * h_(t-1) + b_t at once. The contract, the checks, the backend, the gradient."""
-
-import os
-import sys
-from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
-from typing import Any, NamedTuple
+"""linear_scan: all states of h_t = a_t * h_(t-1) + b_t, elementwise, at once."""
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from gatedrnn.errors import BackendUnavailable
-from gatedrnn.ops import reference
-from gatedrnn.ops.steps import exporting_to_onnx
+from gatedrnn.ops._op import Gradients, register_gradient
+from gatedrnn.ops._time import over_time
+from gatedrnn.ops.backends import BACKENDS, accumulation_dtype, choose_backend, native_kernels, plain_torch_only
 from gatedrnn.shapes import Channels, Flags, Series, State
-
-BACKENDS = ("auto", "reference", "cpu", "gpu")
-
-
-class Choice(NamedTuple):
-    """What `backend="auto"` takes for a device, and why."""
-
-    backend: str
-    reason: str
-
-
-def installed(package: str) -> bool:
-    """Whether it can be imported; asked at every step of a stream, so by the shorter way where that says yes."""
-    return sys.modules.get(package) is not None or find_spec(package) is not None
-
-
-def choose_backend(device: torch.device | str) -> Choice:
-    """The backend that `auto` stands for on `device`, with the reason in words."""
-    kind = torch.device(device).type
-    if kind == "cuda":
-        if not installed("triton"):
-            return Choice("reference", "triton is not installed")
-        return Choice("gpu", "tiles of time and channels (triton)")
-    if kind != "cpu":
-        return Choice("reference", f"there is no kernel for {kind} tensors")
-    if not installed("numba"):
-        return Choice("reference", "numba is not installed")
-    return Choice("cpu", "compiled loops over contiguous channels (numba)")
 
 
 def linear_scan(
@@ -57,56 +22,54 @@ def linear_scan(
     Args:
         decay: a_t, any real. Shape (batch, time, channels); float64, float32, bfloat16 or float16.
         drive: b_t, same shape, dtype and device as `decay`.
-        h0: the state before the first step walked, (batch, channels); zeros if None. In the dtype of `drive`
+        h0: the state before the first step, (batch, channels); zeros if None. In the dtype of `drive`
             or in the dtype of accumulation: float64 for float64, else float32.
         resets: bool, (batch, time). Where True, `reset_state` stands in the place of h_(t-1).
         reset_state: (channels,), zeros if None; dtype as for `h0`.
-        reverse: walk from the last step to the first; h_(t-1) then reads h_(t+1).
-        backend: "reference", "cpu", "gpu", or "auto" (see `choose_backend`). Under `torch.func` (vmap, grad, jvp) and
-            in an export to ONNX "auto" is the plain torch loop, which they know; they know no kernel.
+        reverse: run from the last step to the first; h_(t-1) then reads h_(t+1).
+        backend: "reference" (a loop in torch), "native" (our kernels for the device), or "auto" (see `choose_backend`).
+            In a `torch.func` transform (vmap, grad, jvp) and in an export to ONNX "auto" is "reference": no kernel can
+            take part in them.
 
     Returns:
-        h_1 … h_T in the dtype of `drive`, and the last state walked in the dtype of accumulation (the one at the first
-        step when reversed; h0 if T = 0). Carry that one: a state rounded to bfloat16 would make two halves differ
-        from the whole.
+        h_1 … h_T in the dtype of `drive`, and the state after the last step run, in the dtype of accumulation (the one
+        at the first step when reversed; h0 if T = 0). Carry that one to the next chunk: a state rounded to
+        bfloat16 would make two halves differ from the whole.
 
     Raises:
         ValueError: shapes, dtypes or devices that do not fit, or an unknown backend.
         BackendUnavailable: a named backend cannot run here.
     """
     _check(decay, drive, h0, resets, reset_state, backend)
-    if torch_alone():
-        if backend not in ("auto", "reference"):
+    if plain_torch_only():
+        if backend == "native":
             raise BackendUnavailable(
-                f"backend {backend!r} knows no torch.func transform and no export to ONNX; use 'auto' or 'reference'"
+                "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto' or "
+                "'reference'"
             )
-        a, b, start, onset = _accumulate(decay, drive, _initial(h0, drive), reset_state)
-        h, last = reference.scan(a, b, start, resets, onset, reverse)
+        a, b, start, reset_to = _accumulate(decay, drive, _initial(h0, drive), reset_state)
+        h, last = scan_in_torch(a, b, start, resets, reset_to, reverse)
         return h.to(drive.dtype), last
     return _linear_scan(decay, drive, h0, resets, reset_state, reverse, backend)
 
 
-def torch_alone() -> bool:
-    """Whether what calls knows torch's operations alone and none of our ops."""
-    return transforming() or exporting_to_onnx()
+def scan_in_torch(
+    decay: Series, drive: Series, h0: State, resets: Flags | None, reset_state: Channels | None, reverse: bool
+) -> tuple[Series, State]:
+    """All states of h_t = decay_t * h_(t-1) + drive_t and the last one, by a loop: the definition of every kernel."""
+    if not drive.shape[1]:
+        return torch.zeros_like(drive), h0.clone()
+    reset_to = drive.new_zeros(drive.shape[2]) if reset_state is None else reset_state
 
+    def step(
+        state: tuple[Tensor, ...], decay: Tensor, drive: Tensor, reset: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        previous = state[0] if reset is None else torch.where(reset.unsqueeze(1), reset_to, state[0])
+        h = decay * previous + drive
+        return h, (h,)
 
-def transforming() -> bool:
-    """Whether a `torch.func` transform or forward-mode differentiation is active, whose tensors no kernel can read."""
-    if torch.compiler.is_compiling():
-        return False
-    # torch has no public function for it.
-    return torch._C._functorch.peek_interpreter_stack() is not None or forward_mode()
-
-
-def forward_mode() -> bool:
-    """Whether forward-mode differentiation is active (`torch.func.jvp`, `torch.autograd.forward_ad`)."""
-    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
-
-
-def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """float64 for float64, float32 for everything narrower."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
+    h, (last,) = over_time(step, (h0,), (decay, drive, resets), reverse)
+    return h, last.clone()
 
 
 @torch.library.custom_op("gatedrnn::linear_scan", mutates_args=())
@@ -114,12 +77,12 @@ def _linear_scan(
     decay: Tensor, drive: Tensor, h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
     reverse: bool, backend: str,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    kernels, dtype = implementation(backend, drive.device), accumulation_dtype(drive.dtype)
-    if kernels is not reference:
-        start, onset = (None if x is None else x.to(dtype) for x in (h0, reset_state))
-        return kernels.scan(decay, drive, start, resets, onset, reverse)
-    a, b, start, onset = _accumulate(decay, drive, _initial(h0, drive), reset_state)
-    h, last = reference.scan(a, b, start, resets, onset, reverse)
+    if _is_native(backend, drive.device):
+        dtype = accumulation_dtype(drive.dtype)
+        start, reset_to = (None if x is None else x.to(dtype) for x in (h0, reset_state))
+        return native_kernels(drive.device).scan(decay, drive, start, resets, reset_to, reverse)
+    a, b, start, reset_to = _accumulate(decay, drive, _initial(h0, drive), reset_state)
+    h, last = scan_in_torch(a, b, start, resets, reset_to, reverse)
     return h.to(drive.dtype), last
 
 
@@ -138,14 +101,13 @@ def _linear_scan_gradient(
     grad_h: Tensor, grad_last: Tensor, decay: Tensor, h: Tensor, h0: Tensor | None,
     resets: Tensor | None, reset_state: Tensor | None, reverse: bool, backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    kernels = implementation(backend, h.device)
-    if kernels is reference:
-        grad_decay, grad_drive, grad_start, grad_onset = _gradient_by_scan(
-            grad_h, grad_last, decay, h, h0, resets, reset_state, reverse, backend
-        )
-        return grad_decay.to(h.dtype), grad_drive.to(h.dtype), grad_start, grad_onset
-    start, onset = (None if x is None else x.to(accumulation_dtype(h.dtype)) for x in (h0, reset_state))
-    return kernels.scan_gradient(grad_h, grad_last, decay, h, start, resets, onset, reverse)
+    if _is_native(backend, h.device):
+        start, reset_to = (None if x is None else x.to(accumulation_dtype(h.dtype)) for x in (h0, reset_state))
+        return native_kernels(h.device).scan_gradient(grad_h, grad_last, decay, h, start, resets, reset_to, reverse)
+    grad_decay, grad_drive, grad_h0, grad_reset_state = _gradient_by_scan(
+        grad_h, grad_last, decay, h, h0, resets, reset_state, reverse, backend
+    )
+    return grad_decay.to(h.dtype), grad_drive.to(h.dtype), grad_h0, grad_reset_state
 
 
 @_linear_scan_gradient.register_fake
@@ -163,84 +125,64 @@ def _gradient_by_scan(
     grad_h: Tensor, grad_last: Tensor, decay: Tensor, h: Tensor, h0: Tensor | None,
     resets: Tensor | None, reset_state: Tensor | None, reverse: bool, backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradient in torch operations around one scan against the walk; itself differentiable.
+    """The gradient by torch operations around one scan in the other direction; itself differentiable.
 
     With delta_t the whole gradient that reaches h_t:  delta_t = grad_t + a_(t+1) delta_(t+1),
-    grad b_t = delta_t,  grad a_t = delta_t h_(t-1),  and a_t delta_t goes to whatever stood before step t.
+    grad b_t = delta_t,  grad a_t = delta_t h_(t-1),  and a_t delta_t is the gradient of the state before step t.
     """
-    grad_h, decay, h, start, onset = _accumulate(grad_h, decay, h, _initial(h0, h), reset_state)
+    grad_h, decay, h, start, reset_to = _accumulate(grad_h, decay, h, _initial(h0, h), reset_state)
     end = h.shape[1] - 1
     if end < 0:
         return torch.zeros_like(decay), torch.zeros_like(h), grad_last.clone(), torch.zeros_like(h[0, :0].sum(0))
     first, later = (end, slice(0, end)) if reverse else (0, slice(1, None))
     earlier = slice(1, None) if reverse else slice(0, end)
 
-    def along_walk(boundary: Tensor, series: Tensor, before: bool) -> Tensor:
-        """`series` moved by one step, `boundary` filling the gap: what stood before each step, or what comes after."""
+    def along_run(boundary: Tensor, series: Tensor, before: bool) -> Tensor:
+        """`series` shifted by one step, `boundary` filling the gap: the values before each step, or those after it."""
         gap = boundary.unsqueeze(1)
         return torch.cat([gap, series] if before != reverse else [series, gap], dim=1)
 
-    next_decay = along_walk(torch.ones_like(start), decay[:, later], before=False)
+    next_decay = along_run(torch.ones_like(start), decay[:, later], before=False)
     next_reset = None
     if resets is not None:
-        next_reset = along_walk(torch.zeros_like(resets[:, 0]), resets[:, later], before=False)
+        next_reset = along_run(torch.zeros_like(resets[:, 0]), resets[:, later], before=False)
     delta, _ = linear_scan(next_decay, grad_h, grad_last, resets=next_reset, reverse=not reverse, backend=backend)
-    previous = along_walk(start, h[:, earlier], before=True)
+    previous = along_run(start, h[:, earlier], before=True)
     reaching = decay * delta
-    # A copy: a view would carry strides that the registered gradient does not announce.
-    grad_start, grad_onset = reaching[:, first].clone(), torch.zeros_like(start[:0].sum(0))
+    # A copy: a view would have strides that the fake form does not announce.
+    grad_start, grad_reset_state = reaching[:, first].clone(), torch.zeros_like(start[:0].sum(0))
     if resets is not None:
         cut = resets.unsqueeze(2)
-        previous = torch.where(cut, torch.zeros_like(start[:1, None]) if onset is None else onset, previous)
+        previous = torch.where(cut, torch.zeros_like(start[:1, None]) if reset_to is None else reset_to, previous)
         grad_start = torch.where(cut[:, first], 0, grad_start)
-        grad_onset = torch.where(cut, reaching, 0).sum((0, 1))
-    return delta * previous, delta, grad_start, grad_onset
+        grad_reset_state = torch.where(cut, reaching, 0).sum((0, 1))
+    return delta * previous, delta, grad_start, grad_reset_state
 
 
-def _save_for_gradient(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    decay, _, h0, resets, reset_state, ctx.reverse, ctx.backend = inputs
-    ctx.save_for_backward(decay, output[0], h0, resets, reset_state)
+def _saves(output: tuple[Tensor, Tensor], **_: object) -> tuple[Tensor]:
+    return (output[0],)
 
 
-def _gradient(ctx: Any, grad_h: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
-    decay, h, h0, resets, reset_state = ctx.saved_tensors
-    # Grad mode is on inside a backward exactly when the caller asked for create_graph.
+def _backward(
+    upstream: Gradients, saved: Gradients, needed: frozenset[str], *, decay: Tensor, drive: Tensor, h0: Tensor | None,
+    resets: Tensor | None, reset_state: Tensor | None, reverse: bool, backend: str,
+) -> Gradients:  # fmt: skip
+    (h,), (grad_h, grad_last) = saved, upstream
+    assert h is not None
+    if grad_h is None:
+        grad_h = torch.zeros_like(h)
+    if grad_last is None:
+        grad_last = h.new_zeros(len(h), h.shape[2], dtype=accumulation_dtype(h.dtype))
+    # Inside a backward, grad mode is on exactly when the caller asked for a graph.
     compute = _gradient_by_scan if torch.is_grad_enabled() else _linear_scan_gradient
-    grad_decay, grad_drive, grad_h0, grad_onset = compute(
-        grad_h, grad_last, decay, h, h0, resets, reset_state, ctx.reverse, ctx.backend
-    )
-    return (
-        grad_decay.to(decay.dtype), grad_drive.to(decay.dtype),
-        None if h0 is None else grad_h0.to(h0.dtype), None,
-        None if reset_state is None else grad_onset.to(reset_state.dtype), None, None,
-    )  # fmt: skip
+    return compute(grad_h, grad_last, decay, h, h0, resets, reset_state, reverse, backend)
 
 
-_linear_scan.register_autograd(_gradient, setup_context=_save_for_gradient)
+register_gradient(_linear_scan, ("decay", "drive", "h0", "reset_state"), _saves, _backward, _backward)
 
 
-def implementation(backend: str, device: torch.device) -> ModuleType:
-    """The module that runs scans for a backend's name.
-
-    Raises:
-        BackendUnavailable: it cannot run here.
-    """
-    if backend == "auto":
-        backend = choose_backend(device).backend
-    if backend == "reference":
-        return reference
-    if backend == "gpu":
-        if not installed("triton"):
-            raise BackendUnavailable("backend 'gpu' needs triton, which is not installed; use 'auto' or 'reference'")
-        # triton's interpreter runs the same kernels on the CPU, for tests alone.
-        if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
-            raise BackendUnavailable(f"backend 'gpu' needs CUDA tensors, got {device}; move them or use 'auto'")
-        return import_module("gatedrnn.kernels.gpu")
-    if device.type != "cpu":
-        raise BackendUnavailable(f"backend 'cpu' needs tensors on the CPU, got {device}; move them or use 'auto'")
-    if not installed("numba"):
-        raise BackendUnavailable("backend 'cpu' needs numba, which is not installed; use 'auto' or 'reference'")
-    return import_module("gatedrnn.kernels.cpu")
+def _is_native(backend: str, device: torch.device) -> bool:
+    return (choose_backend(device).backend if backend == "auto" else backend) == "native"
 
 
 def _initial(h0: State | None, like: Series) -> State:

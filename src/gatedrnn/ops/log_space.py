@@ -4,7 +4,7 @@ Heinsen 2023 (arXiv:2311.06281), as in Feng et al. 2024 (arXiv:2410.01201), appe
 
     h_t = exp(A_t + log(h_0 + sum over k <= t of exp(log b_k - A_k)))
 
-A_t grows with t, and what stands behind its leading digits is lost when the two terms cancel: the error grows like the
+A_t grows with t, and the digits behind its leading ones are lost when the two terms cancel: the error grows like the
 rounding of |A_t|, where the linear form's does not grow at all.
 """
 
@@ -18,13 +18,13 @@ LOG_ZERO = -1e30
 
 
 def log_space_scan(log_decay: Series, log_drive: Series, h0: State, reverse: bool = False) -> tuple[Series, State]:
-    """All states of h_t = a_t * h_(t-1) + b_t for positive a and b, from their logarithms, and the last one walked.
+    """All states of h_t = a_t * h_(t-1) + b_t for positive a and b, from their logarithms, and the last one run.
 
     Args:
         log_decay, log_drive: log a_t and log b_t, (batch, time, channels); LOG_ZERO for a drive of 0.
         h0: the state before the first step, (batch, channels); positive, or 0 where there is none: that term is then
-            left out, and hands back no gradient.
-        reverse: walk from the last step to the first.
+            left out, and gets no gradient.
+        reverse: run from the last step to the first.
     """
     if reverse:
         states, last = log_space_scan(log_decay.flip(1), log_drive.flip(1), h0)

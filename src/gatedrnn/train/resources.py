@@ -7,7 +7,7 @@ import torch
 
 from gatedrnn.data import TaskData, load_task
 from gatedrnn.errors import TooLarge
-from gatedrnn.ops import choose_backend, implementation
+from gatedrnn.ops.backends import has_cpu_kernels, native_kernels
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import objective_of
 from gatedrnn.train.settings import RunSettings, threads_for
@@ -110,9 +110,9 @@ def compile_kernels(runs: Iterable[RunSettings]) -> None:
     Says so in one line first; says and does nothing where all is there, or runs go to a GPU.
     """
     cpu = torch.device("cpu")
-    if torch.cuda.is_available() or choose_backend(cpu).backend != "cpu":
+    if torch.cuda.is_available() or not has_cpu_kernels(cpu):
         return
-    kernels = implementation("cpu", cpu)
+    kernels = native_kernels(cpu)
     alike = {run.model_copy(update={"seed": 0}).model_dump_json(): run for run in runs}
     threads = torch.get_num_threads()
     try:

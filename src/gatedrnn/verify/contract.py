@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import Equations
-from gatedrnn.layers import PositiveScanLayer, RecurrentLayer
+from gatedrnn.equations import Equations, PositiveScanEquations
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.verify import oracle
 from gatedrnn.verify.decay import wrong_change
@@ -85,7 +85,7 @@ def check_cell(cell: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[R
         for dtype in dtypes:
             for setting in SETTINGS:
                 yield from _against_definition(name, options, title, dtype, setting)
-            if not options and issubclass(CELLS[name].layer, PositiveScanLayer):
+            if not options and issubclass(CELLS[name].equations, PositiveScanEquations):
                 for row in _against_definition(name, options, title, dtype, LOG_SPACE):
                     yield as_log_space(row, TIME)
         if name in TORCH and not options:
@@ -225,7 +225,8 @@ def _layer(name: str, options: dict[str, Any], dtype: torch.dtype, draw: int = 0
     In bfloat16 they are half as large: a cell that is not contracting makes more of every rounding, step by step.
     """
     layer_class = CELLS[name].layer
-    if not layer_class.takes_proj_size:
+    torch_kernel = layer_class.cell_class(**options).torch_kernel
+    if torch_kernel is not None and not torch_kernel.projects:
         arguments = {k: v for k, v in arguments.items() if k != "proj_size"}
     block = layer_class.cell_class(**options).block_size
     layer = layer_class(FEATURES, HIDDEN + -HIDDEN % block, batch_first=True, dtype=dtype, **arguments, **options)
@@ -266,7 +267,7 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
                 setattr(layer, regulariser, 0.3)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            noise = layer.draw_noise(BATCH, TIME)
+            noise = layer.draw_dropout_masks(BATCH, TIME)
     return Sequences(x, hx, mask, resets, noise)
 
 

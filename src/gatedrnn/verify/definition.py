@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from gatedrnn.equations import Recurrent
+from gatedrnn.equations import Recurrent, output_of
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.regularise import NOTHING, DirectionNoise, Noise
+from gatedrnn.layers.dropout import NO_MASKS, DirectionMasks, DropoutMasks
 from gatedrnn.shapes import Flags, Series, Step
 
 States = tuple[Tensor, ...]
@@ -24,7 +24,7 @@ class Sequences(NamedTuple):
     """Each (layers · directions, batch, size)."""
     mask: Flags
     resets: Flags
-    noise: Noise | None = None
+    noise: DropoutMasks | None = None
 
 
 def initial_states(layer: RecurrentLayer, batch: int) -> States:
@@ -63,7 +63,7 @@ def _row(layer: RecurrentLayer, sequences: Sequences, row: int) -> tuple[Series,
                 if name.endswith(f"_l{number}{suffix}")
             }
             state = tuple(s[index, row : row + 1] for s in sequences.hx)
-            noise = NOTHING if sequences.noise is None else sequences.noise.directions[index]
+            noise = NO_MASKS if sequences.noise is None else sequences.noise.directions[index]
             output, state = _direction(layer, weights, x, state, sequences, row, noise, bool(turned))
             outputs.append(output)
             finals.append(tuple(s[0] for s in state))
@@ -73,7 +73,7 @@ def _row(layer: RecurrentLayer, sequences: Sequences, row: int) -> tuple[Series,
 
 def _direction(
     layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: States, sequences: Sequences, row: int,
-    noise: DirectionNoise, reverse: bool,
+    noise: DirectionMasks, reverse: bool,
 ) -> tuple[Series, States]:  # fmt: skip
     time = len(x)
     dropped = None if noise.state is None else noise.state[row : row + 1]
@@ -89,11 +89,16 @@ def _direction(
         if not sequences.mask[row, t]:
             continue
         read = x[t : t + 1] if noise.input is None else x[t : t + 1] * noise.input[row]
-        before, state = state, layer.cell.step(_projected(layer, weights, read), state, recurrent)
-        if layer.zoneout and (noise.keep is not None or not layer.training):
-            kept = [x.new_tensor(layer.zoneout)] * len(state) if noise.keep is None else [k[row, t] for k in noise.keep]
+        gates = _projected(layer, weights, read)
+        before, state = state, layer.cell.step(gates, state, recurrent)
+        if layer.zoneout and (noise.zoneout is not None or not layer.training):
+            kept = (
+                [x.new_tensor(layer.zoneout)] * len(state)
+                if noise.zoneout is None
+                else [k[row, t] for k in noise.zoneout]
+            )
             state = tuple(old * k + new * (1 - 1.0 * k) for k, old, new in zip(kept, before, state, strict=True))
-        output = layer.cell.output(*state)
+        output = output_of(layer.cell, state, gates)
         if layer.proj_size and not layer.cell.projects_state:
             output = linear(output, weights["weight_hr"])
         outputs[t] = output[0]

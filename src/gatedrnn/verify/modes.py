@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from gatedrnn.layers import Noise, RecurrentLayer
-from gatedrnn.layers.regularise import REGULARISERS
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.shapes import Flags, Series
 from gatedrnn.verify.definition import Sequences, States
 
@@ -49,9 +49,8 @@ def without_hx(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
 
 def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     layer.batch_first = False
-    extras = {k: v if isinstance(v, Noise) or v is None else v.T for k, v in _extras(s).items()}
-    mask = _mask(s)
-    output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=None if mask is None else mask.T, **extras)
+    mask, resets = (None if flags is None else flags.T for flags in (_mask(s), _resets(s)))
+    output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=mask, resets=resets, dropout_masks=s.noise)
     layer.batch_first = True
     return output.transpose(0, 1), as_tuple(state)
 
@@ -70,8 +69,8 @@ def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     outputs, state = [], packed(s.hx)
     for t in range(s.x.shape[1]):
         resets = s.resets[:, t] if s.resets.any() else None
-        noise = None if s.noise is None else s.noise.at(t)
-        output, state = layer.step(s.x[:, t], state, resets=resets, noise=noise)
+        masks = None if s.noise is None else s.noise.at(t)
+        output, state = layer.step(s.x[:, t], state, resets=resets, dropout_masks=masks)
         outputs.append(output)
     return torch.stack(outputs, dim=1), as_tuple(state)
 
@@ -182,4 +181,4 @@ def _mask(s: Sequences) -> Flags | None:
 
 
 def _extras(s: Sequences) -> dict[str, Any]:
-    return {"resets": _resets(s), "noise": s.noise}
+    return {"resets": _resets(s), "dropout_masks": s.noise}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tolerances import assert_equal_within
 
-from gatedrnn.ops import reference
+from gatedrnn.ops.linear_scan import scan_in_torch
 
 gpu = pytest.importorskip("gatedrnn.kernels.gpu", reason="triton is not installed")
 NAMES = ("grad_decay", "grad_drive", "grad_h0", "grad_reset_state")
@@ -40,7 +40,7 @@ def definition(decay, drive, h0, resets, reset_state, reverse, grad_h, grad_last
     h0 = drive.new_zeros(drive.shape[0], drive.shape[2]) if h0 is None else h0.clone()
     reset_state = drive.new_zeros(drive.shape[2]) if reset_state is None else reset_state.clone()
     leaves = decay, drive, h0.detach().requires_grad_(), reset_state.detach().requires_grad_()
-    h, last = reference.scan(leaves[0], leaves[1], leaves[2], resets, leaves[3], reverse)
+    h, last = scan_in_torch(leaves[0], leaves[1], leaves[2], resets, leaves[3], reverse)
     # A zero of the loss on every input: at T = 0 the definition does not touch them, and None is not a gradient.
     loss = (h * grad_h).sum() + (last * grad_last).sum() + sum(0 * leaf.sum() for leaf in leaves)
     return h, last, torch.autograd.grad(loss, leaves)
@@ -93,7 +93,7 @@ def test_time_may_end_anywhere_in_a_chunk(device, steps):
 
 def test_more_chunks_than_rows_of_a_tile_are_composed(device):
     arguments = problem(device, 1, 64 * 33, 1, resets=False, reset_state=False, slow=True)
-    states, _ = reference.scan(**arguments, reverse=False)
+    states, _ = scan_in_torch(**arguments, reverse=False)
     h, _ = gpu.scan(**arguments, reverse=False, chunk=64)
     assert_equal_within(h, states, torch.float64, "h")
 

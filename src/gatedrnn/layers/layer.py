@@ -1,0 +1,466 @@
+"""A cell over time, with the signature of `torch.nn.LSTM`: directions, stacking, masks, resets, packing, streaming.
+
+What differs between kinds of cells is the layer's runner, see `gatedrnn.layers.runners`.
+"""
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+from typing_extensions import TypeVar  # with a default; torch brings it
+
+from gatedrnn.equations import Equations, Recurrent, output_of, split_gates
+from gatedrnn.errors import BackendUnavailable
+from gatedrnn.layers.arguments import (
+    as_states,
+    autocast_dtype,
+    check_blocks,
+    check_dropout,
+    check_features,
+    check_flag,
+    check_flags,
+    check_hidden_sizes,
+    check_input_axes,
+    check_options,
+    check_projection,
+    check_rate,
+    check_real,
+    check_size,
+    check_state_axes,
+    check_state_dtypes,
+)
+from gatedrnn.layers.check_cell import check_cell
+from gatedrnn.layers.dropout import NO_MASKS, REGULARISERS, DropoutMasks
+from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
+from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule, StateTuple
+from gatedrnn.layers.packing import repacked, unpacked
+from gatedrnn.layers.parameters import check_initialisation
+from gatedrnn.layers.runners import Direction, Path, runner_of
+from gatedrnn.layers.streaming import streams
+from gatedrnn.ops.backends import accumulation_dtype
+from gatedrnn.ops.cells import known
+from gatedrnn.ops.flops import register_flop_formulas
+from gatedrnn.ops.masking import zero_masked_steps
+from gatedrnn.ops.step import one_step
+from gatedrnn.shapes import Flags, Series, States, Step, time_first
+
+HiddenT = TypeVar("HiddenT", default=Any)
+"""The form of `hx` and `h_n`: a tensor, or for LSTMs the pair (h, c)."""
+
+
+class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
+    """A cell over time, stacked, with the signature of `torch.nn.LSTM`.
+
+    A cell of one's own is a subclass that names its equations:
+
+        @register
+        class LeakyAverage(RecurrentLayer):
+            cell_class = LeakyAverageEquations
+
+    Args:
+        input_size: features of the input.
+        hidden_size: channels of the state.
+        num_layers: layers; each reads the output of the layer below.
+        bias: False for no biases.
+        batch_first: True for (batch, time, features) in and out; False, torch's default, for (time, batch, features).
+        dropout: probability with which an element of the output between layers is zeroed, in training; not after the
+            last layer.
+        bidirectional: adds a second set of weights that runs from the last step to the first; outputs are concatenated,
+            forward first.
+        proj_size: if above 0, outputs are projected to this size (`weight_hr_l0`).
+        device, dtype: of the parameters.
+        zoneout: probability with which a step leaves an element of the state as it was, in training; in evaluation the
+            expectation. Krueger et al. 2017 (arXiv:1606.01305).
+        input_dropout: probability with which a feature of each layer's input is zeroed for a whole sequence. Gal &
+            Ghahramani 2016 (arXiv:1512.05287).
+        state_dropout: the same for the channels of h_(t-1) as gates read them; in a scan cell, whose gates read none,
+            for the drive, after Semeniuta et al. 2016 (arXiv:1603.05118).
+        weight_dropout: probability with which a recurrent weight is zeroed for a whole batch (DropConnect). Merity et
+            al. 2018 (arXiv:1708.02182). Scan cells have no such weight.
+        layer_norm: normalise the input projection, each gate by itself, with a gain (`weight_norm_l0`); never the
+            state. After Ba et al. 2016 (arXiv:1607.06450).
+        weight_init, bias_init: initialisation by name, see `gatedrnn.layers.parameters.initialise`; the cell's own if
+            None.
+        longest_time_scale: of bias_init "time-scales", the default of scan cells: steps, 2 at least; 64 if None. About
+            the length over which something must be kept from the start of training.
+
+    Inputs: input, hx
+        input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size), or a
+            `PackedSequence`.
+        hx: the state before the first step, (L, batch, hidden_size) with L = num_layers · directions, or the pair
+            (h, c) of them for `LSTM` and `PeepholeLSTM`, where h has proj_size channels with a projection; (L,
+            channels) for an unbatched input. None: the layer's initial state.
+
+    Outputs: output, h_n
+        output: like input with directions · (proj_size or hidden_size) features; a `PackedSequence` for one.
+        h_n: the state after the last step, like hx.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: where `torch.nn.LSTM` raises them; for names and rates out of range; for
+            equations that return something else than they must.
+    """
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(
+            self, input: Tensor, hx: HiddenT | None = None, *, mask: Tensor | None = None,
+            resets: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
+        ) -> tuple[Tensor, HiddenT]: ...  # fmt: skip
+        @overload
+        def __call__(
+            self, input: PackedSequence, hx: HiddenT | None = None, *, mask: Tensor | None = None,
+            resets: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
+        ) -> tuple[PackedSequence, HiddenT]: ...  # fmt: skip
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        nn.Module.__init__(self)
+        register_flop_formulas()
+        check_flag("bias", bias)
+        check_flag("batch_first", batch_first)
+        for name, size in {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}.items():
+            check_size(name, size)
+        check_dropout(dropout, num_layers)
+        rates = dict(zip(REGULARISERS, (zoneout, input_dropout, state_dropout, weight_dropout), strict=True))
+        for name, rate in rates.items():
+            check_rate(name, rate)
+        check_options(type(self), options, self.cell_class)
+        check_real(type(self).__name__, dtype)
+        self.cell: Equations = self.cell_class(**options)
+        check_cell(self.cell)
+        known(self.cell)
+        check_projection(proj_size, hidden_size, self.cell.torch_kernel)
+        check_blocks(self.cell, hidden_size)
+        if weight_dropout and not self.cell.reads_state:
+            raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell.name} has none; leave it at 0")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size, self.layer_norm = bidirectional, proj_size, layer_norm
+        self.zoneout, self.input_dropout = float(zoneout), float(input_dropout)
+        self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
+        self.weight_init, self.bias_init = weight_init or self.cell.weight_init, bias_init or self.cell.bias_init
+        check_initialisation(self.weight_init, self.bias_init, longest_time_scale)
+        self.longest_time_scale = longest_time_scale
+        self._name_weights()
+        for layer in range(num_layers):
+            shapes_of_layer = self._shapes(layer)
+            for suffix in self._directions:
+                for name, shape in shapes_of_layer.items():
+                    weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+                    self.register_parameter(f"{name}_l{layer}{suffix}", weight)
+        self._runner = runner_of(self.cell)
+        if self._runner.check_layer is not None:
+            self._runner.check_layer(self)
+        self.reset_parameters()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._runner = runner_of(self.cell)
+
+    @property
+    def backend(self) -> str:
+        """What runs the layer: "auto", or one of `backends`; may be set. `runs_on` says what "auto" takes, and why.
+
+        Raises:
+            BackendUnavailable: on setting a backend that cannot run this layer as it is configured, on its device.
+        """
+        return self._backend
+
+    @backend.setter
+    def backend(self, name: str) -> None:
+        if name not in ("auto", *self.backends):
+            known = ", ".join(("auto", *self.backends))
+            raise BackendUnavailable(f"backend {name!r} cannot run this {self._title}; choose one of {known}")
+        self._backend = name
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """What can run this layer as it is configured, on its device: of "reference", "native" and "torch"."""
+        return self._runner.backends(self)
+
+    def runs_on(self, training: bool | None = None) -> Path:
+        """What runs this layer as it is configured, on its device, and why.
+
+        Args:
+            training: in training or in evaluation; in the layer's present mode if None.
+        """
+        return self._runner.path(self, self.training if training is None else training)
+
+    def forward(
+        self, input: Series | PackedSequence, hx: States | StateTuple | None = None, *,
+        mask: Flags | None = None, resets: Flags | None = None, dropout_masks: DropoutMasks | None = None,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """The whole sequence at once.
+
+        Args:
+            input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size),
+                or a `PackedSequence`, for which one is returned.
+            hx: the state before the first step; the layer's initial state if None: zeros, unless the cell learns one.
+            mask: bool, the input's first axes; True = real step. A masked step leaves the state as it was, outputs 0.
+            resets: bool, the input's first axes (of a packed sequence: of the same padded). A reset at t cuts between
+                t-1 and t, in both directions: the state returns to the layer's initial state; at t = 0 it discards
+                `hx`.
+            dropout_masks: from `draw_dropout_masks`, instead of new ones.
+
+        Returns:
+            The output (under autocast in its dtype), and the state after the last real step, for the next chunk: at
+            least float32 (torch's own dtype in `LSTM` and `GRU`).
+
+        Raises:
+            RuntimeError, ValueError, TypeError: where `torch.nn.LSTM` raises them; ValueError for flags of another
+                shape or dtype.
+        """
+        if self._runner.check_input is not None:
+            self._runner.check_input(self, input, hx, resets)
+        if is_proxy(input):
+            return whole_as_node(self, (input, hx), {"mask": mask, "resets": resets, "dropout_masks": dropout_masks})
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx, mask, resets, dropout_masks)
+        if mask is None and resets is None and dropout_masks is None and streams(input) and input.dim() == 3:
+            by_step = input.transpose(0, 1) if self.batch_first else input
+            found = self._runner.stream(self, by_step[0], hx) if len(by_step) == 1 else None
+            if found is not None:
+                output, state = found[0].unsqueeze(0), found[1]
+                return output.transpose(0, 1) if self.batch_first else output, state if len(state) > 1 else state[0]
+        check_input_axes(self._title, input, batched=3)
+        batched = input.dim() == 3
+        x = (input if self.batch_first else input.transpose(0, 1)) if batched else input.unsqueeze(0)
+        check_features(x, self.weight_ih_l0, self.input_size)
+        if x.shape[1] == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        leading = tuple(input.shape[:-1])
+        mask, resets = self._batch_first("mask", mask, leading), self._batch_first("resets", resets, leading)
+        state = self._state_of(hx, x, batched)
+        output, state = self._run(x, state, mask, resets, self._masks(dropout_masks, *x.shape[:2]))
+        narrow = autocast_dtype(x.device)
+        if narrow is not None and output.dtype == torch.float32:
+            output = output.to(narrow)  # whatever ran it, as nn.LSTM returns it
+        return self._laid_out(output, batched), self._as_hidden(state, batched)
+
+    def step(
+        self, x: Step, hx: States | StateTuple | None = None, *,
+        resets: Flags | None = None, dropout_masks: DropoutMasks | None = None,
+    ) -> tuple[Step, HiddenT]:  # fmt: skip
+        """One step of a stream: the same values as the whole sequence at once.
+
+        Args:
+            x: (batch, input_size), or (input_size,) without a batch.
+            hx: the state that the last call returned; None for the layer's initial state.
+            resets: bool, (batch,), or () without a batch: rows whose state first returns to the initial state.
+            dropout_masks: of this step, `draw_dropout_masks(batch, steps).at(t)`; needed in training if the layer has
+                dropout or zoneout of whole sequences.
+
+        Returns:
+            The output (batch, P), and the state for the next call.
+        """
+        if resets is None and dropout_masks is None and streams(x) and x.dim() == 2:
+            found = self._runner.stream(self, x, hx)
+            if found is not None:
+                output, state = found
+                return output, state if len(state) > 1 else state[0]  # type: ignore[return-value]
+        if self.bidirectional:
+            raise ValueError("step needs one direction: a bidirectional layer must see the end before it can begin")
+        check_input_axes(f"{self._title}.step", x, batched=2)
+        if dropout_masks is None and self._draws:
+            raise ValueError(
+                "step cannot draw the masks of a whole sequence; pass "
+                "dropout_masks=layer.draw_dropout_masks(batch, steps).at(t), or call eval() first"
+            )
+        batched = x.dim() == 2
+        rows = x if batched else x.unsqueeze(0)
+        if dropout_masks is not None:
+            self._check_masks(dropout_masks, f"draw_dropout_masks({len(rows)}, steps).at(t)", len(rows))
+        check_features(rows, self.weight_ih_l0, self.input_size)
+        state = self._state_of(hx, rows, batched)
+        if resets is not None:
+            check_flags("resets", resets, tuple(x.shape[:-1]))
+            anew = self._initial_state(rows)
+            state = tuple(torch.where(resets.view(-1, 1), a, s) for a, s in zip(anew, state, strict=True))
+        found = None if self._runner.step is None else self._runner.step(self, rows, state, dropout_masks)
+        output, state = self._step_in_torch(rows, state, dropout_masks) if found is None else found
+        return (output if batched else output.squeeze(0)), self._as_hidden(state, batched)
+
+    def initial_state(self, batch: int) -> HiddenT:
+        """The state that `hx=None` means, in the form of `hx`: zeros, or the one that the cell has learned."""
+        return self._as_hidden(self._initial_state(self.weight_ih_l0.new_empty(batch, 0)), batched=True)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        return for_script(self, *self._torchs_own())
+
+    def _torchs_own(self) -> tuple[nn.Module | None, str]:
+        """torch's layer of the same shapes on no device, or None and why there is none that computes the same."""
+        torch_kernel = self.cell.torch_kernel
+        if torch_kernel is None or type(self).forward is not RecurrentLayer.forward:
+            return None, "torch.nn has no layer of its kind"
+        if not self.cell.recurrent_bias:
+            return None, "torch's GRU applies the reset gate after the product"
+        for name in (*REGULARISERS, "layer_norm"):
+            if getattr(self, name):
+                return None, f"torch.nn has no {name}"
+        arguments = {name: getattr(self, name) for name in TORCH_ARGUMENTS if name != "proj_size" or self.proj_size}
+        kind: Any = getattr(nn, torch_kernel.mode)
+        return kind(self.input_size, self.hidden_size, **arguments, device="meta"), ""
+
+    def _forward_packed(
+        self, packed: PackedSequence, hx: States | StateTuple | None, mask: Flags | None, resets: Flags | None,
+        dropout_masks: DropoutMasks | None,
+    ) -> tuple[PackedSequence, HiddenT]:  # fmt: skip
+        if mask is not None:
+            raise ValueError("a PackedSequence has its own lengths; leave mask out")
+        if packed.data.dim() != 2:
+            raise RuntimeError(f"input must have 2 dimensions, got {packed.data.dim()}")
+        check_features(packed.data, self.weight_ih_l0, self.input_size)
+        if self._runner.packed is not None and resets is None and dropout_masks is None and not self._draws:
+            state = self._state_of(hx, packed.data.new_empty(int(packed.batch_sizes[0]), 0), batched=True)
+            if packed.sorted_indices is not None:
+                state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
+            found = self._runner.packed(self, packed, state)
+            if found is not None:
+                sorted_output, last = found
+                if packed.unsorted_indices is not None:
+                    last = tuple(s.index_select(1, packed.unsorted_indices) for s in last)
+                return sorted_output, self._as_hidden(last, batched=True)
+        x, mask = unpacked(packed)
+        state = self._state_of(hx, x, batched=True)
+        time_first = (x.shape[1], x.shape[0])
+        resets = self._batch_first("resets", resets, tuple(x.shape[:2]) if self.batch_first else time_first)
+        output, state = self._run(x, state, mask, resets, self._masks(dropout_masks, *x.shape[:2]))
+        return repacked(output, packed), self._as_hidden(state, batched=True)
+
+    def _run(
+        self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, masks: DropoutMasks | None
+    ) -> tuple[Series, StateTuple]:
+        """The whole stack over (batch, time, features), layer by layer; states are stacked over all of them."""
+        if self._runner.stack is not None and mask is None and resets is None and masks is None:
+            found = self._runner.stack(self, x, state)
+            if found is not None:
+                return found
+        if mask is not None:
+            x = zero_masked_steps(x, mask)  # a NaN there would reach the weights' gradients as 0 * NaN
+        finals: list[StateTuple] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction, suffix in enumerate(self._directions):
+                index = layer * len(self._directions) + direction
+                own = NO_MASKS if masks is None else masks.directions[index]
+                read = x if own.input is None else x * own.input.unsqueeze(1)
+                start, weights = tuple(s[index] for s in state), self._weights(layer, suffix, own.weight)
+                given = Direction(read, start, weights, own, mask, resets, reverse=direction == 1)
+                output, last = self._runner.direction(self, given)
+                outputs.append(output)
+                finals.append(last)
+            x = self._dropped(_concatenated(outputs), layer)
+        return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
+
+    def _step_in_torch(self, x: Step, state: StateTuple, masks: DropoutMasks | None) -> tuple[Step, StateTuple]:
+        """One step of the whole stack by the equations."""
+        finals: list[StateTuple] = []
+        for layer in range(self.num_layers):
+            own = NO_MASKS if masks is None else masks.directions[layer]
+            read = x if own.input is None else x * own.input
+            weights, before = self._weights(layer, "", own.weight), tuple(s[layer] for s in state)
+            projected = self._project(read, weights)
+            recurrent = Recurrent(self.cell.projections, weights, own.state)
+            after = one_step(self.cell, projected, before, recurrent, self._zoneout(own))
+            gates = split_gates(len(self.cell.projections), projected.to(accumulation_dtype(projected.dtype)))
+            output = output_of(self.cell, after, gates).to(projected.dtype)
+            x = self._dropped(self._project_output(output, weights), layer)
+            finals.append(after)
+        return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
+
+    def _dropped(self, x: Tensor, layer: int) -> Tensor:
+        if not self._drops(layer):
+            return x
+        if self.cell.torch_kernel is None or x.dim() == 2:
+            return nn.functional.dropout(x, self.dropout)
+        # With time first, as torch draws it: the same seed then drops the same elements.
+        return nn.functional.dropout(x.transpose(0, 1).contiguous(), self.dropout).transpose(0, 1)
+
+    def _masks(self, given: DropoutMasks | None, batch: int, steps: int) -> DropoutMasks | None:
+        if given is None:
+            return self.draw_dropout_masks(batch, steps) if self._draws else None
+        self._check_masks(given, f"draw_dropout_masks({batch}, {steps})", batch, steps)
+        return given
+
+    def _check_masks(self, given: DropoutMasks, origin: str, *leading: int) -> None:
+        """Every mask that is there has this layer's shapes."""
+        for masks, weights in zip_longest(given.directions, self._each_weights()):
+            recurrent = None if weights is None else weights.get("weight_hh")
+            if masks is None or weights is None or not (
+                _shape(masks.input) in (None, (leading[0], weights["weight_ih"].shape[1]))
+                and _shape(masks.state)
+                in (None, (leading[0], self.hidden_size if recurrent is None else recurrent.shape[1]))
+                and _shape(masks.weight) in (None, _shape(recurrent))
+                and (
+                    masks.zoneout is None
+                    or [_shape(z) for z in masks.zoneout] == [(*leading, n) for n in self.state_sizes()]
+                )
+            ):  # fmt: skip
+                raise ValueError(f"dropout_masks must come from {origin} of a layer of this shape")
+
+    @property
+    def _title(self) -> str:
+        return type(self).__name__
+
+    def _batch_first(self, name: str, flags: Flags | None, expected: tuple[int, ...]) -> Flags | None:
+        """Flags as (batch, time), checked."""
+        if flags is None:
+            return None
+        check_flags(name, flags, expected)
+        if flags.dim() == 1:
+            return flags.unsqueeze(0)
+        return flags if self.batch_first else flags.transpose(0, 1)
+
+    def _state_of(self, hx: Any, x: Tensor, batched: bool) -> StateTuple:
+        """`hx`, checked, as a tuple of (L, batch, size); the initial state where it is None."""
+        leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
+        if hx is None:
+            return self._initial_state(x)
+        states = as_states(self._title, hx, self.cell.states)
+        check_state_axes(states, batched)
+        states = states if batched else tuple(s.unsqueeze(1) for s in states)
+        check_hidden_sizes(states, [(*leading, size) for size in self.state_sizes()])
+        accepted, narrow = {dtype, x.dtype}, autocast_dtype(x.device)
+        if narrow is not None:
+            accepted |= {torch.float32, narrow}
+        check_state_dtypes(self._title, states, accepted)
+        return tuple(s.to(dtype) for s in states)
+
+    def _laid_out(self, output: Series, batched: bool) -> Series:
+        """In the caller's order of axes and in torch's layout: code after the layer calls `view`, and a dropout mask is
+        drawn in the order of memory."""
+        if not batched:
+            return output.squeeze(0).contiguous()
+        if self.batch_first and self.cell.torch_kernel is None:
+            return output.contiguous()
+        # torch's own kernels write step after step, whatever the order of axes.
+        by_step = output.transpose(0, 1).contiguous()
+        return by_step.transpose(0, 1) if self.batch_first else by_step
+
+    def _as_hidden(self, state: StateTuple, batched: bool) -> Any:
+        """States in the form of `hx`."""
+        states = state if batched else tuple(s.squeeze(1) for s in state)
+        return states if len(states) > 1 else states[0]
+
+
+def _concatenated(outputs: list[Series]) -> Series:
+    """Both directions' outputs side by side, in their layout."""
+    if len(outputs) == 1:
+        return outputs[0]
+    if all(time_first(output) for output in outputs):
+        return torch.cat([output.transpose(0, 1) for output in outputs], dim=2).transpose(0, 1)
+    return torch.cat(outputs, dim=2)
+
+
+def _shape(x: Tensor | None) -> tuple[int, ...] | None:
+    return None if x is None else tuple(x.shape)

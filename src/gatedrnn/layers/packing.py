@@ -1,0 +1,93 @@
+"""Sequences of unequal length: torch's packed sequences, padded batches, and the segments between resets."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+
+from gatedrnn.ops.masking import reversed_resets
+from gatedrnn.shapes import Flags, Series, State
+
+
+def left_aligned(mask: Flags) -> Tensor:
+    """For each row the order of steps that puts the real ones first, (B, T)."""
+    return torch.argsort((~mask).to(torch.uint8), dim=1, stable=True)
+
+
+def reorder(series: Series, order: Tensor) -> Series:
+    """Each row's steps in the given order."""
+    return torch.take_along_dim(series, order.unsqueeze(2), dim=1)
+
+
+def unpacked(packed: PackedSequence) -> tuple[Series, Flags]:
+    """(batch, time, features) and which steps are real, rows in the caller's order."""
+    x, lengths = pad_packed_sequence(packed, batch_first=True)
+    return x, torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
+
+
+def repacked(output: Series, like: PackedSequence) -> PackedSequence:
+    """A padded batch in the caller's order of rows as a packed sequence with the lengths of `like`."""
+    rows = output if like.sorted_indices is None else output[like.sorted_indices]
+    batch_sizes = like.batch_sizes.to(output.device).unsqueeze(1)
+    real = torch.arange(len(rows), device=output.device) < batch_sizes  # (time, batch), the order of packed data
+    return like._replace(data=rows.transpose(0, 1)[real])
+
+
+class Segments(NamedTuple):
+    """The segments between resets of all rows, each a row of one packed sequence, in the order in which steps run."""
+
+    steps: Tensor
+    """(steps in all,): index of each packed step in the flattened (batch · time)."""
+    batch_sizes: Tensor
+    """(longest,), on the CPU: segments that have a first step, a second, ..."""
+    first: Tensor
+    """(segments,): batch row whose initial state the segment takes, or -1 for the layer's initial state."""
+    last: Tensor
+    """(batch,): the last segment of each row, -1 where the row ends on a reset, -2 where no step was real."""
+
+    @classmethod
+    def of(cls, mask: Flags, resets: Flags, reverse: bool) -> "Segments":
+        """The segments of real steps. A reset acts before its step, whether the step is real or not."""
+        if reverse:
+            mask, resets = mask.flip(1), reversed_resets(resets).flip(1)
+        batch, time = mask.shape
+        rows = torch.arange(batch, device=mask.device).unsqueeze(1).expand(batch, time)
+        number = resets.long().cumsum(1)  # within its row; 0 before the first reset
+        ident = (rows * (time + 1) + number)[mask]
+        found, segment, lengths = torch.unique(ident, return_inverse=True, return_counts=True)
+        order = torch.argsort(lengths, descending=True, stable=True)
+        rank = torch.empty_like(order)
+        rank[order] = torch.arange(len(order), device=order.device)
+        # Segments come row by row and each in the order of its steps, so a step's index in its own is a difference.
+        place = torch.arange(len(segment), device=segment.device) - (lengths.cumsum(0) - lengths)[segment]
+        counts = torch.bincount(place, minlength=1)
+        packed_place = (counts.cumsum(0) - counts)[place] + rank[segment]
+        columns = torch.arange(time, device=mask.device).expand(batch, time)[mask]
+        flat = rows[mask] * time + ((time - 1 - columns) if reverse else columns)
+        steps = torch.empty_like(flat)
+        steps[packed_place] = flat
+        row, within = found // (time + 1), found % (time + 1)
+        final = torch.arange(batch, device=mask.device) * (time + 1) + number[:, -1]
+        ends_in = torch.full_like(final, -1)
+        if len(found):
+            where = torch.searchsorted(found, final).clamp(max=len(found) - 1)
+            ends_in = torch.where(found[where] == final, rank[where], -1)
+        return cls(
+            steps, counts.cpu(), torch.where(within == 0, row, -1)[order],
+            torch.where((ends_in < 0) & (number[:, -1] == 0), -2, ends_in),
+        )  # fmt: skip
+
+    def start(self, hx: State) -> State:
+        """Each segment's state before its first step."""
+        return torch.where((self.first >= 0).unsqueeze(1), hx[self.first.clamp(min=0)], 0)
+
+    def end(self, last: State, hx: State) -> State:
+        """Each row's state after its last step."""
+        final = torch.where((self.last >= 0).unsqueeze(1), last[self.last.clamp(min=0)], 0)
+        return torch.where((self.last == -2).unsqueeze(1), hx, final)
+
+    def spread(self, packed: Tensor, batch: int, time: int) -> Series:
+        """The packed outputs as (batch, time, features), 0 elsewhere."""
+        padded = packed.new_zeros(batch * time, packed.shape[1])
+        return padded.index_copy(0, self.steps, packed).unflatten(0, (batch, time))

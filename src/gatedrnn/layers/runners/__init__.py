@@ -1,0 +1,28 @@
+"""Runners: how each kind of cell runs over time. A layer has one and adds everything that all kinds share."""
+
+from gatedrnn.equations import BlockScanEquations, Equations, LoopEquations, PositiveScanEquations, ScanEquations
+from gatedrnn.layers.runners.block import BLOCK
+from gatedrnn.layers.runners.log_space import LOG_SPACE
+from gatedrnn.layers.runners.loop import LOOP
+from gatedrnn.layers.runners.record import Direction, Path, Runner
+from gatedrnn.layers.runners.scan import SCAN
+from gatedrnn.layers.runners.torch import TORCH
+
+__all__ = ["Direction", "Path", "Runner", "runner_of"]
+
+
+def runner_of(cell: Equations) -> Runner:
+    """The runner of a cell."""
+    if cell.torch_kernel is not None:
+        return TORCH
+    if isinstance(cell, LoopEquations):
+        return LOOP
+    if isinstance(cell, BlockScanEquations):
+        return BLOCK
+    if isinstance(cell, PositiveScanEquations) and cell.log_space:
+        return LOG_SPACE
+    if isinstance(cell, ScanEquations):
+        return SCAN
+    raise TypeError(
+        f"{type(cell).__name__} must be LoopEquations, ScanEquations or BlockScanEquations, see gatedrnn.equations"
+    )

@@ -1,0 +1,79 @@
+"""Loop cells: one matrix product projects the whole sequence, then its steps run one after another."""
+
+from typing import Any
+
+import torch
+
+from gatedrnn.equations import LoopEquations, Recurrent
+from gatedrnn.errors import BackendUnavailable
+from gatedrnn.layers.module import RecurrentModule
+from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult, StepResult
+from gatedrnn.layers.streaming import layer_suffixes, loop_weights, plain_states, plain_weights, state_shapes
+from gatedrnn.ops.backends import native_kernels, plain_torch_only
+from gatedrnn.ops.loop import has_loop_kernel, loop_in_kernel, loop_in_torch
+from gatedrnn.ops.masking import reversed_resets
+from gatedrnn.shapes import Step
+
+
+def _cell(layer: RecurrentModule) -> LoopEquations:
+    assert isinstance(layer.cell, LoopEquations)
+    return layer.cell
+
+
+def loop_backends(layer: RecurrentModule) -> tuple[str, ...]:
+    """As in `Runner`."""
+    return ("reference",) if without_kernel(layer) else ("reference", "native")
+
+
+def loop_path(layer: RecurrentModule, training: bool) -> Path:
+    """As in `Runner`."""
+    if layer._backend == "reference":
+        return Path("the step loop in torch", "backend='reference' asks for it")
+    reason = without_kernel(layer)
+    if reason is not None:
+        return Path("the step loop in torch", reason)
+    return Path("one kernel for all steps, backend native", "compiled loops, sequences shared by threads (numba)")
+
+
+def without_kernel(layer: RecurrentModule) -> str | None:
+    """Why no kernel runs all steps; None if one does."""
+    if not has_loop_kernel(_cell(layer), layer.weight_ih_l0.device):
+        return f"no kernel runs {layer.cell.name} here"
+    if layer.zoneout:
+        return "zoneout changes the state between steps"
+    if layer.weight_ih_l0.dtype not in (torch.float32, torch.float64):
+        return "narrow weights are multiplied as they are, which torch does"
+    return None
+
+
+def loop_direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
+    """As in `Runner`."""
+    cell, mask, resets = _cell(layer), given.mask, given.resets
+    projected = layer._project(given.x, given.weights)
+    if resets is not None and given.reverse:
+        resets = reversed_resets(resets)
+    recurrent, zoneout = Recurrent(cell.projections, given.weights, given.masks.state), layer._zoneout(given.masks)
+    as_it_is = zoneout is None and without_kernel(layer) is None
+    if layer._backend == "native" and (plain_torch_only() or not as_it_is):
+        raise BackendUnavailable("backend 'native': zoneout or a transform needs the step loop in torch; use 'auto'")
+    if as_it_is and layer._backend != "reference" and not plain_torch_only():
+        output, last = loop_in_kernel(cell, projected, given.state, recurrent, mask, resets, given.reverse)
+    else:
+        output, last = loop_in_torch(cell, projected, given.state, recurrent, mask, resets, given.reverse, zoneout)
+    return layer._project_output(output.to(projected.dtype), given.weights), last
+
+
+def loop_stream(layer: RecurrentModule, x: Step, hx: Any) -> StepResult | None:
+    """As in `Runner`."""
+    shapes, cell = state_shapes(layer, x), _cell(layer)
+    if shapes is None or not has_loop_kernel(cell, x.device):
+        return None
+    names = loop_weights(cell, layer.bias, layer.input_size, layer.hidden_size, layer_suffixes(layer.num_layers))
+    state, weights = plain_states(hx, shapes, x), plain_weights(layer, names, x.dtype)
+    if state is None or weights is None:
+        return None
+    found: StepResult = native_kernels(x.device).loop_step(cell.kernel, x.contiguous(), weights, state)
+    return found
+
+
+LOOP = Runner(loop_backends, loop_path, loop_direction, loop_stream)

@@ -1,0 +1,56 @@
+"""One step after another: a loop in Python or, in a model that becomes ONNX, one operator for any length."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatedrnn.ops.backends import exporting_to_onnx
+
+
+def over_time(
+    step: Callable[..., tuple[Tensor, tuple[Tensor, ...]]], state: tuple[Tensor, ...],
+    series: Sequence[Tensor | None], reverse: bool = False,
+) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
+    """All outputs of a step, (batch, time, …), and the last state. One step at least.
+
+    In an export to ONNX with `dynamo=True` the loop is one operator, Scan, and the length is free; with `dynamo=False`
+    it is unrolled for the length of the example.
+
+    Args:
+        step: `step(state, *series_t)` gives the output and the next state, in the shapes and dtypes of the one before.
+        series: what a step reads, each (batch, time, …); None is passed on as None.
+        reverse: from the last step to the first.
+    """
+    if torch.compiler.is_exporting() and exporting_to_onnx():
+        return _as_one_operator(step, state, series, reverse)
+    # unbind, not indexing: the gradient of an index is a whole series of zeros for each step.
+    given = [x for x in series if x is not None]
+    steps = list(zip(*(x.unbind(1) for x in given), strict=True))
+    outputs = []
+    for read in reversed(steps) if reverse else steps:
+        output, state = step(state, *_with_gaps(series, read))
+        outputs.append(output)
+    return torch.stack(outputs[::-1] if reverse else outputs, dim=1), state
+
+
+def _as_one_operator(
+    step: Callable[..., tuple[Tensor, tuple[Tensor, ...]]], state: tuple[Tensor, ...],
+    series: Sequence[Tensor | None], reverse: bool,
+) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
+    from torch._higher_order_ops.scan import scan  # torch has no public name for it
+
+    def one(state: tuple[Tensor, ...], read: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
+        output, after = step(state, *_with_gaps(series, read))
+        return after, output.clone()  # an output must be no view of a state
+
+    begin = tuple(s.clone(memory_format=torch.contiguous_format) for s in state)
+    last, outputs = scan(one, begin, tuple(x for x in series if x is not None), dim=1, reverse=reverse)
+    return outputs, last
+
+
+def _with_gaps(series: Sequence[Any], read: Sequence[Tensor]) -> list[Tensor | None]:
+    """What is read of a step in the places of its series, None where there is none."""
+    given = iter(read)
+    return [None if x is None else next(given) for x in series]

@@ -1,0 +1,82 @@
+"""`FlopCounterMode` counts the matrix products of every layer, as it counts those of `torch.nn`."""
+
+import pytest
+import torch
+from layer_laws import BATCH, CELLS, FEATURES, HIDDEN, STEPS, TORCH, every_cell, layer_of, series, states_of
+from torch.utils.flop_counter import FlopCounterMode
+
+from gatedrnn.ops.flops import FORMULAS
+
+BLOCKS = {"block-orthogonal": 2}  # rows of the small matrices that a state is multiplied by
+
+
+def counted(layer, x, hx=None):
+    """FLOPs of the forward and of the backward, both with a gradient of the input and the state."""
+    x.requires_grad_()
+    with FlopCounterMode(display=False) as forward:
+        output, _ = layer(x, hx)
+    with FlopCounterMode(display=False) as backward:
+        output.sum().backward()
+    return forward.get_total_flops(), backward.get_total_flops()
+
+
+def by_hand(name, layer, batch=BATCH, steps=STEPS):
+    """Two for each number of each matrix, at each step of each sequence."""
+    matrices = sum(p.numel() for key, p in layer.named_parameters() if key.startswith("weight_") and p.dim() == 2)
+    directions = layer.num_layers * (2 if layer.bidirectional else 1)
+    return 2 * batch * steps * (matrices + directions * BLOCKS.get(name, 0) * layer.hidden_size)
+
+
+@every_cell
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}])
+def test_products_are_counted_forward_and_twice_backward(name, dtype, options):
+    layer = layer_of(name, dtype=dtype, **options)
+    expected = by_hand(name, layer)
+    assert counted(layer, series(dtype=dtype)) == (expected, 2 * expected)
+
+
+@pytest.mark.parametrize("name", [name for name in CELLS if "gru" not in name or "min" in name])
+def test_a_projection_is_counted(name):
+    layer = layer_of(name, proj_size=2)
+    expected = by_hand(name, layer)
+    assert counted(layer, series()) == (expected, 2 * expected)
+
+
+def test_gru_counts_as_torchs_own():
+    """torch counts no LSTM of its own on a CPU: oneDNN's op has no formula."""
+    layer = layer_of("gru", num_layers=2)
+    theirs = TORCH["gru"](FEATURES, HIDDEN, 2, batch_first=True, dtype=torch.float64)
+    hx = states_of(layer)[0]
+    found = [counted(one, series(), hx.clone().requires_grad_()) for one in (layer, theirs)]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "mgu", "mingru", "block-orthogonal"])
+@pytest.mark.parametrize("flag", ["mask", "resets"])
+def test_flags_change_no_count_but_of_what_is_left_out(name, flag):
+    layer, flags = layer_of(name), torch.zeros(BATCH, STEPS, dtype=torch.bool)
+    with FlopCounterMode(display=False) as counter:
+        layer(series(), **{flag: ~flags if flag == "mask" else flags})
+    assert counter.get_total_flops() >= by_hand(name, layer)
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_what_is_counted_is_what_is_computed(name):
+    """A counted call may take another way; numbers, first and second derivatives are those of any other call."""
+    layer, x = layer_of(name, num_layers=2, bidirectional=True), series().requires_grad_()
+
+    def slope():
+        output, _ = layer(x.clone())  # the counter hooks a layer's input, and torch takes no hook of a leaf here
+        (first,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
+        return output, first, *torch.autograd.grad(first.square().sum(), [x, *layer.parameters()])
+
+    with FlopCounterMode(display=False):
+        found = slope()
+    for seen, unseen in zip(found, slope(), strict=True):
+        torch.testing.assert_close(seen, unseen, rtol=0, atol=1e-12)
+
+
+def test_every_op_has_a_formula():
+    ops = torch._C._dispatch_get_all_op_names()
+    assert {op.split("::")[1] for op in ops if op.startswith("gatedrnn::")} == set(FORMULAS)
