@@ -72,7 +72,7 @@ class WrongSign(Signed):
     decay_gates = {"keep": -1}
 
 
-class WrongSignLayer(ScanLayer):
+class WrongSignLayer(RecurrentLayer):
     """Its layer."""
 
     cell_class = WrongSign

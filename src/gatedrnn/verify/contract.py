@@ -30,14 +30,6 @@ DRAWS = 3
 """Draws on which a mode may pass in bfloat16: where a rounding decides on which side of a kink (of g, of a clamp) a
 value lies, the gradients are not those of float64, and other values are drawn. An error in the code fails on all."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
-FORMS: dict[str, tuple[str, ...]] = {
-    "gru": ("gru", "gru:reset_after=false"),
-    "mgu": ("mgu", "mgu:keep=true"),
-    "minlstm": ("minlstm", "minlstm:activation=identity"),
-    "mingru": ("mingru", "mingru:activation=identity"),
-    "block-orthogonal": ("block-orthogonal", "block-orthogonal:block_size=3", "block-orthogonal:block_size=4"),
-}
-"""What the name of a cell with options checks: the cell with each of them."""
 TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}
 
 
@@ -71,12 +63,12 @@ def check_cell(cell: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[R
     Raises:
         ValueError: there is no cell, option or dtype of that name.
     """
-    CellChoice.parse(cell)
+    given = CellChoice.parse(cell)
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    for form in FORMS.get(cell, (cell,)):
-        choice = CellChoice.parse(form)
+    variants = () if given.options else CELLS[given.name].variants
+    for choice in (given, *(CellChoice(given.name, options) for options in variants)):
         name, options, title = choice.name, dict(choice.options), str(choice)
         if "float64" in dtypes:
             yield from _of_decay_gates(name, options, title)
