@@ -41,4 +41,4 @@ def test_clearing_leaves_nothing_of_any_version(entry, capsys):
     cache("--clear")
     assert "bytes removed" in capsys.readouterr().out and list(entry.parent.iterdir()) == []
     cache()
-    assert "0 text(s), 0 bytes" in capsys.readouterr().out
+    assert "texts: 0, bytes: 0" in capsys.readouterr().out

@@ -120,5 +120,5 @@ def test_a_label_that_training_never_saw_is_refused(split, tmp_path):
 
 def test_too_few_rows_to_set_any_apart_are_refused(tmp_path):
     path = write(tmp_path / "rows.csv", GOOD)
-    with pytest.raises(DataError, match=r"rows\.csv: 2 row\(s\) cannot be split"):
+    with pytest.raises(DataError, match=r"rows\.csv: the number of rows, 2, cannot be split"):
         load(path, test_fraction=0.1)

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from gatedrnn.data import data_settings
-from gatedrnn.data import packed as packed_files
+from gatedrnn.data import data_settings, files
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import MOST_COLUMNS, read_file
 from gatedrnn.data.mnist import load_mnist
@@ -63,7 +62,7 @@ def test_nested_json_is_refused_with_its_row_and_column(tmp_path, value, kind, c
 
 @pytest.mark.parametrize("name", ["bomb.txt.gz", "bomb.jsonl", "bomb.parquet"])
 def test_a_bomb_of_gzip_stops_at_the_stated_size(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(packed_files, "ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr(files, "ALWAYS_ALLOWED", 1 << 20)
     path = tmp_path / name
     with gzip.open(path, "wb") as file:
         for _ in range(64):
@@ -79,7 +78,7 @@ def test_a_text_that_packs_well_is_read(tmp_path):
 
 
 def test_images_that_burst_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(packed_files, "ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr(files, "ALWAYS_ALLOWED", 1 << 20)
     for name in ("t-images-idx3-ubyte.gz", "t-labels-idx1-ubyte.gz"):
         (tmp_path / name).write_bytes(gzip.compress(bytes(32 << 20)))
     images = tmp_path / "t-images-idx3-ubyte.gz"

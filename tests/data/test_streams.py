@@ -12,8 +12,8 @@ from properties import few
 from text_files import SHARED, needs_shared_data, write
 
 from gatedrnn.data import data_settings, load_task, stream
+from gatedrnn.data.batches import Lanes
 from gatedrnn.data.corpus import Corpus, Piece, between, read_corpus
-from gatedrnn.data.lanes import Lanes
 from gatedrnn.data.stream import tokenise, tokenise_with
 from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.data.tokenizers import decode_stream, encode_stream, learn_tokenizer, unknown_in

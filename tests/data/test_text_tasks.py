@@ -96,7 +96,7 @@ def test_an_empty_text_is_one_unknown_token_and_noted(tokenizer, tmp_path):
     assert decoded(task, "test")[1] == [UNK]
     assert decoded(task, "train")[0] == [UNK]
     for split, count in (("train", 5), ("validation", 1), ("test", 1)):
-        assert any(note.startswith(f"{count} empty text(s) in {split}") for note in task.notes)
+        assert any(note.startswith(f"Empty texts in {split}: {count};") for note in task.notes)
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl"])
@@ -108,7 +108,7 @@ def test_a_text_of_a_hundred_thousand_tokens_is_cut_and_noted_at_once(ending, tm
     assert time.perf_counter() - start < 10
     assert decoded(task, "train")[0] == [f"w{i}" for i in range(50)]
     assert max(examples_of(task)["test"].lengths) == 50
-    assert "1 text(s) in train are longer than 50 tokens and were cut off there." in task.notes
+    assert "Texts in train of more than 50 tokens, truncated to them: 1." in task.notes
     assert len(task.texts["train"].texts[0]) == len(long), "the raw text stays whole"
 
 

@@ -6,7 +6,7 @@ from rich.table import Table
 
 
 def cache(*, clear: bool = False) -> None:
-    """Show the texts that are kept as tokens, or remove them: they are made again when a run needs them.
+    """Show the cache of tokenised texts, or clear it: they are tokenised again when a run needs them.
 
     Args:
         clear: Remove them all. A run that is under way keeps what it has opened.
@@ -32,5 +32,7 @@ def cache(*, clear: bool = False) -> None:
         console.print(table)
     total = sum(one.bytes for one in entries)
     console.print(
-        f"{token_cache.cache_folder()}: {len(entries)} text(s), {total:,} bytes", soft_wrap=True, highlight=False
+        f"{token_cache.cache_folder()}: texts: {len(entries)}, bytes: {total:,}",
+        soft_wrap=True,
+        highlight=False,
     )

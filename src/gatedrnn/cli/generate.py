@@ -26,7 +26,7 @@ def generate(
     no_unk: bool = False,
     seed: int = 0,
 ) -> None:
-    """Go on with a text, once for each temperature, side by side, as it comes.
+    """Continue a text, once for each temperature, side by side, as it is generated.
 
     Args:
         run: Folder of a run of `gatedrnn train`, or of a language model that one wrote.

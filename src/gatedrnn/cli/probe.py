@@ -22,14 +22,15 @@ def probe(
     fresh: bool = False,
     wait: bool = False,
 ) -> None:
-    """Ask cells what they can learn, and at what length they still do it.
+    """Test what cells can learn, and up to what length.
 
-    Small tasks, each trained at a short length on fresh data and tested up to 65,536 steps; every cell as wide as gives
-    the same number of recurrent parameters. What is finished is not run again: the same command goes on where it
-    stopped.
+    Small tasks, each trained at a short length on fresh data and tested up to 65,536 steps; every cell with the
+    same number of recurrent parameters. Finished runs are not run again: the same command continues an interrupted
+    suite.
 
     Args:
-        cells: Which ones; lstm, gru, mingru, minlstm, signed-mingru and block-orthogonal if none is named.
+        cells: Which ones, with options as in gru:reset_after=false; lstm, gru, mingru, minlstm, signed-mingru and
+            block-orthogonal if none is named.
         tasks: parity, modular-addition, cycle-navigation, s3, s5, s5-all, even-pairs, majority, bucket-sort,
             missing-duplicate, copying, selective-copying, mqar or adding.
         seeds: One run each.
@@ -38,7 +39,7 @@ def probe(
         jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given.
         output: Folder of the suite.
         fresh: Remove the results of these tasks first and start over.
-        wait: Wait for another process that writes into the folder, instead of giving up.
+        wait: Wait while another process writes into the folder, instead of stopping.
     """
     use_large_pages()
     from gatedrnn.study.probes import probe as run_suite

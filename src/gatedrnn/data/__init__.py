@@ -2,8 +2,7 @@
 
 from functools import lru_cache
 
-from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
-from gatedrnn.data.lanes import Lanes
+from gatedrnn.data.batches import Batch, Examples, Lanes, TrainingSource, tokens_in
 from gatedrnn.data.settings import (
     LANGUAGE,
     TASKS,

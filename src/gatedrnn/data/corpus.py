@@ -1,4 +1,4 @@
-"""Running text, a piece at a time: from the user's files, from the hub, or from Python's own documentation."""
+"""Running text, a chunk at a time: from the user's files, from the hub, or from Python's own documentation."""
 
 import gzip
 import hashlib
@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from datasets import load_dataset
 
-from gatedrnn.data.files import TEXT_COLUMNS, column_of, kind_of, read_rows
-from gatedrnn.data.packed import BoundedGzip
+from gatedrnn.data.files import TEXT_COLUMNS, BoundedGzip, column_of, kind_of, read_rows
 from gatedrnn.errors import DataError
 
 LOG = logging.getLogger("gatedrnn")
@@ -23,7 +22,7 @@ ROW_FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
 
 
 class Piece(NamedTuple):
-    """A stretch of text."""
+    """A chunk of text."""
 
     text: str
     begins: bool
@@ -31,7 +30,7 @@ class Piece(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """A text that can be walked any number of times, and never stands in memory as a whole."""
+    """A text that can be iterated any number of times, and is never in memory as a whole."""
 
     place: str
     """For messages: the path, where there is one."""

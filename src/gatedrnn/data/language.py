@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from gatedrnn.data.batches import Lanes
 from gatedrnn.data.corpus import Corpus, between, python_topics, read_corpus, read_hub_corpus
-from gatedrnn.data.lanes import Lanes
 from gatedrnn.data.settings import LanguageTask
 from gatedrnn.data.stream import tokenise
 from gatedrnn.data.task import TaskData
@@ -29,7 +29,7 @@ def load_language_model(settings: LanguageTask) -> TaskData:
         share = stream.unknown / stream.predictions
         notes.append(
             f"{split.capitalize()}: {stream.predictions:,} tokens, {share:.2%} of them <unk>, "
-            f"{len(stream.starts):,} document(s), {stream.text_bytes:,} bytes."
+            f"in documents: {len(stream.starts):,}; bytes: {stream.text_bytes:,}."
         )
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     return TaskData(

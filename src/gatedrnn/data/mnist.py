@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.packed import BoundedGzip
+from gatedrnn.data.files import BoundedGzip
 from gatedrnn.data.settings import MnistTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError

@@ -106,7 +106,7 @@ def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, folder: Path, spl
             text_bytes += len(piece.text.encode())
             unknown += ids.count(tokenizer.unk_token_id)
     if written < 3:
-        raise DataError(f"{corpus.place}: {split} holds {written - 1} token(s); a text needs at least 2")
+        raise DataError(f"{corpus.place}: a text needs at least 2 tokens, {split} has {written - 1}")
     np.save(folder / f"{split}.starts.npy", np.array(starts, np.int64))
     facts = {"dtype": np.dtype(dtype).name, "text_bytes": text_bytes, "unknown": unknown}
     (folder / f"{split}.json").write_text(json.dumps(facts))

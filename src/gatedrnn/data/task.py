@@ -1,11 +1,10 @@
-"""What every task hands to a model, a training loop and a report."""
+"""What every task provides to a model, a training loop and a report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gatedrnn.data.batches import Examples, TrainingSource
-from gatedrnn.data.lanes import Lanes
+from gatedrnn.data.batches import Examples, Lanes, TrainingSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class TaskData:
     label_names: tuple[str, ...] = ()
     """Of classes; a token's label is a token."""
     notes: list[str] = field(default_factory=list)
-    """What a reader of the results must know: cut or empty texts, splits set apart."""
+    """Notes for readers of the results: truncated or empty texts, splits set apart."""
     tokenizer: Any = None
     texts: dict[str, Texts] = field(default_factory=dict)
     """Raw texts by split, for text tasks."""

@@ -92,7 +92,9 @@ def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
     rows = len(table.texts)
     apart = round(fraction * rows)
     if not 0 < apart < rows:
-        raise DataError(f"{table.source['name']}: {rows} row(s) cannot be split at fraction {fraction}; add rows")
+        raise DataError(
+            f"{table.source['name']}: the number of rows, {rows}, cannot be split at fraction {fraction}; add rows"
+        )
     order = np.random.default_rng([seed, rows]).permutation(rows)
 
     def take(chosen: np.ndarray) -> Table:
@@ -135,8 +137,8 @@ def encode_texts(tokenizer: Any, texts: list[str], longest: int, split: str, not
     empty = sum(len(row) == 0 for row in encoded)
     cut = sum(len(row) > longest for row in encoded)
     if empty:
-        notes.append(f"{empty} empty text(s) in {split}: each is read as one unknown token.")
+        notes.append(f"Empty texts in {split}: {empty}; each is read as one unknown token.")
     if cut:
-        notes.append(f"{cut} text(s) in {split} are longer than {longest} tokens and were cut off there.")
+        notes.append(f"Texts in {split} of more than {longest} tokens, truncated to them: {cut}.")
     unknown = np.array([tokenizer.unk_token_id], dtype=np.int64)
     return [row[:longest] if len(row) else unknown for row in encoded]

@@ -87,7 +87,7 @@ def is_by_line(tokenizer: PreTrainedTokenizerFast) -> bool:
 
 
 def encode_stream(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Iterator[list[int]]:
-    """Token numbers of each of `texts`, stretches of running text; <eos> for a line break if it is by line."""
+    """Token numbers of each of `texts`, chunks of running text; <eos> for a line break if it is by line."""
     waiting, characters = list[str](), 0
     for text in texts:
         waiting.append(text)

@@ -1,4 +1,4 @@
-"""Scores of a model on a split: accuracy of classes and numbers, perplexity where the next token is foretold."""
+"""Scores of a model on a split: accuracy of classes and numbers, perplexity of language models."""
 
 import math
 from typing import Any, TypeAlias

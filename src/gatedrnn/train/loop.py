@@ -79,7 +79,7 @@ def run(
     settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None, *,
     wait: bool = False,
 ) -> RunResult:  # fmt: skip
-    """Train, keep the best weights by validation, test once. Goes on where an earlier call was stopped.
+    """Train, keep the best weights by validation, test once. Continues where an earlier call was stopped.
 
     Started by torchrun, every process calls it alike.
 
@@ -129,7 +129,7 @@ def _accelerator(settings: RunSettings) -> Accelerator:
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision)
     if accelerator.num_processes != settings.processes:
         raise FolderTaken(
-            f"this run belongs to {settings.processes} process(es), and there are {accelerator.num_processes}; "
+            f"this run belongs to {settings.processes} processes, and there are {accelerator.num_processes}; "
             "start it by torchrun with as many"
         )
     return accelerator
@@ -164,7 +164,7 @@ class Trainer:
         self.total = settings.train.epochs * self.steps_per_epoch
 
     def resume(self) -> None:
-        """Take up the newest whole checkpoint, if there is one; cut the log back to its step."""
+        """Resume from the newest whole checkpoint, if there is one; truncate the log to its step."""
         newest = checkpoint.newest(self.folder.checkpoints)
         if newest is not None:
             self.folder.demand_same_settings(newest, self.settings)

@@ -1,4 +1,4 @@
-"""What a run minimises, and by which score its weights are chosen."""
+"""The loss that a run minimises, and the metric by which its best weights are chosen."""
 
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol

@@ -200,7 +200,9 @@ def _sequence(value: Any, config: GatedRNNConfig, place: str) -> np.ndarray:
         return found.astype(np.int64)
     steps = found[:, None] if found.ndim == 1 and config.input_size == 1 else found
     if steps.ndim != 2 or steps.shape[1] != config.input_size or not np.isfinite(steps).all():
-        raise DataError(f"{place}: must be {config.input_size} finite number(s) for each step, got {_cut(value)}")
+        raise DataError(
+            f"{place}: must be lists of finite numbers, {config.input_size} for each step, got {_cut(value)}"
+        )
     return steps.astype(np.float32)
 
 
@@ -233,7 +235,9 @@ def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> n
     """The classes of each step; -100 or nothing where a step has none."""
     found = _listed(value, place)
     if len(found) != steps:
-        raise DataError(f"{place}: has {len(found)} label(s) and {steps} steps; -100 stands for a step without one")
+        raise DataError(
+            f"{place}: must have a label for each of {steps} steps, got {len(found)}; -100 for a step without one"
+        )
     classes = []
     for label in found:
         if label is None or str(label) == str(IGNORED):

@@ -47,7 +47,7 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
 
 
 class _Listener(BaseStreamer):
-    """Hands on the text so far whenever `generate` has a token."""
+    """Passes on the text so far whenever `generate` has a token."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, on_text: OnText) -> None:
         self.tokenizer, self.on_text, self.ids = tokenizer, on_text, list[int]()
@@ -65,16 +65,16 @@ def sample(
     temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0, endless: bool = False,
     no_unk: bool = False, on_text: OnText = lambda _: None,
 ) -> str:  # fmt: skip
-    """The prompt and up to `length` tokens that the model goes on with; an empty prompt begins a new text.
+    """The prompt and up to `length` tokens that the model adds; an empty prompt begins a new text.
 
     Args:
         model, tokenizer: see `load_language_model`.
         prompt: words outside the vocabulary read <unk>, see `unknown_in`.
-        length: new tokens at most; a text that ends is not gone on with.
+        length: new tokens at most; a text that ends is not continued.
         temperature: 0 for the likeliest token each time; above 1 for more surprises.
         top_k, top_p: draw from the k likeliest tokens, or the likeliest that together have probability p; 0 and 1: all.
         seed: of the draws.
-        endless: go on with another text where one ends.
+        endless: continue with another text where one ends.
         no_unk: never write <unk>.
         on_text: called whenever there is a token more.
     """

@@ -118,7 +118,7 @@ def score_run(path: Path, split: str, file: Path | None, text_column: str | None
     return {
         "run": path.name,
         "cell": model.config.cell,
-        "text": f"{stream.text_bytes:,} bytes, {len(stream.starts):,} document(s)",
+        "text": f"{stream.text_bytes:,} bytes, documents: {len(stream.starts):,}",
         "vocabulary": len(tokenizer),
         "tokens": stream.predictions,
         "<eos>": ends,
