@@ -70,13 +70,13 @@ def test_an_equation_is_printed_as_it_stands_in_its_class(capsys):
         ("lstm", "runs on torch's fused kernel"),
         ("lstm --weight-dropout 0.1 --input-dropout 0.1", "runs on torch's fused kernel"),
         ("lstm --zoneout 0.1", "runs on the step loop in torch: zoneout"),
-        ("gru --layer-norm", "runs on one kernel for all steps, backend cpu: layer_norm"),
-        ("lstm --state-dropout 0.1", "in training one kernel for all steps, backend cpu: state_dropout"),
+        ("gru --layer-norm", "runs on one kernel for all steps, backend native: layer_norm"),
+        ("lstm --state-dropout 0.1", "in training one kernel for all steps, backend native: state_dropout"),
         ("lstm --state-dropout 0.1", "in evaluation torch's fused kernel"),
-        ("gru", "runs on one kernel for all steps, backend cpu"),
+        ("gru", "runs on one kernel for all steps, backend native"),
         ("mgu --zoneout 0.1", "runs on the step loop in torch: zoneout"),
-        ("mingru", "runs on one kernel for gates and scan, backend cpu"),
-        ("mingru --zoneout 0.1", "runs on one linear_scan, backend cpu"),
+        ("mingru", "runs on one kernel for gates and scan, backend native"),
+        ("mingru --zoneout 0.1", "runs on one linear_scan, backend native"),
     ],
 )
 def test_what_runs_a_cell_is_said_with_the_reason(arguments, reason, capsys):

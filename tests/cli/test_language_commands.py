@@ -138,7 +138,7 @@ BAD = {
     "train --train-file {same} --test-fraction 0 --output {new}": "vocabulary",
     "train --train-file {text} --batch-size 100000 --output {new}": "lanes are more than the training text has tokens",
     "train --train-file {text} --cell mingru,lstm --layers 3 --output {new}": "--cell names 2 layers, --layers is 3",
-    "train --train-file {text} --cell mingru,lstn --output {new}": "Did you mean 'lstm'",
+    "train --train-file {text} --cell mingru,lstn --output {new}": "did you mean 'lstm'",
     "train --train-file {text} --label-smoothing 0.1 --output {new}": "--label-smoothing",
     "train --train-file {text} --bidirectional --output {new}": "forwards alone",
     "train --train-file {text} --validation-fraction 0.6 --test-fraction 0.5 --output {new}": "nothing to train on",

@@ -20,7 +20,7 @@ def test_what_holds_is_said_in_a_table_and_kept_as_json(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     assert outcome("verify", "mingru", "--dtypes", "float64", "float32") == 0
     said = capsys.readouterr().out
-    assert "mingru identity" in said and "float32" in said and "bfloat16" not in said and "1,000,000" in said
+    assert "mingru:activation=identity" in said and "float32" in said and "bfloat16" not in said and "1,000,000" in said
     record = json.loads((tmp_path / "runs" / "verify.json").read_text())
     assert record["passed"] is True
     assert {row["dtype"] for row in record["rows"]} == {"float64", "float32"}

@@ -17,7 +17,8 @@ BUILDS = {
 }
 OPTIONS = {
     "gru": {"reset_after": False}, "mgu": {"keep": True},
-    "minlstm": {"activation": "identity"}, "mingru": {"activation": "identity"},
+    "minlstm": {"activation": "identity", "log_space": False},
+    "mingru": {"activation": "identity", "log_space": False},
     "block-orthogonal": {"block_size": 3},
 }  # fmt: skip
 READS_STATE = ("lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "mgu", "gru-no-reset-gate")

@@ -55,7 +55,8 @@ GATES = {
 PAIRS = ("lstm", "lstm-peephole")
 DEFAULTS = {
     "gru": {"reset_after": True}, "mgu": {"keep": False},
-    "minlstm": {"activation": "g"}, "mingru": {"activation": "g"}, "block-orthogonal": {"block_size": 2},
+    "minlstm": {"activation": "g", "log_space": False}, "mingru": {"activation": "g", "log_space": False},
+    "block-orthogonal": {"block_size": 2},
 }  # fmt: skip
 BIASES = {
     "lstm": "torch", "gru": "torch", "lstm-peephole": "forget-one", "lstm-no-output-gate": "forget-one",

@@ -57,9 +57,9 @@ def test_of_both_directions_the_last_step_of_the_second_is_the_first_real_one(ho
         backwards = backwards.flip(1)
     halves = by_loops(forwards, mask, how), by_loops(backwards, mask.flip(1) if how == "last" else mask, how)
     expected = torch.cat([torch.tensor(half, dtype=torch.float64) for half in halves], dim=1)
-    assert_equal_within(pool(states, mask, how, both_ways=True), expected, torch.float64, how)
-    everything = pool(states, torch.ones_like(mask), how, both_ways=True)
-    assert_equal_within(pool(states, None, how, both_ways=True), everything, torch.float64, how)
+    assert_equal_within(pool(states, mask, how, bidirectional=True), expected, torch.float64, how)
+    everything = pool(states, torch.ones_like(mask), how, bidirectional=True)
+    assert_equal_within(pool(states, None, how, bidirectional=True), everything, torch.float64, how)
 
 
 @every_cell

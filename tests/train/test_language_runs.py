@@ -157,7 +157,7 @@ def test_a_text_that_has_changed_is_not_resumed_with(text, tmp_path):
 
 
 def test_a_run_for_two_processes_is_not_gone_on_with_by_one(text, tmp_path):
-    with pytest.raises(FolderTaken, match=r"belongs to 2 process\(es\), and there are 1"):
+    with pytest.raises(FolderTaken, match=r"belongs to 2 processes, and there are 1"):
         run(text_run(text, processes=2), tmp_path / "run")
 
 

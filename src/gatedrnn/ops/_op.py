@@ -47,7 +47,8 @@ def register_gradient(
         ctx.constants = {name: value for name, value in arguments.items() if name not in tensors}
 
     def gradient(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
-        inputs, saved = ctx.saved_tensors[: len(tensors)], ctx.saved_tensors[len(tensors) :]
+        unpacked = ctx.saved_tensors  # once: activation checkpointing computes them again, and refuses a second time
+        inputs, saved = unpacked[: len(tensors)], unpacked[len(tensors) :]
         arguments = dict(zip(tensors, inputs, strict=True)) | ctx.constants
         needed = frozenset(name for name, needs in zip(names, ctx.needs_input_grad, strict=True) if needs)
         compute = backward_with_graph if torch.is_grad_enabled() else backward
