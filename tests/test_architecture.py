@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import gatedrnn
+from gatedrnn.registry import CELLS
 
 ROOT = Path(gatedrnn.__file__).parent
 with (Path(__file__).parents[1] / "docs" / "floors.csv").open(encoding="utf-8") as table:
@@ -157,3 +158,61 @@ def test_import_gatedrnn_adds_nothing_heavy_to_what_torch_loads():
     added = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert "gatedrnn.layers" in added
     assert not {name.split(".")[0] for name in added} & set(HEAVY)
+
+
+def compared_names(modules: dict[str, str], names: set[str]) -> list[str]:
+    """Comparisons with a cell's name; a record tells what a cell is, wherever it was written."""
+    return [
+        f"{module}:{node.lineno}: {ast.unparse(node)}"
+        for module, source in modules.items()
+        if not module.startswith(("gatedrnn.cells", "gatedrnn.bench"))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Compare)
+        and any(isinstance(part, ast.Constant) and part.value in names for part in ast.walk(node))
+    ]
+
+
+def test_no_cell_is_told_by_its_name():
+    """`bench` alone names cells: there they are contenders, as peers' layers are."""
+    names = set(CELLS)
+    assert compared_names(modules_below(ROOT), names) == []
+    assert (
+        len(compared_names({"gatedrnn.layers.layer": "if cell.name == 'gru' or kind in ('mgu', 'lstm'): ..."}, names))
+        == 2
+    )
+
+
+def overridden(modules: dict[str, str], allowed: set[tuple[str, str]]) -> list[str]:
+    """Concrete methods of the package's classes that a class derived from them defines again."""
+    classes = {}
+    for source in modules.values():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases]
+                methods = {
+                    m.name: [ast.unparse(d) for d in m.decorator_list]
+                    for m in node.body
+                    if isinstance(m, ast.FunctionDef)
+                }
+                classes[node.name] = bases, methods
+    found = []
+    for name, (bases, methods) in classes.items():
+        above, seen = list(bases), set()
+        while above:
+            base = above.pop()
+            if base not in classes or base in seen:
+                continue
+            seen.add(base)
+            above += classes[base][0]
+            concrete = {m for m, marks in classes[base][1].items() if not any("abstract" in mark for mark in marks)}
+            found += [f"{name}.{m}" for m in methods if m in concrete - {"__init__"} and (name, m) not in allowed]
+    return found
+
+
+PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("SharedForm", "compile")}
+"""By torch's modules, and by Numba's dispatchers."""
+
+
+def test_no_concrete_method_is_overridden():
+    assert overridden(modules_below(ROOT), PRESCRIBED) == []
+    assert overridden({"a": "class A:\n    def f(self): ...\n\nclass B(A):\n    def f(self): ..."}, set()) == ["B.f"]

@@ -31,12 +31,10 @@ def test_a_command_ends_with_the_code_of_its_error_and_one_line(kind, monkeypatc
     monkeypatch.setattr("gatedrnn.cli.describe.describe_layer", fails)
     with pytest.raises(SystemExit) as stop:
         main(["describe", "gru"])
-    wanted = 128 + signal.SIGINT if kind is errors.Interrupted else kind.code
+    wanted = kind.exit_code
     assert stop.value.code == wanted and wanted in (1, 2, 130)
     assert capsys.readouterr().err == "gatedrnn: the thing: the rule and what to do\n"
 
 
 def test_an_interrupted_run_ends_with_its_signal():
-    error = errors.Interrupted("kept")
-    error.signal_number = signal.SIGTERM
-    assert error.exit_code == 143
+    assert errors.Interrupted("kept", signal.SIGTERM).exit_code == 143

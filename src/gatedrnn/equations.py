@@ -21,10 +21,14 @@ class Recurrent:
         weights: parameters by torch's names, without layer and direction; a scan cell's hold no `weight_hh`.
         dropped: (batch, size), the dropout mask of h_(t-1) wherever a gate reads it; in a scan cell that of the drive.
             None for no dropout.
+        products: filled with U h + b by gate, for whoever inspects a step.
     """
 
-    def __init__(self, gates: tuple[str, ...], weights: Mapping[str, Tensor], dropped: Tensor | None = None) -> None:
-        self.gates, self.weights, self.dropped = gates, weights, dropped
+    def __init__(
+        self, gates: tuple[str, ...], weights: Mapping[str, Tensor], dropped: Tensor | None = None,
+        products: dict[str, Tensor] | None = None,
+    ) -> None:  # fmt: skip
+        self.gates, self.weights, self.dropped, self.products = gates, weights, dropped, products
 
     def __call__(self, h: Step, *gates: str) -> tuple[Step, ...]:
         """U h + b for the named gates, which must be neighbours; for all if none is named."""
@@ -36,7 +40,10 @@ class Recurrent:
             assert self.gates[first : first + count] == gates, f"{gates} are no neighbours in {self.gates}"
             rows = slice(first * size, (first + count) * size)
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        return linear(self.drop(h).to(weight.dtype), weight, bias).to(h.dtype).chunk(count, dim=-1)
+        found = linear(self.drop(h).to(weight.dtype), weight, bias).to(h.dtype).chunk(count, dim=-1)
+        if self.products is not None:
+            self.products.update(zip(gates or self.gates, found, strict=True))
+        return found
 
     def drop(self, x: Step) -> Step:
         """x times the dropout mask."""

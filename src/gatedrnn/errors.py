@@ -5,7 +5,6 @@ for are that class too. The message names the thing, the rule, what was found an
 """
 
 import signal
-from typing import ClassVar
 
 USAGE, FAILURE, SIGNALLED = 2, 1, 128
 
@@ -13,42 +12,38 @@ USAGE, FAILURE, SIGNALLED = 2, 1, 128
 class Error(Exception):
     """The base of all errors of this package."""
 
-    code: ClassVar[int] = FAILURE
-
-    @property
-    def exit_code(self) -> int:
-        """Of the command that it ends: 2 where other arguments or data would mend it, else 1."""
-        return self.code
+    exit_code: int = FAILURE
+    """Of the command that it ends: 2 where other arguments or data would mend it, else 1."""
 
 
 class UsageError(Error, ValueError):
     """The arguments of a command do not go together."""
 
-    code = USAGE
+    exit_code = USAGE
 
 
 class DataError(Error):
     """The data, or a setting about them, cannot be used."""
 
-    code = USAGE
+    exit_code = USAGE
 
 
 class NoMatch(Error, ValueError):
     """No width brings a cell's parameters near enough to the baseline's."""
 
-    code = USAGE
+    exit_code = USAGE
 
 
 class TooLarge(Error, ValueError):
     """A setting asks for more memory than there is."""
 
-    code = USAGE
+    exit_code = USAGE
 
 
 class FolderTaken(Error):
     """The folder holds another run or another study."""
 
-    code = USAGE
+    exit_code = USAGE
 
 
 class BackendUnavailable(Error, RuntimeError):
@@ -78,10 +73,12 @@ class ExportWrong(Error, RuntimeError):
 class Interrupted(Error):
     """A run was asked to stop; a checkpoint was taken first."""
 
+    exit_code = SIGNALLED + signal.SIGINT
     signal_number: int | None = None
     """Of the signal that asked; None if it was the caller."""
 
-    @property
-    def exit_code(self) -> int:
-        """As a shell reports a signal: 130 after Ctrl-C."""
-        return SIGNALLED + (self.signal_number or signal.SIGINT)
+    def __init__(self, message: str, signal_number: int | None = None) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+        if signal_number is not None:  # as a shell reports a signal
+            self.exit_code = SIGNALLED + signal_number

@@ -1,10 +1,9 @@
 """A layer's insides on given inputs: gates, decays and states at every step, by the equations themselves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from gatedrnn.equations import BlockScanEquations, Equations, Recurrent, ScanEquations, output_of, split_gates
 from gatedrnn.layers import RecurrentLayer
@@ -48,18 +47,15 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
             read = x.flip(1) if direction else x
             projected = layer._project(read, weights).to(start[0].dtype)
             state: StateTuple = tuple(s[number * len(layer._directions) + direction] for s in start)
-            walked, found = [], []
+            steps, found = [], []
             for t in range(x.shape[1]):
-                recurrent = _Seen(cell.projections, weights)
+                recurrent = Recurrent(cell.projections, weights, products={})
                 before, state = state, one_step(cell, projected[:, t], state, recurrent, layer._zoneout(NO_MASKS))
-                walked.append(
-                    layer._project_output(
-                        output_of(cell, state, split_gates(len(cell.projections), projected[:, t])), weights
-                    )
-                )
-                found.append(recurrent.added(projected[:, t], before, state))
+                output = output_of(cell, state, split_gates(len(cell.projections), projected[:, t]))
+                steps.append(layer._project_output(output, weights))
+                found.append(_sums(recurrent, projected[:, t], before, state))
             sums = {name: torch.stack([step[name] for step in found], dim=1) for name in cell.projections}
-            output, decay = torch.stack(walked, dim=1), _decay(cell, sums)
+            output, decay = torch.stack(steps, dim=1), _decay(cell, sums)
             gates, kept = _gates(cell, sums, decay), layer.zoneout  # its expectation, as in evaluation
             whole = None if decay is None else kept + (1 - kept) * decay
             yield Traced(number, direction == 1, gates, whole, output)
@@ -67,28 +63,16 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
         x = torch.cat(outputs, dim=2).to(x.dtype)
 
 
-class _Seen(Recurrent):
-    """The recurrent parameters of one step, which remember what was asked of them."""
-
-    def __init__(self, gates: tuple[str, ...], weights: Mapping[str, Tensor]) -> None:
-        super().__init__(gates, weights)
-        self.products: dict[str, Step] = {}
-
-    def __call__(self, h: Step, *gates: str) -> tuple[Step, ...]:
-        products = super().__call__(h, *gates)
-        self.products |= dict(zip(gates or self.gates, products, strict=True))
-        return products
-
-    def added(self, projected: Step, before: StateTuple, after: StateTuple) -> dict[str, Step]:
-        """What each gate was made of: the input's part, the state's, and the memory's where there are peepholes."""
-        parts = dict(zip(self.gates, projected.chunk(len(self.gates), dim=-1), strict=True))
-        for name in parts:
-            if name in self.products:
-                parts[name] = parts[name] + self.products[name]
-            weight, new = _PEEPHOLES.get(name, ("", 0))
-            if f"weight_{weight}" in self.weights:
-                parts[name] = parts[name] + self.peephole(weight) * (after if new else before)[1]
-        return parts
+def _sums(recurrent: Recurrent, projected: Step, before: StateTuple, after: StateTuple) -> dict[str, Step]:
+    """Each gate's pre-activation: the sum of the input's part, the state's, and the peephole's."""
+    sums = dict(zip(recurrent.gates, projected.chunk(len(recurrent.gates), dim=-1), strict=True))
+    for name in sums:
+        if recurrent.products and name in recurrent.products:
+            sums[name] = sums[name] + recurrent.products[name]
+        weight, new = _PEEPHOLES.get(name, ("", 0))
+        if f"weight_{weight}" in recurrent.weights:
+            sums[name] = sums[name] + recurrent.peephole(weight) * (after if new else before)[1]
+    return sums
 
 
 def _decay(cell: Equations, sums: dict[str, Series]) -> Series | None:

@@ -207,9 +207,8 @@ class Trainer:
             if main and on_step is not None:
                 on_step(self._progress(loss))
             if stopping:
-                error = Interrupted(f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept")
-                error.signal_number = stop.signal_number
-                raise error
+                message = f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept"
+                raise Interrupted(message, stop.signal_number)
 
     def _progress(self, loss: float, doing: str = "") -> Progress:
         state = self.state

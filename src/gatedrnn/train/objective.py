@@ -55,10 +55,23 @@ class Objective(Protocol):
         ...
 
 
-class Classification:
-    """Cross-entropy of labels of sequences or steps."""
+class _Stateless:
+    """An objective that carries nothing from batch to batch: nothing of it is in a checkpoint."""
 
     metric = ACCURACY
+
+    def begin(self) -> None:
+        pass
+
+    def save(self, into: Path, rank: int) -> None:
+        pass
+
+    def load(self, folder: Path, rank: int) -> None:
+        pass
+
+
+class Classification(_Stateless):
+    """Cross-entropy of labels of sequences or steps."""
 
     def __init__(self, smoothing: float) -> None:
         self.smoothing = smoothing
@@ -73,21 +86,9 @@ class Classification:
         )
         return found / items
 
-    def begin(self) -> None:
-        pass
 
-    def save(self, into: Path, rank: int) -> None:
-        pass
-
-    def load(self, folder: Path, rank: int) -> None:
-        pass
-
-
-class Regression(Classification):
+class Regression(_Stateless):
     """Squared error of one number a sequence."""
-
-    def __init__(self) -> None:
-        super().__init__(0.0)
 
     def count(self, batch: Batch) -> int:
         return len(batch["labels"])
