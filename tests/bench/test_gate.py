@@ -8,7 +8,7 @@ from bench.small import SHAPE, double
 from tolerances import assert_equal_within
 
 from gatedrnn.bench.contenders import Setting
-from gatedrnn.bench.equations import PlainScan, walk
+from gatedrnn.bench.equations import PlainScan, run_equations
 from gatedrnn.bench.families import VARIANTS, by_loop, looped, our_layer, ours, products_alone, python_loop_lstm
 from gatedrnn.bench.families import torch_layer as torchs_layer
 from gatedrnn.bench.gate import disagreement
@@ -75,7 +75,7 @@ def test_the_definition_of_the_gate_is_that_of_verify(name):
     layer = our_layer(name, 4, "cpu").double()
     x = torch.randn(*SHAPE, dtype=torch.float64)
     flags = torch.zeros(2, 6, dtype=torch.bool)
-    output, *states = walk(layer, dict(layer.named_parameters()), x)
+    output, *states = run_equations(layer, dict(layer.named_parameters()), x)
     wanted, lasts = run_by_definition(layer, Sequences(x, initial_states(layer, 2), ~flags, flags))
     assert_equal_within(output, wanted, torch.float64, f"{name}, output")
     for state, last in zip(states, lasts, strict=True):

@@ -8,7 +8,7 @@ from gatedrnn.bench.contenders import Shape
 from gatedrnn.bench.drop_in import CELL, ONE_STEP, THREADS, TORCHS_CELLS, by_step, cell_of, larger_than_gru, on
 from gatedrnn.bench.families import by_loop, products_of
 from gatedrnn.bench.findings import Findings
-from gatedrnn.bench.measure import BOTH, FORWARD, Way
+from gatedrnn.bench.measure import BOTH, FORWARD, Mode
 from gatedrnn.bench.memory import KEPT
 from gatedrnn.bench.peers import PEER_SCANS
 from gatedrnn.bench.sections import AUTOCAST, NARROW
@@ -111,7 +111,7 @@ def _drop_in() -> Iterator[Bar]:
             yield _largest(on(count, CELL), [cell_of(cell)], cell_of(cell), theirs, 1.05)
 
 
-def _largest(way: Way, numerators: list[str], title: str, denominator: str, most: float) -> Bar:
+def _largest(way: Mode, numerators: list[str], title: str, denominator: str, most: float) -> Bar:
     return Bar(
         "cpu", f"{title} ÷ {denominator} ({way.name}), the largest", None,
         lambda found: found.largest_ratio("drop-in", way.name, numerators, denominator), at_most=most,

@@ -8,17 +8,17 @@ from typing import Any
 from torch import Tensor, nn
 
 from gatedrnn.bench.contenders import Contender, Expected, Setting, Shape
-from gatedrnn.bench.equations import Weights, walk
+from gatedrnn.bench.equations import Weights, run_equations
 from gatedrnn.bench.families import our_layer, ours, torch_layer
-from gatedrnn.bench.measure import BOTH, Bench, Way, threads
+from gatedrnn.bench.measure import BOTH, Bench, Mode, threads
 from gatedrnn.bench.sizes import Sizes
 from gatedrnn.layers import RecurrentLayer, SingleStep
 from gatedrnn.registry import CELLS
 
 THREADS = (1, 2)
 TORCHS_CELLS = {"nn.LSTMCell": "lstm", "nn.GRUCell": "gru"}
-ONE_STEP = Way("one step", lambda contender: contender.forward, backward=False)
-CELL = Way("one step of a cell", lambda contender: contender.forward, backward=False)
+ONE_STEP = Mode("one step", lambda contender: contender.forward, backward=False)
+CELL = Mode("one step of a cell", lambda contender: contender.forward, backward=False)
 SEQUENCES, STEPS = 0.5, 0.25
 """Shares of the time; the cells get the rest."""
 
@@ -33,7 +33,7 @@ def cell_of(cell: str) -> str:
     return _module(cell).__name__
 
 
-def on(count: int, way: Way) -> Way:
+def on(count: int, way: Mode) -> Mode:
     """The same on so many threads."""
     return way._replace(name=f"{way.name}, {count} thread{'s' if count > 1 else ''}")
 
@@ -120,7 +120,7 @@ def _formula(
 
     def found(w: Weights) -> list[Tensor]:
         state = tuple(w[f"state {n}"].reshape(1, -1) for n in range(layer.cell.states))
-        output, *after = walk(layer, w, w["input"], state)
+        output, *after = run_equations(layer, w, w["input"], state)
         return after if output_of is None else [output_of(output), *(s[None] for s in after)]
 
     return found

@@ -1,4 +1,4 @@
-"""Cells walked through time in plain torch operations, from a mapping of weights: the definition to gate against."""
+"""Cells iterated over time by plain torch operations, from a mapping of weights: what the accuracy check expects."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,25 +16,25 @@ Weights = Mapping[str, Tensor]
 
 
 class PlainScan(Function):
-    """All states of h_t = a_t * h_(t-1) + b_t and their gradients, one plain walk each; all axes as in `Series`."""
+    """All states of h_t = a_t * h_(t-1) + b_t and their gradients, one plain loop each; all axes as in `Series`."""
 
     @staticmethod
     def forward(ctx: Any, decay: Series, drive: Series, h0: State) -> Series:
-        states = walked(decay, drive, h0)
+        states = iterated(decay, drive, h0)
         ctx.save_for_backward(decay, states, h0)
         return states
 
     @staticmethod
     def backward(ctx: Any, grad: Series) -> tuple[Series, Series, State]:
         decay, states, h0 = ctx.saved_tensors
-        # delta_t = grad_t + a_(t+1) delta_(t+1), walked from the end.
+        # delta_t = grad_t + a_(t+1) delta_(t+1), from the last step to the first.
         later = torch.cat([decay[:, 1:], torch.zeros_like(decay[:, :1])], dim=1)
-        delta = walked(later.flip(1), grad.flip(1), torch.zeros_like(h0)).flip(1)
+        delta = iterated(later.flip(1), grad.flip(1), torch.zeros_like(h0)).flip(1)
         before = torch.cat([h0.unsqueeze(1), states[:, :-1]], dim=1)
         return delta * before, delta, decay[:, 0] * delta[:, 0]
 
 
-def walked(decay: Series, drive: Series, h0: State) -> Series:
+def iterated(decay: Series, drive: Series, h0: State) -> Series:
     """The states, a step at a time."""
     states, state = torch.empty_like(drive, memory_format=torch.contiguous_format), h0
     for a, b, into in zip(decay.unbind(1), drive.unbind(1), states.unbind(1), strict=True):
@@ -42,7 +42,9 @@ def walked(decay: Series, drive: Series, h0: State) -> Series:
     return states
 
 
-def walk(layer: RecurrentLayer, weights: Weights, x: Series, state: tuple[State, ...] | None = None) -> list[Tensor]:
+def run_equations(
+    layer: RecurrentLayer, weights: Weights, x: Series, state: tuple[State, ...] | None = None
+) -> list[Tensor]:
     """Output and last states of a layer (one, in one direction) by its cell's equations alone. Differentiable.
 
     Args:

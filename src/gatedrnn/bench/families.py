@@ -9,15 +9,13 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from gatedrnn.bench.contenders import Contender, Expected, Setting
-from gatedrnn.bench.equations import walk
+from gatedrnn.bench.equations import run_equations
 from gatedrnn.equations import PositiveScanEquations, ScanEquations
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Series
 from gatedrnn.verify.tolerances import ROUNDED
 
-PLAIN = ("loop", "reference")
-"""The backends that walk time in plain torch, by the kind of layer."""
 NEAR_KINK = 1e-5
 """A candidate closer to 0 than this is drawn again: g has a kink there, and rounding decides the side."""
 BEYOND_KINK = 4.0
@@ -42,7 +40,7 @@ def products_of(cell: str) -> str:
 
 
 def by_loop(cell: str) -> str:
-    """The name of a cell walked by a python loop."""
+    """The name of a cell that runs by a python loop."""
     return f"{cell} by python loop"
 
 
@@ -51,7 +49,7 @@ def is_scan_cell(cell: str) -> bool:
 
 
 def our_layer(name: str, width: int, device: str) -> RecurrentLayer:
-    """A layer of that cell or variant with the same initial values each time."""
+    """A layer of that cell or variant with the same initialisation each time."""
     cell, options = VARIANTS.get(name, (name, {}))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -67,7 +65,7 @@ def ours(name: str, setting: Setting, autocast: bool = False) -> Ours:
     x = _input_for(layer, setting)
     leaves = {"input": x, **dict(layer.named_parameters())}
     expected = Expected(
-        lambda weights: _with_layers(walk(layer, weights, weights["input"])), leaves, _upstream(setting)
+        lambda weights: _with_layers(run_equations(layer, weights, weights["input"])), leaves, _upstream(setting)
     )
     precision: torch.dtype | str = ROUNDED if autocast else torch.float32
     run = _flat(layer, x)
@@ -91,10 +89,10 @@ def products_alone(of: Ours) -> Contender:
 
 
 def looped(of: Ours) -> Contender:
-    """The same layer walked through time by the plain torch loop that every layer has."""
+    """The same layer run by the plain torch loop that every layer has."""
     contender, layer = of
     slow = deepcopy(layer)
-    slow.backend = next(name for name in PLAIN if name in layer.backends)
+    slow.backend = "reference"
     return _same_weights(by_loop(contender.name), of, slow)
 
 
@@ -115,7 +113,7 @@ def python_loop_lstm(of: Ours) -> Contender:
     leaves = {name: leaf.detach().clone().requires_grad_() for name, leaf in contender.leaves.items()}
     leaves["input"] = x = contender.leaves["input"].detach()[:, :steps].clone().requires_grad_()
     assert contender.expected.upstream is not None
-    expected = Expected(lambda w: walk(layer, w, w["input"]), leaves, contender.expected.upstream[:, :steps])
+    expected = Expected(lambda w: run_equations(layer, w, w["input"]), leaves, contender.expected.upstream[:, :steps])
     return Contender(
         PYTHON_LOOP, contender.setting, lambda: lstm_loop(x, leaves), leaves, expected, times=time / steps
     )  # fmt: skip

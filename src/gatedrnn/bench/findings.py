@@ -57,10 +57,10 @@ class Count:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A contender that gave wrong numbers, and so has no time in any of the ways."""
+    """A contender that failed the accuracy check, and so has no time in any mode."""
 
     section: str
-    ways: tuple[str, ...]
+    modes: tuple[str, ...]
     contender: str
     shape: Shape
     what: str

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, embedding, linear
 from gatedrnn.bench.contenders import Contender, Expected, Setting
 from gatedrnn.bench.equations import Weights
 from gatedrnn.bench.families import products_of
-from gatedrnn.bench.measure import BOTH, Bench, Way, threads
+from gatedrnn.bench.measure import BOTH, Bench, Mode, threads
 from gatedrnn.bench.sizes import Sizes
 from gatedrnn.bench.training import in_float64
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM
@@ -20,7 +20,7 @@ VOCABULARY = "embedding and loss"
 PRODUCTS = "the three products of the scores"
 GENERATED = 32
 """Tokens of one call of `generate`."""
-TOKEN = Way("one token, one thread", lambda contender: contender.forward, backward=False)
+TOKEN = Mode("one token, one thread", lambda contender: contender.forward, backward=False)
 
 
 def by_generate(cell: str) -> str:

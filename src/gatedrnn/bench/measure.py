@@ -17,19 +17,19 @@ OnStep = Callable[[str], None]
 """Told what is being measured."""
 
 
-class Way(NamedTuple):
-    """A way of running contenders that is timed."""
+class Mode(NamedTuple):
+    """What is timed of a contender: forward alone, forward and backward, a step."""
 
     name: str
     action: Callable[[Contender], Action]
     backward: bool
     """Whether it works out gradients, which the gate then looks at too."""
     part: float = 1.0
-    """Its share of the time of its comparison, beside other ways."""
+    """Its share of the time of its comparison, beside other modes."""
 
 
-FORWARD = Way("forward", lambda contender: contender.forward, backward=False)
-BOTH = Way("forward+backward", lambda contender: contender.forward_backward, backward=True, part=5.0)
+FORWARD = Mode("forward", lambda contender: contender.forward, backward=False)
+BOTH = Mode("forward+backward", lambda contender: contender.forward_backward, backward=True, part=5.0)
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Bench:
     on_step: OnStep = lambda _: None
 
     def compare(
-        self, section: str, contenders: Iterable[Contender], pairs: Sequence[tuple[str, str]], ways: Sequence[Way],
+        self, section: str, contenders: Iterable[Contender], pairs: Sequence[tuple[str, str]], modes: Sequence[Mode],
         seconds: float, across: Sequence[tuple[Key, Key]] = (),
     ) -> None:  # fmt: skip
         """Time contenders in turn and take ratios.
@@ -50,13 +50,13 @@ class Bench:
             pairs: numerators and denominators among the contenders of each shape, by name; those that are not there, or
                 did not pass the gate, are left out.
             across: the same between shapes.
-            seconds: for all ways together.
+            seconds: for all modes together.
         """
-        right = [contender for contender in contenders if self._passes(section, contender, ways)]
+        right = [contender for contender in contenders if self._passes(section, contender, modes)]
         for contender in right:
             contender.expected.forget()
-        total = sum(way.part for way in ways)
-        for way in ways:
+        total = sum(way.part for way in modes)
+        for way in modes:
             actions = {(c.name, c.setting.shape): way.action(c) for c in right}
             self.on_step(f"{section}: {way.name}, {len(actions)} in turn")
             taken = interleave(actions, seconds * way.part / total, self._synchronize())
@@ -97,12 +97,12 @@ class Bench:
         """Say what is not measured."""
         self.findings.left_out.append(LeftOut(what, why))
 
-    def _passes(self, section: str, contender: Contender, ways: Sequence[Way]) -> bool:
+    def _passes(self, section: str, contender: Contender, modes: Sequence[Mode]) -> bool:
         self.on_step(f"{section}: checking {contender.name}")
-        backward = any(way.backward for way in ways)
-        wrong = disagreement(contender, backward=backward, forward=not all(way.backward for way in ways))
+        backward = any(way.backward for way in modes)
+        wrong = disagreement(contender, backward=backward, forward=not all(way.backward for way in modes))
         if wrong is not None:
-            names = tuple(way.name for way in ways)
+            names = tuple(way.name for way in modes)
             where = (section, names, contender.name, contender.setting.shape)
             self.findings.wrong.append(Disagreement(*where, *wrong))
         return wrong is None

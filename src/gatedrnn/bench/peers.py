@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from gatedrnn.bench.contenders import Contender, Expected, Formula, Setting
-from gatedrnn.bench.equations import PlainScan, Weights, walk
+from gatedrnn.bench.equations import PlainScan, Weights, run_equations
 from gatedrnn.bench.families import Ours, is_scan_cell
 from gatedrnn.cells import MinGRUEquations, from_min_gru_pytorch
 from gatedrnn.verify.tolerances import LOG_SPACE_PER_STEP, Tolerance
@@ -112,7 +112,7 @@ def _min_gru_pytorch(of: Ours) -> Contender:
     plain = from_min_gru_pytorch(module)
 
     def formula(w: Weights) -> list[Tensor]:
-        return walk(plain, {"weight_ih_l0": w[f"{weight}.weight"]}, w["input"])
+        return run_equations(plain, {"weight_ih_l0": w[f"{weight}.weight"]}, w["input"])
 
     return _over_logarithms(f"minGRU-pytorch {name}", of, module, formula)
 

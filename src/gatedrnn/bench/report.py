@@ -19,7 +19,7 @@ TITLES = {
 def print_report(record: dict[str, Any], console: Console) -> None:
     """Times, ratios and counts by section; what was wrong or left out; the bars."""
     for section, title in TITLES.items():
-        for way in _ways(record, section):
+        for way in _modes(record, section):
             _times(record, section, way, f"{title}, {way}: milliseconds, and quartiles", console)
             _ratios(record, section, way, f"{title}, {way}: ratios, and quartiles", console)
         for way, unit in dict.fromkeys((row["way"], row["unit"]) for row in record["counts"] if _of(row, section)):
@@ -45,7 +45,7 @@ def verdict(record: dict[str, Any]) -> str:
 def _times(record: dict[str, Any], section: str, way: str, title: str, console: Console) -> None:
     rows = [row for row in record["timings"] if _of(row, section) and row["way"] == way]
     cells = {(row["contender"], _shape(row["shape"])): _time(row) for row in rows}
-    wrong = [row for row in record["wrong"] if _of(row, section) and way in row["ways"]]
+    wrong = [row for row in record["wrong"] if _of(row, section) and way in row["modes"]]
     cells |= {(row["contender"], _shape(row["shape"])): "[bold red]WRONG[/bold red]" for row in wrong}
     _matrix(title, "contender", cells, console)
 
@@ -113,9 +113,9 @@ def _wrong(row: Row) -> str:
     return where if row["error"] is None else f"{where} off by {row['error']:.1e}, allowed {row['allowed']:.1e}"
 
 
-def _ways(record: dict[str, Any], section: str) -> list[str]:
+def _modes(record: dict[str, Any], section: str) -> list[str]:
     timed = [row["way"] for row in record["timings"] if _of(row, section)]
-    return _once(timed + [way for row in record["wrong"] if _of(row, section) for way in row["ways"]])
+    return _once(timed + [way for row in record["wrong"] if _of(row, section) for way in row["modes"]])
 
 
 def _of(row: Row, section: str) -> bool:

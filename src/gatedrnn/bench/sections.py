@@ -23,7 +23,7 @@ from gatedrnn.bench.families import (
     python_loop_lstm,
     torch_layer,
 )
-from gatedrnn.bench.measure import BOTH, FORWARD, Bench, Way
+from gatedrnn.bench.measure import BOTH, FORWARD, Bench, Mode
 from gatedrnn.bench.peers import PEER_LAYERS, PEER_SCANS, peer_layers, peer_scans
 from gatedrnn.bench.sizes import LONG, SHORT, Sizes
 from gatedrnn.equations import Recurrent, output_of, split_gates
@@ -31,10 +31,10 @@ from gatedrnn.ops import linear_scan
 from gatedrnn.registry import CELLS
 
 TORCH = {"nn.LSTM": "lstm", "nn.GRU": "gru"}
-AUTOCAST = Way("forward+backward, bfloat16 autocast", lambda contender: contender.forward_backward, backward=True)
+AUTOCAST = Mode("forward+backward, bfloat16 autocast", lambda contender: contender.forward_backward, backward=True)
 NARROW = ", bfloat16"
 """Added to the name of a way where all tensors are in bfloat16."""
-STEP = Way("one token", lambda contender: contender.forward, backward=False)
+STEP = Mode("one token", lambda contender: contender.forward, backward=False)
 
 
 def layers(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:

@@ -18,7 +18,7 @@ class Sizes:
     lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 65536)
     """Steps of one sequence."""
     loop_lengths: int = 4096
-    """The longest that loop cells walk."""
+    """The longest sequence of loop cells."""
     length_width: int = 256
     model: Shape = (32, 128, 128)
     model_layers: int = 2

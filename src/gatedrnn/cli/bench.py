@@ -38,8 +38,8 @@ def bench(
     """Measure speed and memory, as ratios: to the input projection alone, to memory, to torch and to other libraries.
 
     What is compared runs in turn, in rounds; shown are medians and quartiles. Every contender is first held against its
-    formula in float64: what gives wrong numbers gets no time, and the exit code is 1. Run it on a machine that does
-    nothing else. Under three minutes on two cores, with the defaults.
+    formula in float64: results that fail that check are not timed, and the exit code is 1. Run it on a machine that
+    does nothing else. Under three minutes on two cores, with the defaults.
 
     Args:
         only: Sections to run.

@@ -58,7 +58,7 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
     begun: dict[str, Any] = {name: state[0].numpy() for name, state in zip(names, _beginning(model, 1), strict=True)}
     np.savez(folder / INITIAL_STATE, **begun)
     found = {}
-    for name, graph in (("step", step), ("sequence", walked_over_time(step))):
+    for name, graph in (("step", step), ("sequence", scanned_over_time(step))):
         path = folder / f"{name}.onnx"
         onnx.checker.check_model(graph)
         onnx.save(graph, path)
@@ -113,7 +113,7 @@ def _exported(model: GatedRNNForCausalLM) -> onnx.ModelProto:
     return program.model_proto
 
 
-def walked_over_time(step: onnx.ModelProto) -> onnx.ModelProto:
+def scanned_over_time(step: onnx.ModelProto) -> onnx.ModelProto:
     """The graph of a whole sequence: one Scan, whose body is the step and whose length is free."""
     inner = onnx.ModelProto()
     inner.CopyFrom(step)
@@ -124,12 +124,12 @@ def walked_over_time(step: onnx.ModelProto) -> onnx.ModelProto:
         inner.graph.node, "step", [*states, tokens], [*after, logits], value_info=inner.graph.value_info
     )
     given, found = [one.name for one in step.graph.input], [one.name for one in step.graph.output]
-    walk = helper.make_node(
+    scan = helper.make_node(
         "Scan", [*given[1:], given[0]], [*found[1:], found[0]], body=body, num_scan_inputs=1, scan_input_axes=[1],
         scan_output_axes=[1],
     )  # fmt: skip
     graph = helper.make_graph(
-        [walk], "sequence", [_over_time(step.graph.input[0]), *step.graph.input[1:]],
+        [scan], "sequence", [_over_time(step.graph.input[0]), *step.graph.input[1:]],
         [_over_time(step.graph.output[0]), *step.graph.output[1:]], initializer=inner.graph.initializer,
     )  # fmt: skip
     return helper.make_model(

@@ -198,7 +198,7 @@ def as_states(title: str, hx: object, count: int) -> tuple[Tensor, ...]:
         if not isinstance(state, Tensor):
             raise TypeError(f"{title}: hx must be a tensor or a tuple of tensors, got {type(state).__name__} in it")
     if len(states) != count:
-        raise TypeError(f"{title}: hx must hold {count} tensor(s), got {len(states)}")
+        raise TypeError(f"{title}: hx must hold {count} tensor{'s' if count > 1 else ''}, got {len(states)}")
     return states
 
 

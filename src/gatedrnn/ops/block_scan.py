@@ -45,7 +45,7 @@ def block_scan(
             or float32.
         drive: b_t, (batch, time, k · blocks), the same dtype and device.
         h0: the state before the first step, (batch, k · blocks); zeros if None. The same dtype.
-        resets: bool, (batch, time). Where True, `reset_state` stands in the place of h_(t-1).
+        resets: bool, (batch, time). Where True, h_(t-1) is `reset_state`.
         reset_state: (k · blocks,), zeros if None.
         reverse: run from the last step to the first; h_(t-1) then reads h_(t+1).
         backend: "reference" (a loop in torch), "torch" (an associative scan by torch operations, on any device and in

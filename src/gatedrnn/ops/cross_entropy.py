@@ -79,19 +79,19 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
 
 
-def _cross_entropy(logits: Tensor, labels: Tensor, turn: float | None) -> Tensor:
+def _cross_entropy(logits: Tensor, labels: Tensor, scale: float | None) -> Tensor:
     """-log softmax(logits)[label] of every row, computed in float32 at least; 0 where the label is -100.
 
-    Unless None, the gradient of their sum times `turn` stands in the place of `logits` afterwards.
+    Unless None, the gradient of their sum times `scale` overwrites `logits`.
     """
     if logits.device.type == "cpu" and logits.dtype != torch.float16:
         from gatedrnn.kernels.cpu import cross_entropy
 
-        return cross_entropy(logits, labels, turn)
+        return cross_entropy(logits, labels, scale)
     scores = log_softmax(logits, 1, dtype=torch.promote_types(logits.dtype, torch.float32))
     losses = nll_loss(scores, labels, reduction="none")
-    if turn is not None:
+    if scale is not None:
         grad = scores.exp_()
         grad[torch.arange(len(labels), device=grad.device), labels.clamp(min=0)] -= 1
-        logits.copy_(grad.mul_((labels != -100).unsqueeze(1) * turn))
+        logits.copy_(grad.mul_((labels != -100).unsqueeze(1) * scale))
     return losses

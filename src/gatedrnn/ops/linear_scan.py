@@ -24,7 +24,7 @@ def linear_scan(
         drive: b_t, same shape, dtype and device as `decay`.
         h0: the state before the first step, (batch, channels); zeros if None. In the dtype of `drive`
             or in the dtype of accumulation: float64 for float64, else float32.
-        resets: bool, (batch, time). Where True, `reset_state` stands in the place of h_(t-1).
+        resets: bool, (batch, time). Where True, h_(t-1) is `reset_state`.
         reset_state: (channels,), zeros if None; dtype as for `h0`.
         reverse: run from the last step to the first; h_(t-1) then reads h_(t+1).
         backend: "reference" (a loop in torch), "native" (our kernels for the device), or "auto" (see `choose_backend`).

@@ -252,15 +252,15 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
         resets[-1] &= not setting.holes  # a row without a real step and without a reset returns the state it was given
     if setting.positive_hx:
         hx = tuple(s.abs() for s in hx)
-    noise = None
-    if setting.noise:
-        for regulariser in setting.noise:
+    masks = None
+    if setting.regularisers:
+        for regulariser in setting.regularisers:
             if regulariser != "weight_dropout" or layer.cell.reads_state:
                 setattr(layer, regulariser, 0.3)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            noise = layer.draw_dropout_masks(BATCH, TIME)
-    return Sequences(x, hx, mask, resets, noise)
+            masks = layer.draw_dropout_masks(BATCH, TIME)
+    return Sequences(x, hx, mask, resets, masks)
 
 
 def _upstream(layer: RecurrentLayer, sequences: Sequences) -> tuple[Tensor, States]:
@@ -303,15 +303,15 @@ def _worst(
 
 def _double(s: Sequences) -> Sequences:
     """The same values in float64, dropout masks included."""
-    noise = s.noise
-    if noise is not None:
-        noise = noise._replace(directions=tuple(
+    masks = s.masks
+    if masks is not None:
+        masks = masks._replace(directions=tuple(
             part._replace(**{
                 k: None if getattr(part, k) is None else getattr(part, k).double() for k in ("input", "state", "weight")
             })
-            for part in noise.directions
+            for part in masks.directions
         ))  # fmt: skip
-    return s._replace(x=s.x.double(), hx=tuple(h.double() for h in s.hx), noise=noise)
+    return s._replace(x=s.x.double(), hx=tuple(h.double() for h in s.hx), masks=masks)
 
 
 def _generator(draw: int = 0) -> torch.Generator:

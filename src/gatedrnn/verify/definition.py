@@ -24,7 +24,7 @@ class Sequences(NamedTuple):
     """Each (layers · directions, batch, size)."""
     mask: Flags
     resets: Flags
-    noise: DropoutMasks | None = None
+    masks: DropoutMasks | None = None
 
 
 def initial_states(layer: RecurrentLayer, batch: int) -> States:
@@ -63,8 +63,8 @@ def _row(layer: RecurrentLayer, sequences: Sequences, row: int) -> tuple[Series,
                 if name.endswith(f"_l{number}{suffix}")
             }
             state = tuple(s[index, row : row + 1] for s in sequences.hx)
-            noise = NO_MASKS if sequences.noise is None else sequences.noise.directions[index]
-            output, state = _direction(layer, weights, x, state, sequences, row, noise, bool(turned))
+            masks = NO_MASKS if sequences.masks is None else sequences.masks.directions[index]
+            output, state = _direction(layer, weights, x, state, sequences, row, masks, bool(turned))
             outputs.append(output)
             finals.append(tuple(s[0] for s in state))
         x = torch.cat(outputs, dim=1)
@@ -73,12 +73,12 @@ def _row(layer: RecurrentLayer, sequences: Sequences, row: int) -> tuple[Series,
 
 def _direction(
     layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: States, sequences: Sequences, row: int,
-    noise: DirectionMasks, reverse: bool,
+    masks: DirectionMasks, reverse: bool,
 ) -> tuple[Series, States]:  # fmt: skip
     time = len(x)
-    dropped = None if noise.state is None else noise.state[row : row + 1]
-    if noise.weight is not None:
-        weights = {**weights, "weight_hh": weights["weight_hh"] * noise.weight}
+    dropped = None if masks.state is None else masks.state[row : row + 1]
+    if masks.weight is not None:
+        weights = {**weights, "weight_hh": weights["weight_hh"] * masks.weight}
     recurrent = Recurrent(layer.cell.projections, weights, dropped)
     outputs: list[Tensor] = [x.new_zeros(layer.proj_size or layer.hidden_size)] * time
     for t in reversed(range(time)) if reverse else range(time):
@@ -88,14 +88,14 @@ def _direction(
             state = tuple(s * 0 + weights.get("initial_state", 0) for s in state)
         if not sequences.mask[row, t]:
             continue
-        read = x[t : t + 1] if noise.input is None else x[t : t + 1] * noise.input[row]
+        read = x[t : t + 1] if masks.input is None else x[t : t + 1] * masks.input[row]
         gates = _projected(layer, weights, read)
         before, state = state, layer.cell.step(gates, state, recurrent)
-        if layer.zoneout and (noise.zoneout is not None or not layer.training):
+        if layer.zoneout and (masks.zoneout is not None or not layer.training):
             kept = (
                 [x.new_tensor(layer.zoneout)] * len(state)
-                if noise.zoneout is None
-                else [k[row, t] for k in noise.zoneout]
+                if masks.zoneout is None
+                else [k[row, t] for k in masks.zoneout]
             )
             state = tuple(old * k + new * (1 - 1.0 * k) for k, old, new in zip(kept, before, state, strict=True))
         output = output_of(layer.cell, state, gates)

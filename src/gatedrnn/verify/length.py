@@ -85,7 +85,7 @@ def _plain_loop(decay: Series, drive: Series) -> Series:
 
 
 def _long(name: str, steps: int) -> tuple[RecurrentLayer, Series]:
-    """A layer with its own initial values and one long sequence."""
+    """A layer with its own initialisation and one long sequence."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layer = CELLS[name].layer(CHANNELS, CHANNELS, batch_first=True)

@@ -33,7 +33,7 @@ class Setting(NamedTuple):
     left: bool = False
     """Padded on the left instead."""
     resets: bool = False
-    noise: tuple[str, ...] = ()
+    regularisers: tuple[str, ...] = ()
     """Rates of the layer that are above 0; their masks are the same in every mode."""
 
 
@@ -50,7 +50,7 @@ def without_hx(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
 def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     layer.batch_first = False
     mask, resets = (None if flags is None else flags.T for flags in (_mask(s), _resets(s)))
-    output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=mask, resets=resets, dropout_masks=s.noise)
+    output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=mask, resets=resets, dropout_masks=s.masks)
     layer.batch_first = True
     return output.transpose(0, 1), as_tuple(state)
 
@@ -69,7 +69,7 @@ def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     outputs, state = [], packed(s.hx)
     for t in range(s.x.shape[1]):
         resets = s.resets[:, t] if s.resets.any() else None
-        masks = None if s.noise is None else s.noise.at(t)
+        masks = None if s.masks is None else s.masks.at(t)
         output, state = layer.step(s.x[:, t], state, resets=resets, dropout_masks=masks)
         outputs.append(output)
     return torch.stack(outputs, dim=1), as_tuple(state)
@@ -147,13 +147,13 @@ SETTINGS = (
     }, holes=True, resets=True),
     Setting("locked", ONE_DIRECTION, {
         "dropped inputs and weights": whole, "dropped inputs and weights, step by step": steps,
-    }, noise=("input_dropout", "weight_dropout")),
+    }, regularisers=("input_dropout", "weight_dropout")),
     Setting("normalised", {"num_layers": 1, "layer_norm": True}, {
         "normalised": whole, "normalised, step by step": steps,
     }),
     Setting("regularised", {"num_layers": 2, "layer_norm": True}, {
         "regularised": whole, "regularised, step by step": steps,
-    }, noise=REGULARISERS),
+    }, regularisers=REGULARISERS),
 )  # fmt: skip
 
 LOG_SPACE = Setting("log_space", {"num_layers": 2, "log_space": True}, {
@@ -181,4 +181,4 @@ def _mask(s: Sequences) -> Flags | None:
 
 
 def _extras(s: Sequences) -> dict[str, Any]:
-    return {"resets": _resets(s), "dropout_masks": s.noise}
+    return {"resets": _resets(s), "dropout_masks": s.masks}
