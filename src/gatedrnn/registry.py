@@ -75,15 +75,6 @@ def register(
     return layer
 
 
-def unregister(name: str) -> None:
-    """Forget a cell.
-
-    Raises:
-        KeyError: there is none of that name.
-    """
-    del CELLS[name], CLASSES[name]
-
-
 @dataclass(frozen=True)
 class CellChoice:
     """A cell with its options, in one word: `gru`, `gru:reset_after=false`, `mingru:activation=identity`."""
