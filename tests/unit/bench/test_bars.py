@@ -1,0 +1,95 @@
+"""Every bar stands for something that a run measures, and is judged by its bound."""
+
+import pytest
+from small_bench import SIZES
+
+from gatedrnn.bench import memory
+from gatedrnn.bench.bars import Bar, bars, judged
+from gatedrnn.bench.findings import Findings, Quotient
+from gatedrnn.bench.run import Request, bench
+from gatedrnn.bench.sizes import SIZES as DEFAULTS
+
+
+class Asked(Findings):
+    """Remembers what it is asked for, and has found nothing."""
+
+    def ratio(self, *key):
+        self.left_out.append(key)
+
+    def largest_ratio(self, section, way, numerators, denominator):
+        self.left_out += [(section, way, numerator, denominator, None) for numerator in numerators]
+
+    def count(self, *key):
+        self.left_out.append(key)
+
+
+def asked_by(bar):
+    """What a bar looks at; of several contenders the first."""
+    return all_asked_by(bar)[0]
+
+
+def all_asked_by(bar):
+    asked = Asked()
+    assert bar.find(asked) is None
+    return asked.left_out
+
+
+@pytest.mark.parametrize("bound, below, at, above", [("at_most", True, True, False), ("at_least", False, True, True)])
+def test_a_bar_holds_up_to_its_bound(bound, below, at, above):
+    bar = Bar("cpu", "measure", None, lambda found: None, **{bound: 2.0})
+    assert [bar.holds(value) for value in (1.99, 2.0, 2.01)] == [below, at, above]
+
+
+def test_a_bar_is_judged_where_it_was_measured_and_nowhere_else():
+    row = Quotient("loops", "forward+backward", "nn.GRU", "gru", (8, 512, 256), None, 1.5, 1.4, 1.6, 4)
+    found = judged(Findings(ratios=[row]))
+    assert [(bar.measure, bar.value, bar.holds) for bar in found if bar.value is not None] == [
+        ("nn.GRU ÷ gru", 1.5, True)
+    ]
+    assert all(bar.holds is None for bar in found if bar.value is None)
+
+
+def test_every_bar_of_a_cpu_is_measured(monkeypatch):
+    """At small sizes: by section, way and names."""
+    pytest.importorskip("minGRU_pytorch")
+    monkeypatch.setattr(memory, "peaks", lambda cells, setting: {})
+    found = bench(Request(only=("layers", "scan", "memory", "loops", "language", "drop-in"), sizes=SIZES, seconds=0.1))
+    assert not found.wrong
+    measured = {(row.section, row.way, row.numerator, row.denominator) for row in found.ratios}
+    measured |= {(row.section, row.way, row.contender) for row in found.counts}
+    for bar in bars():
+        for key in all_asked_by(bar):
+            if bar.device == "cpu" and key[0] not in ("length", "run"):
+                names = key[:4] if len(key) > 4 else key[:3]
+                assert names in measured, (bar.measure, key)
+
+
+def test_every_bar_stands_at_a_size_of_its_device():
+    for bar in bars():
+        section, sizes = asked_by(bar)[0], DEFAULTS[bar.device]
+        if section == "length":
+            assert bar.shape[1] in sizes.lengths and bar.shape[2] == sizes.length_width
+        elif section == "language":
+            assert bar.shape in (sizes.softmax, (1, 1, sizes.stream[1]))
+        elif section == "drop-in":
+            assert bar.shape is None  # all of them
+        elif section != "run":
+            assert bar.shape in getattr(sizes, section), bar.measure
+
+
+def test_the_largest_of_several_ratios_is_judged():
+    way = "one step, 1 thread"
+    rows = [
+        Quotient("drop-in", way, "gru", "nn.GRU", (1, 1, width), None, ratio, ratio, ratio, 4)
+        for width, ratio in ((32, 0.9), (64, 1.2))
+    ]
+    found = Findings(ratios=rows)
+    assert found.largest_ratio("drop-in", way, ["gru", "mgu"], "nn.GRU") == 1.2
+    assert found.largest_ratio("drop-in", way, ["mgu"], "nn.GRU") is None
+    assert [bar.holds for bar in judged(found) if bar.value is not None] == [False]
+
+
+def test_the_bound_of_linear_time_is_taken_between_two_lengths():
+    long = [bar for bar in bars() if asked_by(bar)[0] == "length"]
+    assert {asked_by(bar)[4:] for bar in long} == {((1, 65536, 256), (1, 4096, 256))}
+    assert all(bar.at_most == 18 for bar in long)

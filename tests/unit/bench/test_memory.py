@@ -1,0 +1,97 @@
+"""What is kept for the backward pass is counted rightly, and a peak is at least what must be held."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from small_bench import SHAPE
+
+from gatedrnn import MinGRU
+from gatedrnn.bench import memory
+from gatedrnn.bench.contenders import Setting
+from gatedrnn.bench.kept import kept_for_backward
+
+NUMBERS = 12
+
+
+class Keeps(torch.autograd.Function):
+    """Hands x on, and keeps what it is told to."""
+
+    @staticmethod
+    def forward(ctx, x, weight, choose):
+        y = x.clone()
+        ctx.save_for_backward(*choose(x, weight, y))
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None, None
+
+
+def kept(choose, projection=0):
+    x, weight = torch.randn(3, 4, requires_grad=True), torch.randn(3, 4, requires_grad=True)
+    return kept_for_backward(lambda: (Keeps.apply(x, weight, choose),), NUMBERS, (x, weight), projection)
+
+
+@pytest.mark.parametrize(
+    "choose, count",
+    [
+        (lambda x, weight, y: (), 0),
+        (lambda x, weight, y: (x, weight, y), 0),
+        (lambda x, weight, y: (2 * x, 3 * x), 2),
+        (lambda x, weight, y: (x.view(4, 3), y[:1]), 0),
+        (lambda x, weight, y: tuple((2 * x).unbind(0)), 1),
+        (lambda x, weight, y: (x.new_zeros(NUMBERS - 1), x.new_zeros(NUMBERS)), 1),
+        (lambda x, weight, y: (x.new_zeros(NUMBERS, dtype=torch.uint8),), 1),
+    ],
+    ids=["nothing", "what is there anyway", "two", "views of what is there", "one in views", "a small one", "bytes"],
+)
+def test_each_tensor_of_the_size_counts_once(choose, count):
+    assert kept(choose) == count
+
+
+def test_one_projection_is_free_and_a_second_is_not():
+    def choose(x, weight, y):
+        return (x.new_zeros(2 * NUMBERS), x.new_zeros(2, NUMBERS))
+
+    assert kept(choose) == 2 and kept(choose, projection=2 * NUMBERS) == 1
+
+
+def test_an_exponential_keeps_its_output_alone_and_a_square_of_it_one_more():
+    x = torch.randn(3, 4, requires_grad=True)
+    assert kept_for_backward(lambda: (x.exp(),), NUMBERS, (x,), 0) == 0
+    assert kept_for_backward(lambda: (x.exp() ** 2,), NUMBERS, (x,), 0) == 1
+
+
+def test_what_a_layer_does_to_its_input_is_counted(monkeypatch):
+    before, forward = memory.kept_by("mingru", Setting(SHAPE)), MinGRU.forward
+    # Two more: the factor, and the product, which is what the projection reads.
+    monkeypatch.setattr(MinGRU, "forward", lambda layer, x: forward(layer, x * x.detach().exp()))
+    assert memory.kept_by("mingru", Setting(SHAPE)) == before + 2
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from /proc")
+
+
+@on_linux
+def test_a_peak_is_seen_after_its_memory_was_freed():
+    # In a process of its own, as it is used: what an earlier test gave back would be taken again without a gain.
+    script = (
+        "import torch; from gatedrnn.bench import memory; size = 2**26\n"
+        "print([memory.gained(lambda: torch.ones(size // 4).sum()) / size, memory.gained(lambda: None) / size])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    whole, nothing = json.loads(done.stdout)
+    assert 0.95 < whole < 1.2 and nothing < 0.2
+
+
+@on_linux
+def test_a_peak_holds_at_least_output_and_gradients():
+    batch, time, width = shape = (4, 256, 64)
+    found = memory.peaks([], Setting(shape))
+    assert list(found) == ["nn.LSTM", "nn.GRU"]
+    output_and_input_gradient = 2 * 4 * batch * time * width
+    for peak in found.values():
+        assert output_and_input_gradient < peak < 200 * output_and_input_gradient

@@ -1,0 +1,82 @@
+"""Every section measures what it says, passes its own gate, and leaves out what it has no cells for."""
+
+import pytest
+import torch
+from small_bench import SHAPE, SIZES
+
+from gatedrnn.bench import sections
+from gatedrnn.bench.contenders import Setting
+from gatedrnn.bench.families import NEAR_KINK, ours
+from gatedrnn.bench.gate import disagreement
+from gatedrnn.bench.measure import Bench
+from gatedrnn.bench.peers import PEER_LAYERS, PEER_SCANS, PEERS
+from gatedrnn.bench.run import Request, bench, default_cells
+from gatedrnn.registry import CELLS
+
+
+@pytest.mark.parametrize("only", ["layers", "loops", "length", "memory"])
+def test_a_section_without_cells_of_its_kind_is_left_out_and_says_so(only):
+    cell = "mingru" if only == "loops" else "mgu"
+    found = bench(Request(only=(only,), cells=(cell,), sizes=SIZES, seconds=0.05))
+    left_out = [row.what for row in found.left_out if row.what == only]
+    assert left_out == ([only] if only != "length" else [])
+
+
+def test_every_cell_can_be_measured_in_every_section_that_knows_its_kind():
+    found = bench(Request(only=("layers", "loops", "step", "length"), cells=tuple(CELLS), sizes=SIZES, seconds=0.2))
+    assert not found.wrong
+    ratios = {(row.section, row.numerator) for row in found.ratios}
+    scans = {cell for cell in CELLS if sections.is_scan_cell(cell)}
+    assert {("layers", cell) for cell in scans} <= ratios
+    assert {("loops", cell) for cell in set(CELLS) - scans - {"gru"}} <= ratios
+    assert {("step", cell) for cell in CELLS} <= ratios
+    lengths = {(row.contender, row.shape[1]) for row in found.timings if row.section == "length"}
+    assert lengths == {(cell, 4) for cell in CELLS} | {(cell, 8) for cell in scans}
+
+
+def test_a_bare_scan_is_held_against_a_pass_over_the_same_bytes():
+    batch, time, width = SHAPE
+    contenders = {c.name: c for c in sections._scans(Setting(SHAPE), torch.float32)}
+    assert contenders["linear_scan"].work == contenders["torch.add"].work == (3 * 4 * batch * time * width, "B/s")
+    assert all(disagreement(c, backward=c.expected.upstream is not None) is None for c in contenders.values())
+
+
+def test_the_products_of_a_step_are_all_of_its_cell():
+    for cell, sizes in {"lstm": [16, 16], "mgu": [8, 8], "mingru": [8]}.items():
+        _, products = sections._step(cell, Setting((1, 1, 4)))
+        assert [output.shape[1] for output in products.forward()] == sizes
+
+
+@pytest.mark.parametrize("cell", ["mingru", "minlstm"])
+def test_no_candidate_lies_where_rounding_decides_its_side(cell):
+    own, layer = ours(cell, Setting((4, 500, 64)))
+    candidates = torch.nn.functional.linear(own.leaves["input"], layer.weight_ih_l0, layer.bias_ih_l0)[..., :64]
+    assert candidates.abs().min() >= NEAR_KINK / 2
+    again, _ = ours(cell, Setting((4, 500, 64)))
+    assert torch.equal(own.leaves["input"], again.leaves["input"])
+
+
+def test_peers_are_named_as_they_are_held_against_and_missing_ones_are_said():
+    for cell in PEER_LAYERS:
+        names = [peer.name for peer in sections.peer_layers(ours(cell, Setting(SHAPE)))]
+        assert set(names) <= set(PEER_LAYERS[cell])
+    scans = {c.name for c in sections._scans(Setting(SHAPE), torch.float32)}
+    assert scans <= {"linear_scan", "torch.add", *PEER_SCANS}
+    found = bench(Request(only=("step",), cells=("mingru",), sizes=SIZES, seconds=0.05))
+    missing = [(peer.package, peer.missing("cpu")) for peer in PEERS if peer.missing("cpu")]
+    assert [(row.what, row.why) for row in found.left_out] == missing
+    assert "accelerated-scan" in dict(missing)
+
+
+def test_a_missing_peer_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr("gatedrnn.bench.peers.find_spec", lambda name: None)
+    assert PEERS[0].missing("cpu") == "is not installed (pip install minGRU-pytorch)"
+    assert PEERS[-1].missing("cpu") == "has kernels for CUDA alone"
+    bench = Bench()
+    sections.layers(bench, SIZES, ("mingru",), 0.05)
+    assert not [row for row in bench.findings.timings if "minGRU-pytorch" in row.contender]
+
+
+def test_the_default_cells_are_known():
+    for section in ("layers", "scan", "memory", "loops", "step", "length", "model"):
+        assert set(default_cells(section)) <= set(CELLS)

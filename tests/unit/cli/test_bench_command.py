@@ -1,0 +1,176 @@
+"""`gatedrnn bench` prints what it measured, keeps it, and fails when a result is wrong."""
+
+import io
+import json
+from contextlib import redirect_stdout
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from small_bench import SHAPE, SIZES
+
+from gatedrnn import MinGRU
+from gatedrnn.bench import findings, memory, run
+from gatedrnn.bench.bars import Judged, bars
+from gatedrnn.cli.app import main
+
+GUIDE = Path(__file__).parents[3] / "benchmarks" / "README.md"
+
+
+@pytest.fixture(autouse=True)
+def small(tmp_path, monkeypatch):
+    smallest(monkeypatch, tmp_path)
+
+
+def smallest(patched, folder):
+    """Default sizes that take no time, no processes, and a folder to write in."""
+    patched.setitem(run.SIZES, "cpu", SIZES)
+    patched.setattr(memory, "peaks", lambda cells, setting: {"mingru": 2.0**20, "nn.LSTM": None})
+    patched.chdir(folder)
+
+
+def outcome(*arguments):
+    try:
+        main(("bench", *arguments))
+        return 0
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def record(folder="runs/bench"):
+    return json.loads((Path(folder) / "bench.json").read_text())
+
+
+class Run(NamedTuple):
+    """What a default run said and kept."""
+
+    said: str
+    record: dict[str, Any]
+    page: str
+
+
+@pytest.fixture(scope="module")
+def default_run(tmp_path_factory):
+    """In a thousandth of its time."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(said):
+        smallest(patched, tmp_path_factory.mktemp("default"))
+        for name, part in run.PARTS.items():
+            patched.setitem(run.PARTS, name, part / 1000)
+        assert outcome() == 0
+        return Run(" ".join(said.getvalue().split()), record(), Path("runs/bench/report.html").read_text())
+
+
+def test_everything_is_measured_printed_and_kept(default_run):
+    said, kept, page = default_run
+    for title in (
+        "Layers, forward:", "Layers, forward+backward, bfloat16 autocast:", "The bare scan, forward:", "Loop cells,",
+        "Memory, kept for backward:", "Memory, peak of forward+backward: MiB", "Streaming, one token:",
+        "Time against length,", "Whole models, training step:",
+    ):  # fmt: skip
+        assert title in said, title
+    assert "every result is right" in said and "left out: accelerated-scan: has kernels for CUDA alone" in said
+    assert kept["passed"] is True and not kept["wrong"]
+    assert {row["section"] for row in kept["timings"]} == set(run.SECTIONS) - {"memory"}
+    assert {row["section"] for row in kept["counts"]} == {"memory", "run"}
+    assert {"section": "memory", "way": memory.PEAK, "contender": "mingru", "shape": list(SHAPE), "value": 1.0,
+            "unit": "MiB"} in kept["counts"]  # fmt: skip
+    assert "<h2>Time against length</h2>" in page and "https://" not in page.split("<script")[0]
+
+
+def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
+    kept = default_run.record
+    rows = {
+        "timings": findings.Timing, "ratios": findings.Quotient, "counts": findings.Count,
+        "left_out": findings.LeftOut, "bars": Judged,
+    }  # fmt: skip
+    for name, kind in rows.items():
+        wanted = [field.name for field in fields(kind)]
+        assert kept[name] and all(list(row) == wanted for row in kept[name]), name
+    assert list(kept) == [
+        "schema", "passed", "command", "settings", "timings", "ratios", "counts", "wrong", "left_out", "bars",
+        "measured",
+    ]  # fmt: skip
+    assert kept["schema"] == run.SCHEMA
+    assert list(kept["measured"]) == ["date", "environment", "threads", "gpu"]
+    assert kept["settings"]["sizes"]["layers"] == [list(SHAPE)] and kept["settings"]["seconds"] == run.SECONDS
+    assert [bar["measure"] for bar in kept["bars"]] == [bar.measure for bar in bars()]
+    guide = GUIDE.read_text()
+    assert f"schema {run.SCHEMA}" in guide
+    names = {field.name for kind in (*rows.values(), findings.Disagreement) for field in fields(kind)}
+    missing = [name for name in (*kept, *names) if f"`{name}`" not in guide]
+    assert not missing
+
+
+def test_only_what_is_asked_for_is_measured_where_it_is_asked_for(capsys):
+    arguments = "--only layers loops --cells mingru mgu --shapes 1x3x2 3x2x1 --seconds 0.1 --output elsewhere"
+    assert outcome(*arguments.split()) == 0
+    kept = record("elsewhere")
+    assert {row["section"] for row in kept["timings"]} == {"layers", "loops"}
+    assert {tuple(row["shape"]) for row in kept["timings"]} == {(1, 3, 2), (3, 2, 1)}
+    assert "minlstm" not in {row["contender"] for row in kept["timings"]}
+    assert "mgu by python loop" in {row["contender"] for row in kept["timings"]}
+    assert not Path("elsewhere/report.html").exists() and "time against length" not in capsys.readouterr().out
+
+
+def test_a_wrong_result_gets_no_time_and_exit_code_1(capsys, monkeypatch):
+    forward = MinGRU.forward
+
+    def off(layer, x, *arguments, **keywords):
+        output, state = forward(layer, x, *arguments, **keywords)
+        return output * 1.5, state
+
+    monkeypatch.setattr(MinGRU, "forward", off)
+    assert outcome("--only", "layers", "length", "--seconds", "0.1") == 1
+    said, kept = " ".join(capsys.readouterr().out.split()), record()
+    assert "WRONG: layers, mingru at (2, 6, 4): output 0 off by" in said and "results are WRONG" in said
+    assert kept["passed"] is False
+    assert "mingru" not in {row["contender"] for row in kept["timings"]}
+    assert not [row for row in kept["ratios"] if "mingru" in (row["numerator"], row["denominator"])]
+    assert {row["contender"] for row in kept["wrong"]} == {"mingru"}
+    assert kept["wrong"][0]["what"] == "output 0" and kept["wrong"][0]["error"] > kept["wrong"][0]["allowed"]
+
+
+def test_the_whole_default_run_is_timed_and_no_other(default_run, monkeypatch):
+    whole = default_run.record["bars"]
+    assert [bar["holds"] for bar in whole if bar["measure"] == "whole default run, seconds"] == [True]
+    assert outcome("--only", "step", "--seconds", "0.1") == 0
+    assert [bar["holds"] for bar in record()["bars"] if bar["measure"] == "whole default run, seconds"] == [None]
+
+
+def test_without_the_training_extra_the_rest_is_measured_and_what_is_missing_is_said(capsys, monkeypatch):
+    monkeypatch.setattr(run, "find_spec", lambda name: None)
+    monkeypatch.setattr("gatedrnn.cli.bench.find_spec", lambda name: None)
+    assert outcome("--seconds", "0.1") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "left out: model: needs the training extra: pip install 'gatedrnn[train]'" in said
+    assert "no plot: plotly is not installed (pip install 'gatedrnn[train]')" in said
+    assert "model" not in {row["section"] for row in record()["timings"]}
+    assert not Path("runs/bench/report.html").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ("--cells mingur", "did you mean 'mingru'"),
+        ("--only speed", "speed"),
+        ("--shapes 8x1024", "--shapes: '8x1024' must be batch, time and width, as 8x1024x256"),
+        ("--shapes 8x0x4", "every size must be at least 1"),
+        ("--shapes axbxc", "must be batch, time and width"),
+        ("--seconds 0", "must be above 0"),
+        ("--device tpu", "tpu"),
+        ("--quick", "--quick"),
+    ],
+)
+def test_bad_usage_gets_one_line_and_exit_code_2(arguments, said, capsys):
+    assert outcome(*arguments.split()) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("gatedrnn: ") and error.count("\n") == 1 and said in error
+    assert not Path("runs").exists()
+
+
+def test_a_device_that_is_not_there_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert outcome("--device", "cuda") == 2
+    assert "--device cuda: this torch sees no CUDA device; use --device cpu" in capsys.readouterr().err

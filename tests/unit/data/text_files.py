@@ -1,0 +1,53 @@
+"""Files of texts and labels, as a user may have them."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gatedrnn.data import data_settings
+from gatedrnn.data.text import load_text_classification
+
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+needs_shared_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"the real data are not at {SHARED}")
+
+
+def as_separated(rows, separator=","):
+    def quoted(field):
+        special = any(mark in field for mark in (separator, '"', "\n", "\r"))
+        return '"' + field.replace('"', '""') + '"' if special else field
+
+    return "".join(separator.join(map(quoted, map(str, row))) + "\n" for row in [("text", "label"), *rows])
+
+
+def as_json_lines(rows):
+    return "".join(json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n" for text, label in rows)
+
+
+def write(path, content):
+    """The file at `path`, from text in UTF-8 or from bytes as they are."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def write_rows(path, rows):
+    """Rows of (text, label) in the format that the ending of `path` names."""
+    if path.suffix == ".parquet":
+        texts, labels = zip(*rows, strict=True)
+        pq.write_table(pa.table({"text": list(texts), "label": list(labels)}), path)
+        return path
+    if path.suffix in (".json", ".jsonl"):
+        return write(path, as_json_lines(rows))
+    return write(path, as_separated(rows, "\t" if path.suffix == ".tsv" else ","))
+
+
+def numbered_rows(count, labels=("no", "yes"), word="word"):
+    """Rows that no other row equals."""
+    return [(f"{word} number {i}", labels[i % len(labels)]) for i in range(count)]
+
+
+def load(train_file, **settings):
+    """A text task from files."""
+    return load_text_classification(data_settings(task="text-classification", train_file=train_file, **settings))

@@ -1,0 +1,164 @@
+"""The scan over small blocks: three backends, one law; a block that keeps all of itself keeps its length."""
+
+import itertools
+
+import pytest
+import torch
+from tolerances import assert_equal_within
+from torch.func import vmap
+
+from gatedrnn import BlockOrthogonalRNN
+from gatedrnn.errors import BackendUnavailable
+from gatedrnn.ops import block_scan
+from gatedrnn.ops.block_scan import _block_scan
+
+BACKENDS = ("reference", "torch", "native")
+every_size = pytest.mark.parametrize("size", [1, 2, 3, 4])
+
+
+def problem(size, steps=9, batch=3, blocks=5, start=True, cut=True, dtype=torch.float64):
+    torch.manual_seed(0)
+    given = {
+        "transition": torch.randn(batch, steps, size, size, blocks, dtype=dtype) / size**0.5,
+        "drive": torch.randn(batch, steps, size * blocks, dtype=dtype),
+        "h0": torch.randn(batch, size * blocks, dtype=dtype) if start else None,
+        "resets": torch.rand(batch, steps) < 0.3 if cut else None,
+        "reset_state": torch.randn(size * blocks, dtype=dtype) if cut else None,
+    }
+    return {k: v.requires_grad_() if v is not None and v.is_floating_point() else v for k, v in given.items()}
+
+
+def run(given, reverse, backend):
+    """Outputs, the last state, and all gradients from random ones."""
+    inputs = [v for v in given.values() if v is not None and v.requires_grad]
+    h, last = block_scan(**given, reverse=reverse, backend=backend)
+    torch.manual_seed(1)
+    loss = (h * torch.randn_like(h)).sum() + (last * torch.randn_like(last)).sum()
+    return h, last, *torch.autograd.grad(loss, inputs, materialize_grads=True)
+
+
+def assert_same(found, expected, dtype):
+    for place, (got, want) in enumerate(zip(found, expected, strict=True)):
+        assert_equal_within(got, want, dtype, f"result {place}", gradient=place > 1)
+
+
+@every_size
+@pytest.mark.parametrize("start, cut, reverse", list(itertools.product((False, True), repeat=3)))
+@pytest.mark.parametrize("steps", [1, 2, 9, 16])
+def test_every_backend_computes_the_same(size, start, cut, reverse, steps):
+    given = problem(size, steps, start=start, cut=cut)
+    expected = run(given, reverse, "reference")
+    for backend in ("torch", "native"):
+        assert_same(run(given, reverse, backend), expected, torch.float64)
+
+
+def test_the_reference_is_a_product_of_matrices():
+    given = problem(2, steps=4, batch=1, blocks=1, start=True, cut=False)
+    h = given["h0"][0]
+    for a, b in zip(given["transition"][0, ..., 0], given["drive"][0], strict=True):
+        h = a @ h + b
+    assert_equal_within(block_scan(**given, backend="reference")[1][0], h, torch.float64, "last")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("batch, blocks", [(1, 100), (5, 3), (40, 20)])
+def test_it_does_not_matter_how_the_work_is_cut(threads, batch, blocks):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        given = problem(2, 60, batch, blocks)
+        assert_same(run(given, False, "native"), run(given, False, "torch"), torch.float64)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("cut, reverse", list(itertools.product((False, True), repeat=2)))
+def test_the_op_is_registered_as_torch_wants_it(cut, reverse):
+    torch.library.opcheck(_block_scan, (*problem(2, 5, cut=cut).values(), reverse))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_second_derivative_is_that_of_finite_differences(backend):
+    given = problem(2, 3, 1, 2)
+    resets = given.pop("resets")
+    torch.autograd.gradgradcheck(
+        lambda *values: block_scan(**dict(zip(given, values, strict=True)), resets=resets, backend=backend),
+        tuple(given.values()),
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_step_leaves_the_state_as_it_was(backend):
+    given = problem(3, 0, cut=False)
+    h, last = block_scan(**given, backend=backend)
+    assert h.shape == (3, 0, 15) and torch.equal(last, given["h0"])
+
+
+def test_a_transform_takes_the_tree_and_refuses_the_compiled_loops():
+    given = problem(2, 5, cut=False)
+    expected = block_scan(**given)[0]
+    values = {k: v.detach().unsqueeze(1) for k, v in given.items() if v is not None}
+    found = vmap(lambda v: block_scan(**v)[0])(values)
+    assert_equal_within(found.squeeze(1), expected, torch.float64, "states")
+    with pytest.raises(BackendUnavailable, match="cannot run in a transform of"):
+        vmap(lambda v: block_scan(**v, backend="native")[0])(values)
+
+
+WRONG = {
+    "another backend": ({"backend": "gpu"}, "backend must be one of auto, reference, torch, native, got 'gpu'"),
+    "blocks that are not square": ({"transition": torch.zeros(3, 9, 2, 3, 5)}, "transition must have the axes"),
+    "a drive of another length": ({"drive": torch.zeros(3, 8, 10)}, r"drive must have shape \(3, 9, 10\), got"),
+    "another dtype": ({"drive": torch.zeros(3, 9, 10)}, "drive must be torch.float64"),
+    "flags that are numbers": ({"resets": torch.zeros(3, 9)}, "resets must be torch.bool"),
+    "a reset state without resets": ({"resets": None}, "reset_state is used only where resets are"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_does_not_fit_is_refused_by_name(wrong):
+    changes, message = WRONG[wrong]
+    with pytest.raises(ValueError, match=message):
+        block_scan(**(problem(2) | changes))
+    half = {k: v.half() if v is not None and v.is_floating_point() else v for k, v in problem(2).items()}
+    with pytest.raises(ValueError, match="transition must be float32 or float64"):
+        block_scan(**half)
+
+
+@pytest.mark.parametrize("block_size", [2, 3, 4])
+def test_a_block_that_keeps_all_keeps_its_length_over_a_hundred_thousand_steps(block_size):
+    """Whatever the input: nothing enters it, and nothing but rounding changes how long it is."""
+    torch.manual_seed(0)
+    layer = BlockOrthogonalRNN(3, 24, batch_first=True, block_size=block_size)
+    blocks = 24 // block_size
+    with torch.no_grad():
+        layer.bias_ih_l0[24:48] = 100.0
+        hx, x = torch.randn(1, 1, 24), torch.randn(1, 100_000, 3)
+        output, _ = layer(x, hx)
+        lengths = output.unflatten(2, (block_size, blocks)).norm(dim=2)
+        assert ((lengths / hx[0].unflatten(1, (block_size, blocks)).norm(dim=1) - 1).abs() < 1e-3).all()
+        assert (output[0].std(dim=0) > 0.1).all(), "it turned"
+
+
+def test_blocks_must_fit_into_the_state():
+    with pytest.raises(
+        ValueError, match="hidden_size of block-orthogonal must be a multiple of its block_size 4, got 6"
+    ):
+        BlockOrthogonalRNN(3, 6, block_size=4)
+    with pytest.raises(ValueError, match="block_size must be one of 2, 3, 4, got 5"):
+        BlockOrthogonalRNN(3, 10, block_size=5)
+
+
+def test_the_sign_of_a_mirror_learns_as_if_it_were_smooth():
+    """s is -1 or 1 to the last digit; its gradient is that of tanh."""
+    torch.manual_seed(0)
+    layer = BlockOrthogonalRNN(1, 2, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight_ih_l0.copy_(
+            torch.tensor([[0.0], [0.0], [2.0], [2.0], [0.0], [0.3]]).double()
+        )  # v v, d d, angle, mirror
+        layer.initial_state_l0.copy_(torch.tensor([1.0, 2.0]))
+    output, _ = layer(torch.ones(1, 1, 1, dtype=torch.float64))
+    assert output.flatten().tolist() == [1.0, 2.0]
+    (grad,) = torch.autograd.grad(output[0, 0, 1], layer.weight_ih_l0)
+    expected = 2.0 * (1 - torch.tanh(torch.tensor(0.3).double()) ** 2)
+    assert_equal_within(grad[5, 0], expected, torch.float64, "slope of the mirror", gradient=True)
