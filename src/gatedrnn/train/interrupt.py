@@ -54,12 +54,20 @@ def set_by_signals(other: StopFlag | None = None) -> Iterator[SignalFlag]:
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Let `SIGNALS` raise `Ended`, as Ctrl-C raises KeyboardInterrupt, so that what is open is closed in order."""
+    received = list[int]()
 
     def end(number: int, _: FrameType | None) -> None:
+        received.append(number)
         raise Ended(number)
 
     with _handled_by(end):
-        yield
+        try:
+            yield
+        except Exception as error:
+            # In the middle of a class statement Python 3.11 turns whatever is raised into a RuntimeError.
+            if not received:
+                raise
+            raise Ended(received[0]) from error
 
 
 @contextmanager

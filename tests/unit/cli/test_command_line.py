@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from processes import heeds_signals
 
 from gatedrnn.cli.app import build_app, main
 from gatedrnn.data import load_task
@@ -189,17 +190,12 @@ def test_fresh_removes_nothing_for_a_comparison_that_cannot_be(
     assert (finished / "comparison.yaml").exists()
 
 
-def _hear_ctrl_c() -> None:
-    """What a shell starts in the background ignores it, and so would these tests' processes."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_ctrl_c_keeps_what_was_finished_and_ends_with_130(jobs: str, tmp_path: Path) -> None:
     flags = f"compare --task digits --cells lstm mingru --seeds 0 1 --epochs 20 --jobs {jobs} --threads 1".split()
     command = [sys.executable, "-m", "gatedrnn", *flags, "--output", str(tmp_path / "c")]
     process = subprocess.Popen(
-        command, start_new_session=True, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c
+        command, start_new_session=True, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_signals
     )
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob("c/*/*/result.json")):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from outcomes import assert_same_outcome, checkpoint_step, outcome
+from processes import heeds_signals
 from train_helpers import small_text
 
 FLAGS = (
@@ -32,12 +33,6 @@ def began(text: Path, output: Path, epochs: int, how: list[str] = GATEDRNN) -> s
         [sys.executable, *how, *arguments], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         preexec_fn=heeds_signals,
     )  # fmt: skip
-
-
-def heeds_signals() -> None:
-    """What a shell starts in its background ignores Ctrl-C, and hands that down."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def to_its_end(process: subprocess.Popen) -> None:

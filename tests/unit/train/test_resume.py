@@ -18,6 +18,7 @@ from gatedrnn.data import load_task
 from gatedrnn.errors import CheckpointDamaged, FolderTaken, Interrupted, NonFiniteLoss
 from gatedrnn.train import checkpoint
 from gatedrnn.train.folder import MetricsLog, RunFolder, read_metrics
+from gatedrnn.train.interrupt import Ended, ended_by_signals
 from gatedrnn.train.loop import Progress, Trainer, run
 from gatedrnn.train.result import RunResult
 
@@ -219,6 +220,21 @@ def test_a_signal_that_is_ignored_stays_ignored(undisturbed: Path, tmp_path: Pat
     finally:
         signal.signal(signal.SIGHUP, before)
     assert_same_outcome(undisturbed, tmp_path / "run")
+
+
+def test_a_signal_in_the_middle_of_a_class_statement_ends_the_command_too() -> None:
+    """An import under way is full of them, and Python 3.11 turns what is raised there into a RuntimeError."""
+
+    class Interrupting:
+        def __set_name__(self, owner: type, name: str) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Ended) as ended, ended_by_signals():
+
+        class _Owner:
+            attribute = Interrupting()
+
+    assert ended.value.signal_number == signal.SIGTERM
 
 
 def test_the_best_weights_by_validation_are_the_ones_kept(tmp_path: Path) -> None:

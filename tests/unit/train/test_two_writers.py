@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from outcomes import assert_same_outcome, checkpoint_step
+from processes import heeds_signals
 from train_helpers import small_text
 
 from gatedrnn.errors import InUse
@@ -54,7 +55,7 @@ def test_who_waits_gets_the_folder_when_the_holder_is_killed(holder, tmp_path, c
 def command(*arguments: object) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "gatedrnn", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
+        text=True, preexec_fn=heeds_signals,
     )  # fmt: skip
 
 
