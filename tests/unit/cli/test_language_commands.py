@@ -165,7 +165,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing_behind(capsys, finished, tex
 @pytest.mark.slow
 def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, text):
     """The system's own limit on the size of a file, as a disk without room would have it."""
-    flags = " ".join(SMALL).replace("--hidden-size 16", "--hidden-size 400").split()
+    flags = " ".join(SMALL).replace("--embedding-size 8", "--embedding-size 512").split()
     command = [sys.executable, "-m", "gatedrnn", "train", "--train-file", str(text), *flags, "--checkpoint-every", "5"]
 
     def limited() -> None:
@@ -175,7 +175,8 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, text):
         [*command, "--output", str(tmp_path / "run")], preexec_fn=limited, capture_output=True, text=True
     )
     assert process.returncode == 1 and "Traceback" not in process.stderr, process.stderr
-    lines = [line for line in process.stderr.splitlines() if "compiling" not in line]
-    assert len(lines) == 1 and "file too large" in lines[0], process.stderr
+    # Kernels that are compiled on the way cannot be saved either, which is told and hurts nothing.
+    lines = [line for line in process.stderr.splitlines() if "compil" not in line]
+    assert len(lines) == 1 and "optimizer.bin: could not be written" in lines[0], process.stderr
     resumed = subprocess.run([sys.executable, "-m", "gatedrnn", "train", "--resume", str(tmp_path / "run")])
     assert resumed.returncode == 0 and Path(tmp_path / "run" / "result.json").exists()
