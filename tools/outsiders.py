@@ -3,7 +3,7 @@
     python tools/outsiders.py                # makes .venv-outsiders, installs into it, runs every project both ways
     python tools/outsiders.py darts skorch   # these alone
 
-What each does stands in `outsiders_projects.py`. A line for each project says whether it passed and how far its numbers
+What each does is in `outsiders_projects.py`. A line for each project says whether it passed and how far its numbers
 moved; exit code 1 if one failed.
 """
 

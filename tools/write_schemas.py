@@ -6,21 +6,27 @@ python tools/write_schemas.py
 import json
 from pathlib import Path
 
+from pydantic import ConfigDict, TypeAdapter
+
+from gatedrnn.bench.record import BenchRecord
 from gatedrnn.inspect.diagnose import Diagnosis
 from gatedrnn.study.results import ComparisonResults, Confusion, Curves, DocumentLosses, ProbeResults
 from gatedrnn.train.result import Record, RunResult
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
-RECORDS: dict[str, type[Record]] = {
+RECORDS: dict[str, type[Record] | type[BenchRecord]] = {
     "results": ComparisonResults, "curves": Curves, "confusion": Confusion, "documents": DocumentLosses,
-    "probes": ProbeResults, "result": RunResult, "diagnosis": Diagnosis,
+    "probes": ProbeResults, "result": RunResult, "diagnosis": Diagnosis, "bench": BenchRecord,
 }  # fmt: skip
 """By the name of the file, without its ending."""
+
+# A record of the core is a plain dataclass; its fields' docstrings shall be descriptions too.
+BenchRecord.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True)  # type: ignore[attr-defined]
 
 
 def schema(name: str) -> str:
     """The schema of a record, as its file has it."""
-    return json.dumps(RECORDS[name].model_json_schema(), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(TypeAdapter(RECORDS[name]).json_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -23,9 +23,8 @@ CLEAN = [
     "examples",
     "results",
     "src",
-    "tools/keep_runs.py",
-    "tools/keep_study.py",
-    "tools/write_schemas.py",
+    "tools",
+    "benchmarks",
     "tests",
 ]
 """What is searched: files, and folders with all below them; this file lists the phrases and is left out."""

@@ -4,15 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from gatedrnn.bench.contenders import Shape
 from gatedrnn.bench.drop_in import CELL, ONE_STEP, THREADS, TORCHS_CELLS, by_step, cell_of, larger_than_gru, on
-from gatedrnn.bench.families import by_loop, products_of
-from gatedrnn.bench.findings import Findings
+from gatedrnn.bench.layers import by_loop, products_of
 from gatedrnn.bench.measure import BOTH, FORWARD, Mode
 from gatedrnn.bench.memory import KEPT
 from gatedrnn.bench.peers import PEER_SCANS
+from gatedrnn.bench.record import Findings, Judged
 from gatedrnn.bench.sections import AUTOCAST, NARROW
-from gatedrnn.bench.sizes import LONG, SHORT
+from gatedrnn.bench.sizes import LONG, SHORT, Shape
 from gatedrnn.registry import CELLS
 
 WHOLE_RUN = "whole default run"
@@ -32,19 +31,6 @@ class Bar:
 
     def holds(self, value: float) -> bool:
         return (self.at_most is None or value <= self.at_most) and (self.at_least is None or value >= self.at_least)
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A bar as JSON has it: value and verdict are None where it was not measured."""
-
-    device: str
-    measure: str
-    shape: Shape | None
-    at_most: float | None
-    at_least: float | None
-    value: float | None
-    holds: bool | None
 
 
 def judged(findings: Findings) -> list[Judged]:
@@ -111,10 +97,10 @@ def _drop_in() -> Iterator[Bar]:
             yield _largest(on(count, CELL), [cell_of(cell)], cell_of(cell), theirs, 1.05)
 
 
-def _largest(way: Mode, numerators: list[str], title: str, denominator: str, most: float) -> Bar:
+def _largest(mode: Mode, numerators: list[str], title: str, denominator: str, most: float) -> Bar:
     return Bar(
-        "cpu", f"{title} ÷ {denominator} ({way.name}), the largest", None,
-        lambda found: found.largest_ratio("drop-in", way.name, numerators, denominator), at_most=most,
+        "cpu", f"{title} ÷ {denominator} ({mode.name}), the largest", None,
+        lambda found: found.largest_ratio("drop-in", mode.name, numerators, denominator), at_most=most,
     )  # fmt: skip
 
 
@@ -127,17 +113,17 @@ def _on_gpu() -> Iterator[Bar]:
 
 
 def _ratio(
-    section: str, way: str, numerator: str, denominator: str, shape: Shape, other: Shape | None = None, *,
+    section: str, mode: str, numerator: str, denominator: str, shape: Shape, other: Shape | None = None, *,
     at_most: float | None = None, at_least: float | None = None, device: str = "cpu",
 ) -> Bar:  # fmt: skip
     measure = f"{numerator} ÷ {denominator}"
     if other is not None:
         measure = f"{numerator}, {shape[1]:,} steps ÷ {other[1]:,} steps"
-    if way != BOTH.name:
-        measure += f" ({way})"
+    if mode != BOTH.name:
+        measure += f" ({mode})"
     return Bar(
         device, measure, shape,
-        lambda found: found.ratio(section, way, numerator, denominator, shape, other), at_most, at_least,
+        lambda found: found.ratio(section, mode, numerator, denominator, shape, other), at_most, at_least,
     )  # fmt: skip
 
 

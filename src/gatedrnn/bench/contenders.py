@@ -1,6 +1,6 @@
 """What is measured: something to call, the tensors whose gradients are asked for, and what it must give."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -8,12 +8,12 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from gatedrnn.bench.equations import Weights
+from gatedrnn.bench.sizes import Shape
 from gatedrnn.shapes import Series
 from gatedrnn.verify.tolerances import Tolerance
 
-Shape: TypeAlias = tuple[int, int, int]
-"""(batch, time, width); input and state have the same width."""
+Weights: TypeAlias = Mapping[str, Tensor]
+"""Tensors by the names of parameters and inputs."""
 Formula: TypeAlias = Callable[[Weights], list[Tensor]]
 """The outputs, from the leaves in float64."""
 

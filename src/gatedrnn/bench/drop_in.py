@@ -7,11 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gatedrnn.bench.contenders import Contender, Expected, Setting, Shape
-from gatedrnn.bench.equations import Weights, run_equations
-from gatedrnn.bench.families import our_layer, ours, torch_layer
+from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
+from gatedrnn.bench.layers import our_layer, ours, run_equations, torch_layer
 from gatedrnn.bench.measure import BOTH, Bench, Mode, threads
-from gatedrnn.bench.sizes import Sizes
+from gatedrnn.bench.sizes import Shape, Sizes
 from gatedrnn.layers import RecurrentLayer, SingleStep
 from gatedrnn.registry import CELLS
 
@@ -33,9 +32,9 @@ def cell_of(cell: str) -> str:
     return _module(cell).__name__
 
 
-def on(count: int, way: Mode) -> Mode:
+def on(count: int, mode: Mode) -> Mode:
     """The same on so many threads."""
-    return way._replace(name=f"{way.name}, {count} thread{'s' if count > 1 else ''}")
+    return mode._replace(name=f"{mode.name}, {count} thread{'s' if count > 1 else ''}")
 
 
 def larger_than_gru(cell: str) -> bool:

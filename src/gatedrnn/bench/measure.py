@@ -1,4 +1,4 @@
-"""From contenders to rows: each through the gate, then all that passed in turn."""
+"""From contenders to rows: each is checked against its formula in float64, then all that passed run in turn."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,11 +6,61 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from gatedrnn.bench.contenders import Contender, Shape
-from gatedrnn.bench.findings import Disagreement, Findings, LeftOut, Quotient, Timing
-from gatedrnn.bench.gate import disagreement
+from gatedrnn.bench.contenders import Contender
+from gatedrnn.bench.record import Disagreement, Findings, LeftOut, Quotient, Timing
+from gatedrnn.bench.sizes import Shape
 from gatedrnn.timing import Action, Samples, interleave, ratio_of
+from gatedrnn.verify.tolerances import allowed_error, largest_error
+
+
+class Wrong(NamedTuple):
+    """What disagreed, and by how much; no numbers where there was none to compare."""
+
+    what: str
+    error: float | None = None
+    allowed: float | None = None
+
+
+def disagreement(contender: Contender, backward: bool = True, forward: bool = True) -> Wrong | None:
+    """The first output or gradient that is further off than the table of tolerances allows; None if all agree.
+
+    Args:
+        backward: run it with gradients and compare those too.
+        forward: run it without a graph, which may take another path through the code.
+    """
+    if contender.in_float64 is not None:
+        wrong = disagreement(contender.in_float64, backward, forward)
+        if wrong is not None:
+            return wrong._replace(what=f"in float64, {wrong.what}")
+    try:
+        if backward and (wrong := _compared(contender, *contender.forward_backward())):
+            return wrong
+        return _compared(contender, contender.forward()) if forward else None
+    except Exception as error:  # whatever it is: the others are still measured, and the exit code says so
+        return Wrong(f"raised {type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _compared(contender: Contender, outputs: tuple[Tensor, ...], grads: tuple[Tensor, ...] = ()) -> Wrong | None:
+    expected, expected_grads = contender.expected.values
+    for number, (actual, wanted) in enumerate(zip(outputs, expected, strict=False)):
+        if wrong := _off(contender, f"output {number}", actual, wanted, gradient=False):
+            return wrong
+    for name, actual in zip(contender.leaves, grads, strict=False):
+        if wrong := _off(contender, f"gradient of {name}", actual, expected_grads[name], gradient=True):
+            return wrong
+    return None
+
+
+def _off(contender: Contender, what: str, actual: Tensor, wanted: Tensor, *, gradient: bool) -> Wrong | None:
+    if actual.shape != wanted.shape:
+        return Wrong(f"{what} has shape {tuple(actual.shape)}, expected {tuple(wanted.shape)}")
+    error, allowed = largest_error(actual, wanted), allowed_error(wanted, contender.precision, gradient=gradient)
+    slack = contender.slack.gradient if gradient else contender.slack.output
+    allowed = max(allowed, slack * max(1.0, float(wanted.abs().max())))
+    return None if error <= allowed else Wrong(what, error, allowed)
+
 
 Key = tuple[str, Shape]
 OnStep = Callable[[str], None]
@@ -55,18 +105,18 @@ class Bench:
         right = [contender for contender in contenders if self._passes(section, contender, modes)]
         for contender in right:
             contender.expected.forget()
-        total = sum(way.part for way in modes)
-        for way in modes:
-            actions = {(c.name, c.setting.shape): way.action(c) for c in right}
-            self.on_step(f"{section}: {way.name}, {len(actions)} in turn")
-            taken = interleave(actions, seconds * way.part / total, self._synchronize())
+        total = sum(mode.part for mode in modes)
+        for mode in modes:
+            actions = {(c.name, c.setting.shape): mode.action(c) for c in right}
+            self.on_step(f"{section}: {mode.name}, {len(actions)} in turn")
+            taken = interleave(actions, seconds * mode.part / total, self._synchronize())
             samples = {key: taken[key].times(c.times) for key, c in zip(actions, right, strict=True)}
-            self.add(section, way.name, right, samples, pairs)
+            self.add(section, mode.name, right, samples, pairs)
             for numerator, denominator in across:
-                self.ratio(section, way.name, samples, numerator, denominator)
+                self.ratio(section, mode.name, samples, numerator, denominator)
 
     def add(
-        self, section: str, way: str, contenders: Sequence[Contender], samples: Mapping[Key, Samples],
+        self, section: str, mode: str, contenders: Sequence[Contender], samples: Mapping[Key, Samples],
         pairs: Sequence[tuple[str, str]],
     ) -> None:  # fmt: skip
         """Rows from samples."""
@@ -76,22 +126,22 @@ class Bench:
             spread = taken.spread
             self.findings.timings.append(
                 Timing(
-                    section, way, *key, median_ms=1000 * spread.median, low_ms=1000 * spread.low,
+                    section, mode, *key, median_ms=1000 * spread.median, low_ms=1000 * spread.low,
                     high_ms=1000 * spread.high, times=contender.times, runs=len(taken.seconds), calls=taken.calls,
                     rate=None if amount is None else amount / spread.median, unit=unit,
                 )
             )  # fmt: skip
         for shape in dict.fromkeys(contender.setting.shape for contender in contenders):
             for pair in pairs:
-                self.ratio(section, way, samples, *((name, shape) for name in pair))
+                self.ratio(section, mode, samples, *((name, shape) for name in pair))
 
-    def ratio(self, section: str, way: str, samples: Mapping[Key, Samples], numerator: Key, denominator: Key) -> None:
+    def ratio(self, section: str, mode: str, samples: Mapping[Key, Samples], numerator: Key, denominator: Key) -> None:
         """The ratio of two, if both were measured."""
         if numerator not in samples or denominator not in samples:
             return
         other = None if denominator[1] == numerator[1] else denominator[1]
         found = ratio_of(samples[numerator], samples[denominator])
-        self.findings.ratios.append(Quotient(section, way, numerator[0], denominator[0], numerator[1], other, *found))
+        self.findings.ratios.append(Quotient(section, mode, numerator[0], denominator[0], numerator[1], other, *found))
 
     def leave_out(self, what: str, why: str) -> None:
         """Say what is not measured."""
@@ -99,10 +149,10 @@ class Bench:
 
     def _passes(self, section: str, contender: Contender, modes: Sequence[Mode]) -> bool:
         self.on_step(f"{section}: checking {contender.name}")
-        backward = any(way.backward for way in modes)
-        wrong = disagreement(contender, backward=backward, forward=not all(way.backward for way in modes))
+        backward = any(mode.backward for mode in modes)
+        wrong = disagreement(contender, backward=backward, forward=not all(mode.backward for mode in modes))
         if wrong is not None:
-            names = tuple(way.name for way in modes)
+            names = tuple(mode.name for mode in modes)
             where = (section, names, contender.name, contender.setting.shape)
             self.findings.wrong.append(Disagreement(*where, *wrong))
         return wrong is None

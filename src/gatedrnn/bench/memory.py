@@ -1,23 +1,53 @@
-"""The section on memory: tensors kept for the backward pass, and the peak of a forward and backward pass."""
+"""The section on memory: tensors saved for backward, and the peak of a forward and backward pass."""
 
 import gc
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
-from gatedrnn.bench.contenders import Contender, Setting, Shape
-from gatedrnn.bench.families import is_scan_cell, ours, products_alone, torch_layer
-from gatedrnn.bench.findings import Count
-from gatedrnn.bench.kept import kept_for_backward
+from gatedrnn.bench.contenders import Contender, Setting
+from gatedrnn.bench.layers import is_scan_cell, ours, products_alone, torch_layer
 from gatedrnn.bench.measure import Bench
 from gatedrnn.bench.peers import PEER_LAYERS, peer_layers
-from gatedrnn.bench.sizes import Sizes
+from gatedrnn.bench.record import Count
+from gatedrnn.bench.sizes import Shape, Sizes
 from gatedrnn.timing import Action
+
+
+def kept_for_backward(
+    forward: Callable[[], tuple[Tensor, ...]], numbers: int, free: Iterable[Tensor], projection: int
+) -> int:  # fmt: skip
+    """Tensors kept beyond inputs, parameters, outputs and one projection.
+
+    Each storage of at least `numbers` numbers counts once, however many views of it are kept.
+
+    Args:
+        forward: runs with a graph and gives its outputs.
+        free: inputs and parameters.
+        projection: numbers of the one tensor that may be kept beside; 0 for none.
+    """
+    kept: dict[int, Tensor] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.enable_grad(), saved_tensors_hooks(pack, lambda tensor: tensor):
+        outputs = forward()
+    for tensor in (*free, *outputs):
+        kept.pop(tensor.untyped_storage().data_ptr(), None)
+    sizes = [tensor.untyped_storage().nbytes() // tensor.element_size() for tensor in kept.values()]
+    if projection in sizes:
+        sizes.remove(projection)
+    return sum(size >= numbers for size in sizes)
+
 
 KEPT, PEAK = "kept for backward", "peak of forward+backward"
 MEBIBYTE = 2**20
@@ -94,7 +124,7 @@ def gained(action: Action) -> float | None:
     """Bytes of resident memory that the process has more of at most while the action runs."""
     gc.collect()
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # the kernel's way to set the peak back to the present
+        Path("/proc/self/clear_refs").write_text("5")  # the kernel's mode to set the peak back to the present
         before = _status("VmRSS")
         action()
         return float(_status("VmHWM") - before)

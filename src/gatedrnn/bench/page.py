@@ -2,23 +2,23 @@
 
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import plotly.graph_objects as go
 from plotly.io import to_html
 
+from gatedrnn.bench.record import BenchRecord
 from gatedrnn.pages import COLOURS, FONT, dress
 from gatedrnn.records import write_whole
 
 TITLE = "Time against length"
 
 
-def write_page(record: dict[str, Any], folder: Path) -> Path | None:
+def write_page(record: BenchRecord, folder: Path) -> Path | None:
     """Write report.html (one file, no network); None, and no file, where no lengths were measured."""
-    if not any(row["section"] == "length" for row in record["timings"]):
+    if not any(row.section == "length" for row in record.timings):
         return None
-    where = record["measured"]
-    device = where["gpu"] or f"{where['environment']['processor']}, {where['threads']} threads"
+    where = record.measured
+    device = where.gpu or f"{where.environment['processor']}, {where.threads} threads"
     drawn = to_html(length_figure(record), include_plotlyjs=True, full_html=False, config={"displaylogo": False})
     page = folder / "report.html"
     write_whole(
@@ -30,22 +30,22 @@ def write_page(record: dict[str, Any], folder: Path) -> Path | None:
     return page
 
 
-def length_figure(record: dict[str, Any]) -> go.Figure:
+def length_figure(record: BenchRecord) -> go.Figure:
     """Median milliseconds with quartiles over steps, both on logarithmic axes, a line for each cell."""
-    figure, rows = go.Figure(), [row for row in record["timings"] if row["section"] == "length"]
-    for number, cell in enumerate(dict.fromkeys(row["contender"] for row in rows)):
-        own = [row for row in rows if row["contender"] == cell]
+    figure, rows = go.Figure(), [row for row in record.timings if row.section == "length"]
+    for number, cell in enumerate(dict.fromkeys(row.contender for row in rows)):
+        own = [row for row in rows if row.contender == cell]
         figure.add_scatter(
-            x=[row["shape"][1] for row in own], y=[row["median_ms"] for row in own], mode="lines+markers", name=cell,
+            x=[row.shape[1] for row in own], y=[row.median_ms for row in own], mode="lines+markers", name=cell,
             line={"color": COLOURS[number % len(COLOURS)], "width": 2}, marker={"size": 8},
             error_y={
-                "type": "data", "symmetric": False, "array": [row["high_ms"] - row["median_ms"] for row in own],
-                "arrayminus": [row["median_ms"] - row["low_ms"] for row in own],
+                "type": "data", "symmetric": False, "array": [row.high_ms - row.median_ms for row in own],
+                "arrayminus": [row.median_ms - row.low_ms for row in own],
             },
             hovertemplate="%{x:,} steps: %{y:.4g} ms",
         )  # fmt: skip
-    lengths = sorted({row["shape"][1] for row in rows})
-    width = rows[0]["shape"][2]
+    lengths = sorted({row.shape[1] for row in rows})
+    width = rows[0].shape[2]
     figure.update_xaxes(
         type="log", title=f"steps of one sequence, width {width}", tickvals=lengths,
         ticktext=[f"{length:,}" for length in lengths],

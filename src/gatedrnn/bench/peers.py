@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from gatedrnn.bench.contenders import Contender, Expected, Formula, Setting
-from gatedrnn.bench.equations import PlainScan, Weights, run_equations
-from gatedrnn.bench.families import Ours, is_scan_cell
+from gatedrnn.bench.contenders import Contender, Expected, Formula, Setting, Weights
+from gatedrnn.bench.layers import Ours, PlainScan, is_scan_cell, run_equations
 from gatedrnn.cells import MinGRUEquations, from_min_gru_pytorch
 from gatedrnn.verify.tolerances import LOG_SPACE_PER_STEP, Tolerance
 

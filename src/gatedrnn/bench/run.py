@@ -1,30 +1,25 @@
 """All sections in turn, and what is kept of them."""
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 
 from gatedrnn.bench import sections
 from gatedrnn.bench.bars import WHOLE_RUN, judged
 from gatedrnn.bench.drop_in import drop_in
-from gatedrnn.bench.findings import Count, Findings
 from gatedrnn.bench.measure import Bench, OnStep
 from gatedrnn.bench.memory import memory
 from gatedrnn.bench.peers import PEERS
+from gatedrnn.bench.record import SECTIONS, VERSION, Asked, BenchRecord, Count, Findings, Measured, Section
 from gatedrnn.bench.sizes import SIZES, Sizes
 from gatedrnn.equations import ScanEquations
-from gatedrnn.records import environment, write_whole
+from gatedrnn.records import environment
 from gatedrnn.registry import CELLS
 
-SCHEMA = 1
-Section = Literal["layers", "scan", "memory", "loops", "step", "length", "model", "language", "drop-in"]
-SECTIONS: tuple[Section, ...] = get_args(Section)[:-1]
+DEFAULT = SECTIONS[:-1]
 """Of a default run; the last section takes minutes by itself."""
 WITH_MODELS = ("model", "language")
 SECONDS = 60.0
@@ -38,7 +33,7 @@ PARTS = {
 class Request(NamedTuple):
     """What to measure."""
 
-    only: tuple[Section, ...] = SECTIONS
+    only: tuple[Section, ...] = DEFAULT
     cells: tuple[str, ...] = ()
     """None for the default of each section."""
     sizes: Sizes | None = None
@@ -90,11 +85,10 @@ def default_cells(section: str) -> tuple[str, ...]:
 
 
 def _with_models(name: str, at_work: Bench, sizes: Sizes, cells: Sequence[str], request: Request) -> None:
-    if request.only == SECTIONS and any(find_spec(package) is None for package in ("transformers", "pydantic")):
+    if request.only == DEFAULT and any(find_spec(package) is None for package in ("transformers", "pydantic")):
         at_work.leave_out(name, "needs the training extra: pip install 'gatedrnn[train]'")
         return
-    from gatedrnn.bench.language import language
-    from gatedrnn.bench.training import model
+    from gatedrnn.bench.models import language, model
 
     if name == "model":
         model(at_work, sizes, cells, request.compile, PARTS[name] * request.seconds)
@@ -102,28 +96,21 @@ def _with_models(name: str, at_work: Bench, sizes: Sizes, cells: Sequence[str], 
         language(at_work, sizes, cells, PARTS[name] * request.seconds)
 
 
-def as_record(findings: Findings, request: Request, command: str) -> dict[str, Any]:
-    """The content of bench.json; `benchmarks/README.md` says what each part is."""
-    return {
-        "schema": SCHEMA,
-        "passed": not findings.wrong,
-        "command": command,
-        "settings": {
-            "only": list(request.only), "cells": list(request.cells), "device": request.device,
-            "dtype": "float32", "compile": request.compile, "seconds": request.seconds,
-            "sizes": asdict(request.sizes or SIZES[request.device]),
-        },
-        **findings.as_record(),
-        "bars": [asdict(bar) for bar in judged(findings)],
-        "measured": {**environment(), "threads": torch.get_num_threads(), "gpu": _gpu(request.device)},
-    }  # fmt: skip
-
-
-def write_record(record: dict[str, Any], folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "bench.json"
-    write_whole(path, json.dumps(record, indent=1))
-    return path
+def record_of(findings: Findings, request: Request, command: str) -> BenchRecord:
+    """The content of bench.json."""
+    here = environment()
+    return BenchRecord(
+        schema=VERSION,
+        passed=not findings.wrong,
+        command=command,
+        settings=Asked(
+            only=request.only, cells=request.cells, device=request.device, dtype="float32", compile=request.compile,
+            seconds=request.seconds, sizes=request.sizes or SIZES[request.device],
+        ),
+        timings=findings.timings, ratios=findings.ratios, counts=findings.counts, wrong=findings.wrong,
+        left_out=findings.left_out, bars=judged(findings),
+        measured=Measured(here["date"], here["environment"], torch.get_num_threads(), _gpu(request.device)),
+    )  # fmt: skip
 
 
 def _gpu(device: str) -> str | None:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.bench.contenders import Contender, Expected, Setting, Shape
-from gatedrnn.bench.equations import PlainScan, Weights
-from gatedrnn.bench.families import (
+from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
+from gatedrnn.bench.layers import (
     PYTHON_LOOP,
     VARIANTS,
+    PlainScan,
     by_loop,
     is_scan_cell,
     looped,
@@ -25,7 +25,7 @@ from gatedrnn.bench.families import (
 )
 from gatedrnn.bench.measure import BOTH, FORWARD, Bench, Mode
 from gatedrnn.bench.peers import PEER_LAYERS, PEER_SCANS, peer_layers, peer_scans
-from gatedrnn.bench.sizes import LONG, SHORT, Sizes
+from gatedrnn.bench.sizes import LONG, SHORT, Shape, Sizes
 from gatedrnn.equations import Recurrent, output_of, split_gates
 from gatedrnn.ops import linear_scan
 from gatedrnn.registry import CELLS
@@ -33,7 +33,7 @@ from gatedrnn.registry import CELLS
 TORCH = {"nn.LSTM": "lstm", "nn.GRU": "gru"}
 AUTOCAST = Mode("forward+backward, bfloat16 autocast", lambda contender: contender.forward_backward, backward=True)
 NARROW = ", bfloat16"
-"""Added to the name of a way where all tensors are in bfloat16."""
+"""Added to the name of a mode where all tensors are in bfloat16."""
 STEP = Mode("one token", lambda contender: contender.forward, backward=False)
 
 

@@ -1,8 +1,10 @@
 """What is measured at which size: the default run's, by device."""
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from gatedrnn.bench.contenders import Shape
+Shape: TypeAlias = tuple[int, int, int]
+"""(batch, time, width); input and state have the same width."""
 
 
 @dataclass(frozen=True)

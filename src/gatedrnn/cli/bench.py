@@ -9,11 +9,11 @@ import torch
 from cyclopts import Parameter
 from rich.console import Console
 
-from gatedrnn.bench.contenders import Shape
+from gatedrnn.bench.record import Section
 from gatedrnn.bench.report import print_report, verdict
-from gatedrnn.bench.run import SECONDS, SECTIONS, Request, Section, as_record, write_record
+from gatedrnn.bench.run import DEFAULT, SECONDS, Request, record_of
 from gatedrnn.bench.run import bench as measure
-from gatedrnn.bench.sizes import SIZES
+from gatedrnn.bench.sizes import SIZES, Shape
 from gatedrnn.cli.arguments import CellName, command_line
 from gatedrnn.errors import UsageError
 
@@ -27,7 +27,7 @@ def _above_zero(_: object, value: float) -> None:
 
 def bench(
     *,
-    only: tuple[Section, ...] = SECTIONS,
+    only: tuple[Section, ...] = DEFAULT,
     cells: tuple[CellName, ...] = (),
     shapes: tuple[str, ...] = (),
     device: Literal["cpu", "cuda"] = "cpu",
@@ -57,8 +57,8 @@ def bench(
     console = Console()
     with console.status("") as status:
         findings = measure(request, status.update)
-    record = as_record(findings, request, command_line())
-    path = write_record(record, output)
+    record = record_of(findings, request, command_line())
+    path = record.write(output)
     print_report(record, console)
     console.print(verdict(record), highlight=False)
     console.print(f"all numbers: {path}", soft_wrap=True, highlight=False)

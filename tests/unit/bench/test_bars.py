@@ -5,7 +5,7 @@ from small_bench import SIZES
 
 from gatedrnn.bench import memory
 from gatedrnn.bench.bars import Bar, bars, judged
-from gatedrnn.bench.findings import Findings, Quotient
+from gatedrnn.bench.record import Findings, Quotient
 from gatedrnn.bench.run import Request, bench
 from gatedrnn.bench.sizes import SIZES as DEFAULTS
 
@@ -16,8 +16,8 @@ class Asked(Findings):
     def ratio(self, *key):
         self.left_out.append(key)
 
-    def largest_ratio(self, section, way, numerators, denominator):
-        self.left_out += [(section, way, numerator, denominator, None) for numerator in numerators]
+    def largest_ratio(self, section, mode, numerators, denominator):
+        self.left_out += [(section, mode, numerator, denominator, None) for numerator in numerators]
 
     def count(self, *key):
         self.left_out.append(key)
@@ -50,13 +50,13 @@ def test_a_bar_is_judged_where_it_was_measured_and_nowhere_else():
 
 
 def test_every_bar_of_a_cpu_is_measured(monkeypatch):
-    """At small sizes: by section, way and names."""
+    """At small sizes: by section, mode and names."""
     pytest.importorskip("minGRU_pytorch")
     monkeypatch.setattr(memory, "peaks", lambda cells, setting: {})
     found = bench(Request(only=("layers", "scan", "memory", "loops", "language", "drop-in"), sizes=SIZES, seconds=0.1))
     assert not found.wrong
-    measured = {(row.section, row.way, row.numerator, row.denominator) for row in found.ratios}
-    measured |= {(row.section, row.way, row.contender) for row in found.counts}
+    measured = {(row.section, row.mode, row.numerator, row.denominator) for row in found.ratios}
+    measured |= {(row.section, row.mode, row.contender) for row in found.counts}
     for bar in bars():
         for key in all_asked_by(bar):
             if bar.device == "cpu" and key[0] not in ("length", "run"):
@@ -78,14 +78,14 @@ def test_every_bar_stands_at_a_size_of_its_device():
 
 
 def test_the_largest_of_several_ratios_is_judged():
-    way = "one step, 1 thread"
+    mode = "one step, 1 thread"
     rows = [
-        Quotient("drop-in", way, "gru", "nn.GRU", (1, 1, width), None, ratio, ratio, ratio, 4)
+        Quotient("drop-in", mode, "gru", "nn.GRU", (1, 1, width), None, ratio, ratio, ratio, 4)
         for width, ratio in ((32, 0.9), (64, 1.2))
     ]
     found = Findings(ratios=rows)
-    assert found.largest_ratio("drop-in", way, ["gru", "mgu"], "nn.GRU") == 1.2
-    assert found.largest_ratio("drop-in", way, ["mgu"], "nn.GRU") is None
+    assert found.largest_ratio("drop-in", mode, ["gru", "mgu"], "nn.GRU") == 1.2
+    assert found.largest_ratio("drop-in", mode, ["mgu"], "nn.GRU") is None
     assert [bar.holds for bar in judged(found) if bar.value is not None] == [False]
 
 

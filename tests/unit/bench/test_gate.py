@@ -8,10 +8,19 @@ from small_bench import SHAPE, double
 from tolerances import assert_equal_within
 
 from gatedrnn.bench.contenders import Setting
-from gatedrnn.bench.equations import PlainScan, run_equations
-from gatedrnn.bench.families import VARIANTS, by_loop, looped, our_layer, ours, products_alone, python_loop_lstm
-from gatedrnn.bench.families import torch_layer as torchs_layer
-from gatedrnn.bench.gate import disagreement
+from gatedrnn.bench.layers import (
+    VARIANTS,
+    PlainScan,
+    by_loop,
+    looped,
+    our_layer,
+    ours,
+    products_alone,
+    python_loop_lstm,
+    run_equations,
+)
+from gatedrnn.bench.layers import torch_layer as torchs_layer
+from gatedrnn.bench.measure import disagreement
 from gatedrnn.bench.peers import peer_layers
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition

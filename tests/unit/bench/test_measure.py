@@ -49,7 +49,7 @@ def test_sections_share_the_time_and_ratios_may_cross_shapes(known_times):
     across = [(("4", SHAPE), ("2", SHAPE))]
     bench.compare("section", [double("4"), double("2")], (), [FORWARD, BOTH], 6.0, across=across)
     assert [seconds for _, seconds in known_times] == [1.0, 5.0]
-    assert [row.way for row in bench.findings.ratios] == [FORWARD.name, BOTH.name]
+    assert [row.mode for row in bench.findings.ratios] == [FORWARD.name, BOTH.name]
     assert bench.findings.ratio("section", BOTH.name, "4", "2", SHAPE) == 2.0
     assert bench.findings.ratio("section", BOTH.name, "2", "4", SHAPE) is None
 

@@ -11,7 +11,7 @@ from small_bench import SHAPE
 from gatedrnn import MinGRU
 from gatedrnn.bench import memory
 from gatedrnn.bench.contenders import Setting
-from gatedrnn.bench.kept import kept_for_backward
+from gatedrnn.bench.memory import kept_for_backward
 
 NUMBERS = 12
 

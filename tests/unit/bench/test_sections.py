@@ -6,9 +6,8 @@ from small_bench import SHAPE, SIZES
 
 from gatedrnn.bench import sections
 from gatedrnn.bench.contenders import Setting
-from gatedrnn.bench.families import NEAR_KINK, ours
-from gatedrnn.bench.gate import disagreement
-from gatedrnn.bench.measure import Bench
+from gatedrnn.bench.layers import NEAR_KINK, ours
+from gatedrnn.bench.measure import Bench, disagreement
 from gatedrnn.bench.peers import PEER_LAYERS, PEER_SCANS, PEERS
 from gatedrnn.bench.run import Request, bench, default_cells
 from gatedrnn.registry import CELLS

@@ -11,7 +11,7 @@ import pytest
 from small_bench import SHAPE, SIZES
 
 from gatedrnn import MinGRU
-from gatedrnn.bench import findings, memory, run
+from gatedrnn.bench import memory, record, run
 from gatedrnn.bench.bars import Judged, bars
 from gatedrnn.cli.app import main
 
@@ -38,7 +38,7 @@ def outcome(*arguments):
         return int(stop.code or 0)
 
 
-def record(folder="runs/bench"):
+def record_in(folder="runs/bench"):
     return json.loads((Path(folder) / "bench.json").read_text())
 
 
@@ -59,7 +59,7 @@ def default_run(tmp_path_factory):
         for name, part in run.PARTS.items():
             patched.setitem(run.PARTS, name, part / 1000)
         assert outcome() == 0
-        return Run(" ".join(said.getvalue().split()), record(), Path("runs/bench/report.html").read_text())
+        return Run(" ".join(said.getvalue().split()), record_in(), Path("runs/bench/report.html").read_text())
 
 
 def test_everything_is_measured_printed_and_kept(default_run):
@@ -72,9 +72,9 @@ def test_everything_is_measured_printed_and_kept(default_run):
         assert title in said, title
     assert "every result is right" in said and "left out: accelerated-scan: has kernels for CUDA alone" in said
     assert kept["passed"] is True and not kept["wrong"]
-    assert {row["section"] for row in kept["timings"]} == set(run.SECTIONS) - {"memory"}
+    assert {row["section"] for row in kept["timings"]} == set(run.DEFAULT) - {"memory"}
     assert {row["section"] for row in kept["counts"]} == {"memory", "run"}
-    assert {"section": "memory", "way": memory.PEAK, "contender": "mingru", "shape": list(SHAPE), "value": 1.0,
+    assert {"section": "memory", "mode": memory.PEAK, "contender": "mingru", "shape": list(SHAPE), "value": 1.0,
             "unit": "MiB"} in kept["counts"]  # fmt: skip
     assert "<h2>Time against length</h2>" in page and "https://" not in page.split("<script")[0]
 
@@ -82,8 +82,8 @@ def test_everything_is_measured_printed_and_kept(default_run):
 def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
     kept = default_run.record
     rows = {
-        "timings": findings.Timing, "ratios": findings.Quotient, "counts": findings.Count,
-        "left_out": findings.LeftOut, "bars": Judged,
+        "timings": record.Timing, "ratios": record.Quotient, "counts": record.Count,
+        "left_out": record.LeftOut, "bars": Judged,
     }  # fmt: skip
     for name, kind in rows.items():
         wanted = [field.name for field in fields(kind)]
@@ -92,13 +92,13 @@ def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
         "schema", "passed", "command", "settings", "timings", "ratios", "counts", "wrong", "left_out", "bars",
         "measured",
     ]  # fmt: skip
-    assert kept["schema"] == run.SCHEMA
+    assert kept["schema"] == record.VERSION
     assert list(kept["measured"]) == ["date", "environment", "threads", "gpu"]
     assert kept["settings"]["sizes"]["layers"] == [list(SHAPE)] and kept["settings"]["seconds"] == run.SECONDS
     assert [bar["measure"] for bar in kept["bars"]] == [bar.measure for bar in bars()]
     guide = GUIDE.read_text()
-    assert f"schema {run.SCHEMA}" in guide
-    names = {field.name for kind in (*rows.values(), findings.Disagreement) for field in fields(kind)}
+    assert f"schema {record.VERSION}" in guide
+    names = {field.name for kind in (*rows.values(), record.Disagreement) for field in fields(kind)}
     missing = [name for name in (*kept, *names) if f"`{name}`" not in guide]
     assert not missing
 
@@ -106,7 +106,7 @@ def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
 def test_only_what_is_asked_for_is_measured_where_it_is_asked_for(capsys):
     arguments = "--only layers loops --cells mingru mgu --shapes 1x3x2 3x2x1 --seconds 0.1 --output elsewhere"
     assert outcome(*arguments.split()) == 0
-    kept = record("elsewhere")
+    kept = record_in("elsewhere")
     assert {row["section"] for row in kept["timings"]} == {"layers", "loops"}
     assert {tuple(row["shape"]) for row in kept["timings"]} == {(1, 3, 2), (3, 2, 1)}
     assert "minlstm" not in {row["contender"] for row in kept["timings"]}
@@ -123,7 +123,7 @@ def test_a_wrong_result_gets_no_time_and_exit_code_1(capsys, monkeypatch):
 
     monkeypatch.setattr(MinGRU, "forward", off)
     assert outcome("--only", "layers", "length", "--seconds", "0.1") == 1
-    said, kept = " ".join(capsys.readouterr().out.split()), record()
+    said, kept = " ".join(capsys.readouterr().out.split()), record_in()
     assert "WRONG: layers, mingru at (2, 6, 4): output 0 off by" in said and "results are WRONG" in said
     assert kept["passed"] is False
     assert "mingru" not in {row["contender"] for row in kept["timings"]}
@@ -136,7 +136,7 @@ def test_the_whole_default_run_is_timed_and_no_other(default_run, monkeypatch):
     whole = default_run.record["bars"]
     assert [bar["holds"] for bar in whole if bar["measure"] == "whole default run, seconds"] == [True]
     assert outcome("--only", "step", "--seconds", "0.1") == 0
-    assert [bar["holds"] for bar in record()["bars"] if bar["measure"] == "whole default run, seconds"] == [None]
+    assert [bar["holds"] for bar in record_in()["bars"] if bar["measure"] == "whole default run, seconds"] == [None]
 
 
 def test_without_the_training_extra_the_rest_is_measured_and_what_is_missing_is_said(capsys, monkeypatch):
@@ -146,7 +146,7 @@ def test_without_the_training_extra_the_rest_is_measured_and_what_is_missing_is_
     said = " ".join(capsys.readouterr().out.split())
     assert "left out: model: needs the training extra: pip install 'gatedrnn[train]'" in said
     assert "no plot: plotly is not installed (pip install 'gatedrnn[train]')" in said
-    assert "model" not in {row["section"] for row in record()["timings"]}
+    assert "model" not in {row["section"] for row in record_in()["timings"]}
     assert not Path("runs/bench/report.html").exists()
 
 
