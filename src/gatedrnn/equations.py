@@ -4,13 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from inspect import signature
-from typing import Any, ClassVar, Literal, NamedTuple, final
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, final
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
 from gatedrnn.shapes import Channels, Series, State, Step
+
+Option: TypeAlias = bool | int | float | str
+"""The value of a cell's option, which the command line can write."""
 
 
 class Recurrent:
@@ -177,12 +180,12 @@ class Equations(ABC):
         """The next state from one step's input projections (W x + b, in the order of `projections`) and the state."""
 
     @cached_property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Option]:
         """The constructor's keyword arguments with the values that this cell has."""
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     @cached_property
-    def chosen_options(self) -> dict[str, Any]:
+    def chosen_options(self) -> dict[str, Option]:
         """Those of the options that are not the default."""
         defaults = signature(type(self)).parameters
         return {name: value for name, value in self.options.items() if value != defaults[name].default}

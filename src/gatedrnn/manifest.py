@@ -4,10 +4,10 @@ import hashlib
 import json
 import logging
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from gatedrnn.errors import Damaged
-from gatedrnn.records import read_json, write_whole
+from gatedrnn.records import Json, read_json, write_whole
 
 MANIFEST = "manifest.json"
 HEADING = f"# Its sum is in {MANIFEST}: settings of another run belong in another folder.\n"
@@ -30,7 +30,7 @@ def entry_at(path: Path) -> Entry:
     return {"bytes": path.stat().st_size, "sha256": digest}
 
 
-def write(folder: Path, files: dict[str, Entry], **facts: Any) -> None:
+def write(folder: Path, files: dict[str, Entry], **facts: Json) -> None:
     """Write a folder's manifest: its files by their names in it, and what else is to be kept with them."""
     held = {**facts, "files": files}
     write_whole(folder / MANIFEST, json.dumps({**held, "sha256": _sum(held)}, indent=1, ensure_ascii=False))
@@ -48,11 +48,10 @@ def read(folder: Path) -> dict[str, Entry]:
     Raises:
         Damaged: there is none, or it cannot be read.
     """
-    files: dict[str, Entry] = facts(folder)["files"]
-    return files
+    return cast(dict[str, Entry], facts(folder)["files"])  # the manifest's own sum was checked
 
 
-def facts(folder: Path) -> dict[str, Any]:
+def facts(folder: Path) -> dict[str, Json]:
     """All that a folder's manifest holds: `files`, and what is kept with them.
 
     Raises:

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on only
 
 from gatedrnn.errors import Damaged
 
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""What a JSON file holds."""
 PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate", "tokenizers", "scikit-learn")
 
 
@@ -70,7 +72,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         os.replace(temporary, path)
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> Json:
     """The content of a JSON file.
 
     Raises:

@@ -6,22 +6,22 @@ from difflib import get_close_matches
 from inspect import signature
 from typing import Any, TypeVar
 
-from gatedrnn.equations import Equations
+from gatedrnn.equations import Equations, Option
 from gatedrnn.layers import RecurrentLayer, SingleStep
 from gatedrnn.ops.cells import CLASSES, known
 
-Layer = TypeVar("Layer", bound=type[RecurrentLayer[Any]])
+Layer = TypeVar("Layer", bound=type[RecurrentLayer])
 
 
 @dataclass(frozen=True)
 class CellRecord:
     """What belongs to one cell."""
 
-    layer: type[RecurrentLayer[Any]]
+    layer: type[RecurrentLayer]
     """The cell over time."""
-    single_step: type[SingleStep[Any]] | None = None
+    single_step: type[SingleStep] | None = None
     """One step of it as a module; None if it has none."""
-    variants: tuple[Mapping[str, Any], ...] = ()
+    variants: tuple[Mapping[str, Option], ...] = ()
     """Options with which it is another cell, each to be verified by itself."""
 
     @property
@@ -35,7 +35,7 @@ class CellRecord:
         return self.equations.name
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Option]:
         """Keyword arguments of the equations, with their defaults."""
         return {name: parameter.default for name, parameter in signature(self.equations).parameters.items()}
 
@@ -45,7 +45,7 @@ CELLS: dict[str, CellRecord] = {}
 
 
 def register(
-    layer: Layer, *, single_step: type[SingleStep[Any]] | None = None, variants: Iterable[Mapping[str, Any]] = ()
+    layer: Layer, *, single_step: type[SingleStep] | None = None, variants: Iterable[Mapping[str, Option]] = ()
 ) -> Layer:
     """Make a layer known by its cell's name to models and to all commands, and its kernel to operations; a decorator.
 
@@ -80,7 +80,7 @@ class CellChoice:
     """A cell with its options, in one word: `gru`, `gru:reset_after=false`, `mingru:activation=identity`."""
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
     """Those that are not the default."""
 
     @classmethod
@@ -137,7 +137,7 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _unknown(kind: str, name: str, known: Mapping[str, Any]) -> str:
+def _unknown(kind: str, name: str, known: Mapping[str, object]) -> str:
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
     return f"there is no {kind} {name!r}; {hint}"

@@ -19,6 +19,8 @@ State: TypeAlias = Tensor  # (B, H), what goes from one step to the next; at lea
 States: TypeAlias = Tensor  # (L, B, H), the states of all layers, as `torch.nn` stacks them
 Channels: TypeAlias = Tensor  # (H,), one number per channel
 Flags: TypeAlias = Tensor  # (B, T), bool
+StateTuple: TypeAlias = tuple[Tensor, ...]  # the tensors of a state, each a `State` or `States`
+Hidden: TypeAlias = Tensor | StateTuple  # `hx` and `h_n`: one tensor, or a tuple where the cell has several
 
 
 def time_first(x: Series) -> bool:

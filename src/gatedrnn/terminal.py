@@ -1,7 +1,7 @@
 """Text of others in a terminal: shown, never obeyed."""
 
 import re
-from typing import Any
+from typing import TextIO
 
 from rich.console import Console as RichConsole
 from rich.text import Text
@@ -26,8 +26,8 @@ class Console(RichConsole):
     `rich.text.Text` is printed as it is: make it from `plain` text.
     """
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(markup=False, emoji=False, **options)
+    def __init__(self, *, stderr: bool = False, file: TextIO | None = None, width: int | None = None) -> None:
+        super().__init__(markup=False, emoji=False, stderr=stderr, file=file, width=width)
 
-    def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(plain(text), **options)
+    def render_str(self, text: str, *args: object, **options: object) -> Text:
+        return super().render_str(plain(text), *args, **options)  # type: ignore[arg-type]  # as they came

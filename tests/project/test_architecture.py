@@ -216,3 +216,47 @@ PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("SharedForm", "compile")}
 def test_no_concrete_method_is_overridden():
     assert overridden(modules_below(ROOT), PRESCRIBED) == []
     assert overridden({"a": "class A:\n    def f(self): ...\n\nclass B(A):\n    def f(self): ..."}, set()) == ["B.f"]
+
+
+def untyped(modules: dict[str, str], allowed: set[str]) -> list[str]:
+    """Arguments and results of public functions that are annotated with `Any`."""
+
+    def public(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef) and (child.name in SPECIAL or not child.name.startswith("_")):
+                yield f"{prefix}{child.name}", child
+            elif isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
+                yield from public(child, f"{prefix}{child.name}.")
+            elif isinstance(child, ast.If):
+                yield from public(child, prefix)
+
+    found = []
+    for module, source in modules.items():
+        if any(part.startswith("_") and part not in ("__init__", "__main__") for part in module.split(".")):
+            continue
+        for name, function in public(ast.parse(source), ""):
+            given = function.args
+            arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+            hints = {a.arg: a.annotation for a in arguments if a is not None} | {"returns": function.returns}
+            found += [
+                f"{module}: {name}, {argument}" for argument, hint in hints.items()
+                if hint is not None and "Any" in {part.id for part in ast.walk(hint) if isinstance(part, ast.Name)}
+                and f"{name}, {argument}" not in allowed
+            ]  # fmt: skip
+    return found
+
+
+SPECIAL = ("__init__", "__call__")
+OF_TRANSFORMERS = {
+    "RecurrentState.update_recurrent_state, kwargs", "RecurrentState.update_conv_state, kwargs",
+    *(f"GatedRNN{kind}.forward, kwargs" for kind in (
+        "Model", "ForCausalLM", "ForSequenceClassification", "ForTokenClassification",
+    )),
+}  # fmt: skip
+"""Keyword arguments that the base class's method takes."""
+
+
+def test_every_public_signature_says_what_it_takes_and_returns():
+    assert untyped(modules_below(ROOT), OF_TRANSFORMERS) == []
+    source = "class A:\n    def f(self, *x: Any) -> dict[str, Any]: ...\n    def _g(self, x: Any): ...\n"
+    assert untyped({"a.b": source, "a._c": source}, {"A.f, x"}) == ["a.b: A.f, returns"]

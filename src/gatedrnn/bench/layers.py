@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn.functional import linear
 
 from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
@@ -21,14 +22,15 @@ class PlainScan(Function):
     """All states of h_t = a_t * h_(t-1) + b_t and their gradients, one plain loop each; all axes as in `Series`."""
 
     @staticmethod
-    def forward(ctx: Any, decay: Series, drive: Series, h0: State) -> Series:
+    def forward(ctx: FunctionCtx, decay: Series, drive: Series, h0: State) -> Series:
         states = iterated(decay, drive, h0)
         ctx.save_for_backward(decay, states, h0)
         return states
 
     @staticmethod
-    def backward(ctx: Any, grad: Series) -> tuple[Series, Series, State]:
-        decay, states, h0 = ctx.saved_tensors
+    def backward(ctx: BackwardCFunction, grad: Series) -> tuple[Series, Series, State]:
+        saved: tuple[Tensor, ...] = ctx.saved_tensors
+        decay, states, h0 = saved
         # delta_t = grad_t + a_(t+1) delta_(t+1), from the last step to the first.
         later = torch.cat([decay[:, 1:], torch.zeros_like(decay[:, :1])], dim=1)
         delta = iterated(later.flip(1), grad.flip(1), torch.zeros_like(h0)).flip(1)

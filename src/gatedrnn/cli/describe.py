@@ -1,6 +1,7 @@
 """gatedrnn describe."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -84,7 +85,8 @@ def describe(
 
 
 def _layer(cell: CellChoice, input_size: int, hidden_size: int, arguments: dict[str, Any]) -> RecurrentLayer:
-    name, make = cell.name, partial(CELLS[cell.name].layer, input_size, hidden_size, **arguments, **cell.options)
+    kind: Callable[..., RecurrentLayer] = CELLS[cell.name].layer  # options of a cell are its own
+    name, make = cell.name, partial(kind, input_size, hidden_size, **arguments, **cell.options)
     try:
         with torch.device("meta"):
             parameters = sum(weight.numel() for weight in make().parameters())

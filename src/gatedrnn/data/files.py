@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import datasets
-from datasets import ClassLabel, Dataset, load_dataset
+from datasets import ClassLabel, Dataset, IterableDataset, load_dataset
 
 from gatedrnn.errors import DataError
 
@@ -189,7 +189,7 @@ def _read_separated(path: Path) -> Dataset:
     return Dataset.from_dict({name: [row[i] for _, row in rows] for i, name in enumerate(columns)})
 
 
-def read_rows(path: Path, kind: str, *, streaming: bool = False) -> Any:
+def read_rows(path: Path, kind: str, *, streaming: bool = False) -> Dataset | IterableDataset:
     """A JSON-lines or Parquet file by `datasets`; a row at a time if `streaming`."""
     datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a user's own file is nobody else's business
     datasets.disable_progress_bars()

@@ -6,7 +6,7 @@ import logging
 import tempfile
 from itertools import tee
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
@@ -15,7 +15,7 @@ from gatedrnn.data.corpus import Corpus
 from gatedrnn.data.token_cache import entry
 from gatedrnn.data.tokenizers import BY_LINE, encode_stream, is_by_line, learn_tokenizer
 from gatedrnn.errors import DataError
-from gatedrnn.records import naming
+from gatedrnn.records import Json, naming
 
 LOG = logging.getLogger("gatedrnn")
 FORMAT = 6
@@ -71,7 +71,7 @@ def tokenise_with(tokenizer: PreTrainedTokenizerFast, corpus: Corpus) -> TokenSt
         return stream._replace(tokens=np.array(stream.tokens))
 
 
-def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size: int, folder: Path) -> dict[str, Any]:
+def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size: int, folder: Path) -> dict[str, Json]:
     """Write tokenizer and splits into a folder; what `gatedrnn cache` shows of them."""
     names = ", ".join(dict.fromkeys(corpus.name for corpus in splits.values()))
     LOG.info("tokenising %s by %s", names, kind)

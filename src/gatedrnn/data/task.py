@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples, Lanes, TrainingSource
+from gatedrnn.records import Json
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,19 +23,19 @@ class TaskData:
     """A task's data, ready for batches."""
 
     name: str
-    model_inputs: dict[str, Any]
+    model_inputs: dict[str, Json]
     """Fields of the model's configuration that the data decide: vocab_size or input_size, and the special tokens."""
     labelled: Literal["sequence", "step", "next"]
     """What has a label: a sequence, every step of it, or every step with the token that comes next."""
     train: TrainingSource
     evaluation: Mapping[str, Examples | Lanes]
     """"validation" and "test", and whatever else is measured at the end, by name."""
-    sources: list[dict[str, Any]]
+    sources: list[dict[str, Json]]
     """Name, rows and sha256 of what was read, without any path."""
     label_names: tuple[str, ...] = ()
     """Of classes; a token's label is a token."""
     notes: list[str] = field(default_factory=list)
     """Notes for readers of the results: truncated or empty texts, splits set apart."""
-    tokenizer: Any = None
+    tokenizer: PreTrainedTokenizerFast | None = None
     texts: dict[str, Texts] = field(default_factory=dict)
     """Raw texts by split, for text tasks."""

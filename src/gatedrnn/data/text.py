@@ -1,9 +1,9 @@
 """Text classification: files or hub, splits, vocabulary from the training split, token numbers."""
 
 import logging
-from typing import Any
 
 import numpy as np
+from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples
 from gatedrnn.data.files import Table, read_file, read_hub
@@ -11,6 +11,7 @@ from gatedrnn.data.settings import TextTask
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import DataError
+from gatedrnn.records import Json
 
 LOG = logging.getLogger("gatedrnn")
 AG_NEWS = "fancyzhx/ag_news"
@@ -67,7 +68,7 @@ def _load(name: str, settings: TextTask, hub: str | None) -> TaskData:
     )
 
 
-def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict[str, Table], list[dict[str, object]]]:
+def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict[str, Table], list[dict[str, Json]]]:
     columns = settings.text_column, settings.label_column
     if settings.train_file is None:
         assert hub is not None
@@ -131,7 +132,9 @@ def _is_number(label: str) -> bool:
     return digits.isascii() and digits.isdigit()
 
 
-def encode_texts(tokenizer: Any, texts: list[str], longest: int, split: str, notes: list[str]) -> list[np.ndarray]:
+def encode_texts(
+    tokenizer: PreTrainedTokenizerFast, texts: list[str], longest: int, split: str, notes: list[str]
+) -> list[np.ndarray]:
     """The token numbers of each text, cut to `longest`; what was cut or empty is added to `notes`."""
     encoded = [np.array(row.ids, dtype=np.int64) for row in tokenizer.backend_tokenizer.encode_batch(texts)]
     empty = sum(len(row) == 0 for row in encoded)

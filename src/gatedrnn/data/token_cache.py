@@ -5,12 +5,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gatedrnn import manifest
 from gatedrnn.errors import Damaged
 from gatedrnn.locks import held
-from gatedrnn.records import sync
+from gatedrnn.records import Json, sync
 
 LOG = logging.getLogger("gatedrnn")
 _MAKING = "making-"
@@ -21,7 +21,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatedrnn" / "tokens"
 
 
-def entry(key: str, make: Callable[[Path], dict[str, Any]]) -> Path:
+def entry(key: str, make: Callable[[Path], dict[str, Json]]) -> Path:
     """The folder of `key`, as `make` wrote it; made if it is not there, and anew, with a line, if it is damaged.
 
     Of several processes that ask for it one makes it, and the others wait.
@@ -87,8 +87,8 @@ def kept() -> Iterator[Kept]:
         fault = "is half-written" if folder.name.startswith(_MAKING) else fault_of(folder)
         facts = {} if fault else manifest.facts(folder)
         yield Kept(
-            folder, str(facts.get("texts", "")), str(facts.get("tokenizer", "")), int(facts.get("tokens", 0)), size,
-            fault,
+            folder, str(facts.get("texts", "")), str(facts.get("tokenizer", "")), int(str(facts.get("tokens", 0))),
+            size, fault,
         )  # fmt: skip
 
 

@@ -8,9 +8,8 @@ import torch
 from gatedrnn.equations import BlockScanEquations, Equations, Recurrent, ScanEquations, output_of, split_gates
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import NO_MASKS
-from gatedrnn.layers.module import StateTuple
 from gatedrnn.ops.step import one_step
-from gatedrnn.shapes import Series, Step
+from gatedrnn.shapes import Series, StateTuple, Step
 
 CANDIDATE = "candidate"
 _PEEPHOLES = {"input": ("ci", 0), "forget": ("cf", 0), "output": ("co", 1)}

@@ -1,10 +1,9 @@
 """What torch's older graph makers get for a layer: one node of `torch.fx`, or torch's own module to script."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from torch import Tensor, nn
-from torch.fx import Proxy
+from torch.fx import Proxy, Tracer
 
 
 def is_proxy(x: object) -> bool:
@@ -12,13 +11,15 @@ def is_proxy(x: object) -> bool:
     return type(x) is not Tensor and isinstance(x, Proxy)
 
 
-def whole_as_node(layer: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def whole_as_node(layer: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Proxy:
     """The call of the layer as one node of the graph, as `torch.fx` keeps `nn.LSTM` whole.
 
     Raises:
         TypeError: the layer itself is what is traced.
     """
-    tracer = args[0].tracer
+    proxy = args[0]
+    assert isinstance(proxy, Proxy)
+    tracer: Tracer = proxy.tracer  # type: ignore[assignment]  # of symbolic_trace, which alone makes proxies of modules
     path = tracer.path_of_module(layer)
     if not path:
         raise TypeError(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from typing_extensions import TypeVar  # with a default; torch brings it
 
-from gatedrnn.equations import Equations, Recurrent, output_of, split_gates
+from gatedrnn.equations import Equations, Option, Recurrent, output_of, split_gates
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.arguments import (
     as_states,
@@ -34,7 +34,7 @@ from gatedrnn.layers.arguments import (
 from gatedrnn.layers.check_cell import check_cell
 from gatedrnn.layers.dropout import NO_MASKS, REGULARISERS, DropoutMasks
 from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
-from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule, StateTuple
+from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule
 from gatedrnn.layers.packing import repacked, unpacked
 from gatedrnn.layers.parameters import check_initialisation
 from gatedrnn.layers.runners import Direction, Path, runner_of
@@ -44,9 +44,9 @@ from gatedrnn.ops.cells import known
 from gatedrnn.ops.flops import register_flop_formulas
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.step import one_step
-from gatedrnn.shapes import Flags, Series, States, Step, time_first
+from gatedrnn.shapes import Flags, Hidden, Series, States, StateTuple, Step, time_first
 
-HiddenT = TypeVar("HiddenT", default=Any)
+HiddenT = TypeVar("HiddenT", bound=Hidden, default=Any)
 """The form of `hx` and `h_n`: a tensor, or for LSTMs the pair (h, c)."""
 
 
@@ -114,7 +114,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             self, input: PackedSequence, hx: HiddenT | None = None, *, mask: Tensor | None = None,
             resets: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
         ) -> tuple[PackedSequence, HiddenT]: ...  # fmt: skip
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: object, **kwargs: object) -> object: ...
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
@@ -122,7 +122,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
         zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
         layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **options: Any,
+        longest_time_scale: float | None = None, **options: Option,
     ) -> None:  # fmt: skip
         nn.Module.__init__(self)
         register_flop_formulas()
@@ -199,7 +199,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     def forward(
         self, input: Series | PackedSequence, hx: States | StateTuple | None = None, *,
         mask: Flags | None = None, resets: Flags | None = None, dropout_masks: DropoutMasks | None = None,
-    ) -> tuple[Any, Any]:  # fmt: skip
+    ) -> tuple[Tensor | PackedSequence, Hidden]:  # fmt: skip
         """The whole sequence at once.
 
         Args:
@@ -223,7 +223,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if self._runner.check_input is not None:
             self._runner.check_input(self, input, hx, resets)
         if is_proxy(input):
-            return whole_as_node(self, (input, hx), {"mask": mask, "resets": resets, "dropout_masks": dropout_masks})
+            return whole_as_node(self, (input, hx), {"mask": mask, "resets": resets, "dropout_masks": dropout_masks})  # type: ignore[return-value]
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, mask, resets, dropout_masks)
         if mask is None and resets is None and dropout_masks is None and streams(input) and input.dim() == 3:

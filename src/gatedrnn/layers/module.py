@@ -1,7 +1,7 @@
 """The constructor, parameters and attributes of a layer, as `torch.nn.LSTM` has them, and its products with weights."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +22,8 @@ from gatedrnn.layers.parameters import Weights, initialise, shapes, state_sizes
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.ops.flops import register_flop_formulas
 from gatedrnn.ops.step import ZoneoutMask
-from gatedrnn.shapes import time_first
+from gatedrnn.shapes import Hidden, StateTuple, time_first
 
-StateTuple: TypeAlias = tuple[Tensor, ...]
 TORCH_ARGUMENTS = {
     "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
 }  # fmt: skip
@@ -119,13 +118,13 @@ class RecurrentModule(nn.RNNBase):
         """The same of the state's last tensor: c of an LSTM, which is not projected."""
         return self._expected_sizes(input, batch_sizes)[-1]
 
-    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Hidden, batch_sizes: Tensor | None) -> None:
         """Raise what `forward` raises for a batch and a state that do not fit; arguments as in torch."""
         self.check_input(input, batch_sizes)
         states = hidden if isinstance(hidden, (tuple, list)) else (hidden,)
         check_hidden_sizes(states, self._expected_sizes(input, batch_sizes))
 
-    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+    def permute_hidden(self, hx: Hidden, permutation: Tensor | None) -> Hidden:
         """The state with its rows (second axis) in another order; as it is if `permutation` is None."""
         if permutation is None:
             return hx

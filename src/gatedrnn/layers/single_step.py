@@ -10,6 +10,7 @@ from gatedrnn.equations import (
     BlockScanEquations,
     Equations,
     LoopEquations,
+    Option,
     Recurrent,
     ScanEquations,
     output_of,
@@ -37,7 +38,7 @@ from gatedrnn.ops.cells import known
 from gatedrnn.ops.gated_scan import has_projected_scan
 from gatedrnn.ops.loop import has_loop_kernel
 from gatedrnn.ops.step import one_step
-from gatedrnn.shapes import State, Step
+from gatedrnn.shapes import Hidden, State, Step
 
 TORCH_STEPS: dict[str, Any] = {"LSTM": _VF.lstm_cell, "GRU": _VF.gru_cell}
 """torch's own step, where it has one: two products of its library, as fast as memory delivers the weights."""
@@ -74,7 +75,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
         dtype: torch.dtype | None = None, *,
         weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **options: Any,
+        **options: Option,
     ) -> None:  # fmt: skip
         nn.Module.__init__(self)
         check_size("input_size", input_size)
@@ -102,7 +103,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             self.cell, self._weights(), self.hidden_size, self.weight_init, self.bias_init, self.longest_time_scale
         )
 
-    def forward(self, input: Step, hx: State | tuple[State, ...] | None = None) -> Any:
+    def forward(self, input: Step, hx: Hidden | None = None) -> Hidden:
         """The state after one step.
 
         Args:
@@ -110,7 +111,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             hx: the state before; the initial state if None.
         """
         if is_proxy(input):
-            return whole_as_node(self, (input, hx), {})
+            return whole_as_node(self, (input, hx), {})  # type: ignore[return-value]
         torch_kernel = self.cell.torch_kernel
         if torch_kernel is not None and self.cell.recurrent_bias and _takes(input, hx, self.cell.states):
             weight, torchs = self.weight_ih, TORCH_STEPS[torch_kernel.mode]

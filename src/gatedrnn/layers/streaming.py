@@ -6,7 +6,6 @@ a check is no error: the general execution mode then runs the step, and raises.
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from gatedrnn.equations import BlockScanEquations, LoopEquations, ScanEquations
 from gatedrnn.layers.arguments import observed
 from gatedrnn.layers.module import RecurrentModule
-from gatedrnn.shapes import Step
+from gatedrnn.shapes import Hidden, Step
 
 ROWS = 8
 """Rows of a step up to which a kernel's own products are faster than a library's."""
@@ -48,11 +47,11 @@ def state_shapes(layer: RecurrentModule, x: Step) -> list[tuple[int, ...]] | Non
     return [(layer.num_layers, len(x), layer.hidden_size)] * layer.cell.states
 
 
-def plain_states(hx: Any, shapes: Sequence[tuple[int, ...]], x: Tensor) -> tuple[Tensor, ...] | None:
+def plain_states(hx: Hidden | None, shapes: Sequence[tuple[int, ...]], x: Tensor) -> tuple[Tensor, ...] | None:
     """A state as a kernel reads it, zeros for None; None where it is not of these shapes and the dtype of x."""
     if hx is None:
         return tuple(x.new_zeros(shape) for shape in shapes)
-    states = hx if type(hx) is tuple else (hx,)
+    states = hx if isinstance(hx, tuple) else (hx,)
     if len(states) != len(shapes):
         return None
     for state, shape in zip(states, shapes, strict=True):

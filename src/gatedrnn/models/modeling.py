@@ -1,5 +1,6 @@
 """Hugging Face models around the recurrent layers: embedding, blocks, classifiers. Equations are in `cells/`."""
 
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.registry import CELLS, CellChoice
-from gatedrnn.shapes import Flags, Series, Step
+from gatedrnn.shapes import Flags, Hidden, Series, Step
 
 EMBEDDING_STD = 0.1
 """Spread of a new embedding: torch's 1 saturates gates, transformers' 0.02 leaves a small model little to work on."""
@@ -57,15 +58,16 @@ def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_l
         named["weight_dropout"] = 0.0  # meant for the other cells of the model
     if (config.bias_init or record.equations.bias_init) == "time-scales":
         named["longest_time_scale"] = config.longest_time_scale
-    return record.layer(
+    layer: Callable[..., RecurrentLayer] = record.layer  # options of a cell are its own
+    return layer(
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True, bidirectional=config.bidirectional,
         dropout=config.dropout if num_layers > 1 else 0.0, **named, **cell.options,
     )  # fmt: skip
 
 
 def advance(
-    layer: RecurrentLayer, x: Series, hx: Any, mask: Flags | None, resets: Flags | None
-) -> tuple[Series, Any]:  # fmt: skip
+    layer: RecurrentLayer[Hidden], x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None
+) -> tuple[Series, Hidden]:  # fmt: skip
     """A layer over a sequence; a single step of a stream by `step`."""
     if x.shape[1] == 1 and mask is None and not layer.bidirectional and not layer.training:
         output, state = layer.step(x[:, 0], hx, resets=None if resets is None else resets[:, 0])
@@ -111,8 +113,8 @@ class GatedRNNBlock(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None, last_only: bool = False
-    ) -> tuple[Series, Any]:  # fmt: skip
+        self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False
+    ) -> tuple[Series, Hidden]:  # fmt: skip
         """The sequence (batch, time, features), or its last step alone, and the state after it."""
         output, state = advance(self.layer, self.cell_norm(x), hx, mask, resets)
         if last_only:  # what follows looks at one step at a time
@@ -129,8 +131,8 @@ class GatedRNNPart(nn.Module):
         self.layer = build_layer(config, cell, input_size, num_layers)
 
     def forward(
-        self, x: Series, hx: Any, mask: Flags | None, resets: Flags | None, last_only: bool = False
-    ) -> tuple[Series, Any]:  # fmt: skip
+        self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False
+    ) -> tuple[Series, Hidden]:  # fmt: skip
         """The sequence (batch, time, features), or its last step alone, and the state after it."""
         output, state = advance(self.layer, x, hx, mask, resets)
         return output[:, -1:] if last_only else output, state

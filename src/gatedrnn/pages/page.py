@@ -1,7 +1,6 @@
 """A page from a template and figures, and how figures look."""
 
 from pathlib import Path
-from typing import Any
 
 import plotly.graph_objects as go
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
@@ -25,7 +24,7 @@ def dress(figure: go.Figure) -> go.Figure:
     return figure
 
 
-def write_page(package: str, template: str, path: Path, figures: dict[str, go.Figure], **shown: Any) -> None:
+def write_page(package: str, template: str, path: Path, figures: dict[str, go.Figure], **shown: object) -> None:
     """Write `path` from a template of `package` (or of this one): figures by title, and the values it shows.
 
     Templates have the filter `plural`: `{{ 2 | plural("seed") }}` is "2 seeds".

@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import yaml
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from gatedrnn import manifest
 from gatedrnn.errors import Damaged, FolderTaken
 from gatedrnn.locks import LOCK
-from gatedrnn.records import naming, read_json, write_whole
+from gatedrnn.records import Json, naming, read_json, write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.settings import RunSettings
@@ -26,6 +26,7 @@ SETTINGS = "settings.json"
 DERIVED = ("samples.json", "report.html", "curves.svg")
 """What is made again from the rest."""
 LOG = logging.getLogger("gatedrnn")
+Held = TypeVar("Held")
 _MODEL_SUMS = f"model/{manifest.MANIFEST}"
 _RESTORE = "restore it, or begin another run in another folder"
 
@@ -39,7 +40,7 @@ class RunFolder:
         self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
         self.samples, self.report, self.curves = (path / name for name in DERIVED)
 
-    def claim(self, settings: RunSettings, sources: list[dict[str, Any]]) -> None:
+    def claim(self, settings: RunSettings, sources: list[dict[str, Json]]) -> None:
         """Make the folder this run's own, or see that it already is: the same settings, the same data.
 
         Raises:
@@ -86,15 +87,14 @@ class RunFolder:
         except (ValidationError, TypeError) as error:
             raise Damaged(f"{self.config}: holds no whole settings of a run ({_first_line(error)})") from error
 
-    def sources(self) -> list[dict[str, Any]]:
+    def sources(self) -> list[dict[str, Json]]:
         """What data the run reads, from data.json.
 
         Raises:
             Damaged: they are missing or damaged.
         """
         self.check(self.data.name)
-        sources: list[dict[str, Any]] = read_json(self.data)
-        return sources
+        return cast(list[dict[str, Json]], read_json(self.data))  # its sum was checked
 
     def keep_settings(self, folder: Path, settings: RunSettings) -> None:
         """Put the settings into a checkpoint, whose sums hold them."""
@@ -108,7 +108,7 @@ class RunFolder:
         """
         if not (folder / SETTINGS).exists():  # it was taken before checkpoints had them
             return
-        held = read_json(folder / SETTINGS)
+        held = cast(dict[str, Json], read_json(folder / SETTINGS))
         theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
         if theirs != settings.flat():
             change = differences(theirs, settings.flat(), words=("in its checkpoint", "now"))
@@ -196,7 +196,7 @@ class MetricsLog:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def append(self, **line: Any) -> None:
+    def append(self, **line: Json) -> None:
         """One line. What may differ between equal runs goes under `measured`."""
         with naming(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -221,7 +221,7 @@ class MetricsLog:
         if step == 0:
             self.path.unlink(missing_ok=True)
         elif self.path.exists():
-            kept = [json.dumps(line) + "\n" for line in read_metrics(self.path) if line["step"] <= step]
+            kept = [json.dumps(line) + "\n" for line in _lines(self.path) if line["step"] <= step]
             self._replace("".join(kept).encode())
 
     def _replace(self, lines: bytes) -> None:
@@ -231,12 +231,17 @@ class MetricsLog:
             temporary.replace(self.path)
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All whole lines.
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """All whole lines: numbers by name, without what was measured.
 
     Raises:
         Damaged: the file is missing, or a line of it is no JSON.
     """
+    return [{name: value for name, value in line.items() if name != "measured"} for line in _lines(path)]
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """As they were appended."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
         # What follows the last newline is empty, or half a line.
@@ -274,7 +279,7 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-def as_of_now(held: Any, read: Callable[[], Any]) -> Any:
+def as_of_now(held: Held, read: Callable[[], Held]) -> Held:
     """What was `held`, with the defaults of settings that came later; as it is if it cannot be read as settings."""
     try:
         return read()
@@ -282,7 +287,7 @@ def as_of_now(held: Any, read: Callable[[], Any]) -> Any:
         return held
 
 
-def differences(theirs: Any, ours: Any, prefix: str = "", words: tuple[str, str] = ("there", "here")) -> str:
+def differences(theirs: object, ours: object, prefix: str = "", words: tuple[str, str] = ("there", "here")) -> str:
     """The keys in which two configurations differ, with both values; three of them, if there are more."""
     if not (isinstance(theirs, dict) and isinstance(ours, dict)):
         return f"{prefix}: {theirs!r} {words[0]}, {ours!r} {words[1]}"

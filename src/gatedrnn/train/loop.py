@@ -4,7 +4,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -67,12 +67,12 @@ class RunState:
     timed_tokens: int = 0
     plateau: Plateau = field(default_factory=lambda: Plateau(0))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         return asdict(self)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         for name, value in state.items():
-            setattr(self, name, Plateau(**value) if name == "plateau" else value)
+            setattr(self, name, Plateau(**value) if isinstance(value, dict) else value)
 
 
 def run(

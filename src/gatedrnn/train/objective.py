@@ -1,12 +1,12 @@
 """The loss that a run minimises, and the metric by which its best weights are chosen."""
 
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from gatedrnn.data import Batch, TaskData
@@ -38,7 +38,7 @@ class Objective(Protocol):
         """Labels in a batch."""
         ...
 
-    def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         """The sum of the loss over this batch's labels, divided by `items`."""
         ...
 
@@ -79,7 +79,7 @@ class Classification(_Stateless):
     def count(self, batch: Batch) -> int:
         return int((batch["labels"] != -100).sum())
 
-    def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         logits, labels = _logits(model, batch), batch["labels"]
         found = cross_entropy(
             logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum"
@@ -93,11 +93,11 @@ class Regression(_Stateless):
     def count(self, batch: Batch) -> int:
         return len(batch["labels"])
 
-    def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         return mse_loss(_logits(model, batch)[:, 0].float(), batch["labels"], reduction="sum") / items
 
 
-def _logits(model: Any, batch: Batch) -> Tensor:
+def _logits(model: nn.Module, batch: Batch) -> Tensor:
     """Without the labels, from which the model would make a loss of its own."""
     logits: Tensor = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).logits
     return logits
@@ -115,7 +115,7 @@ class NextToken:
     def count(self, batch: Batch) -> int:
         return batch["shift_labels"].numel()
 
-    def loss(self, model: Any, batch: Batch, items: int) -> Tensor:
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         output = model(**batch, past_key_values=self.carry, use_cache=True, num_items_in_batch=items)
         self.carry = output.past_key_values.detached()
         return output.loss

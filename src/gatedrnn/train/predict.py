@@ -18,6 +18,7 @@ from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_col
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.records import Json
 from gatedrnn.train.finished import Finished
 
 IGNORED = -100
@@ -101,7 +102,7 @@ def log_probabilities(outputs: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
-def prediction_columns(finished: Finished, outputs: list[np.ndarray]) -> dict[str, list[Any]]:
+def prediction_columns(finished: Finished, outputs: list[np.ndarray]) -> dict[str, list[Json]]:
     """The columns that are added to a file: the prediction, and the probability of each class.
 
     Where there is a label at every step, each is a list with one entry a step.
@@ -131,7 +132,7 @@ def check_output(output: Path, file: Path) -> None:
         raise DataError(f"--output {output}: there is no folder {output.parent}")
 
 
-def write_predictions(output: Path, data: Dataset, added: dict[str, list[Any]], place: str) -> None:
+def write_predictions(output: Path, data: Dataset, added: dict[str, list[Json]], place: str) -> None:
     """All columns of `data`, then those that are added, row by row; the file is whole or as it was.
 
     Raises:
@@ -159,7 +160,7 @@ def write_predictions(output: Path, data: Dataset, added: dict[str, list[Any]], 
     os.replace(temporary, output)
 
 
-def _joined(data: Dataset, added: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+def _joined(data: Dataset, added: dict[str, list[Json]]) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(data):
         yield row | {name: values[number] for name, values in added.items()}
 

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
@@ -16,6 +16,7 @@ from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError
+from gatedrnn.records import Json
 from gatedrnn.train.evaluate import token_losses
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.folder import RunFolder
@@ -48,7 +49,7 @@ class LabelScores(NamedTuple):
     confusion: list[list[int]]
     """[true][predicted], in the order of `classes`."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """With a name for every number."""
         return {**self._asdict(), "classes": [score._asdict() for score in self.classes]}
 
@@ -62,7 +63,7 @@ class NumberScores(NamedTuple):
     r_squared: float | None
     """The part of the labels' variance that is explained; None where they are all alike."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """With a name for every number."""
         return self._asdict()
 
@@ -104,7 +105,7 @@ def score_numbers(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -
     )
 
 
-def score_run(path: Path, split: str, file: Path | None, text_column: str | None) -> dict[str, Any]:
+def score_run(path: Path, split: str, file: Path | None, text_column: str | None) -> dict[str, Json]:
     """One row of a table: the run, what the score counts, the score; `identity` is the vocabulary's.
 
     Raises:

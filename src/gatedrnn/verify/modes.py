@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import REGULARISERS
-from gatedrnn.shapes import Flags, Series
+from gatedrnn.shapes import Flags, Hidden, Series
 from gatedrnn.verify.definition import Sequences, States
 
 Mode: TypeAlias = Callable[[RecurrentLayer, Sequences], tuple[Series, States]]
@@ -162,7 +162,7 @@ LOG_SPACE = Setting("log_space", {"num_layers": 2, "log_space": True}, {
 """Informative: the paper's scan is not held to the law."""
 
 
-def packed(states: States) -> Any:
+def packed(states: States) -> Hidden:
     """States as `hx` wants them."""
     return states if len(states) > 1 else states[0]
 

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -34,7 +33,7 @@ def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> 
         yield from check_lengths(names)
 
 
-def as_record(rows: Sequence[Row]) -> dict[str, Any]:
+def as_record(rows: Sequence[Row]) -> dict[str, object]:
     """The content of verify.json."""
     return {
         "passed": all(row.holds for row in rows),

@@ -12,8 +12,8 @@ KINDS = {"tokens": {"vocab_size": VOCABULARY}, "numbers": {"input_size": FEATURE
 BUILDS = {
     "plain": {},
     "block": {"block": True},
-    "both-ways": {"bidirectional": True},
-    "both-ways-block": {"bidirectional": True, "block": True},
+    "both-directions": {"bidirectional": True},
+    "both-directions-block": {"bidirectional": True, "block": True},
 }
 OPTIONS = {
     "gru": {"reset_after": False}, "mgu": {"keep": True},
@@ -29,15 +29,15 @@ every_cell = pytest.mark.parametrize("cell", CELLS)
 every_smooth_cell = pytest.mark.parametrize("cell", [cell for cell in CELLS if cell != "block-orthogonal"])
 every_build = pytest.mark.parametrize("build", BUILDS)
 # Where the full table is too much: every cell in both directions, and every build of a scan, a kernel and a step loop.
-_CROSS = [(cell, "both-ways") for cell in CELLS]
-_CROSS += [(cell, build) for cell in ("mingru", "lstm", "mgu") for build in BUILDS if build != "both-ways"]
+_CROSS = [(cell, "both-directions") for cell in CELLS]
+_CROSS += [(cell, build) for cell in ("mingru", "lstm", "mgu") for build in BUILDS if build != "both-directions"]
 every_cell_and_every_build = pytest.mark.parametrize("cell, build", _CROSS)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def poolings_of(build):
     """The poolings that a build allows; a block mixes the directions, which "last" needs apart."""
-    return EVERY_POOLING[1:] if build == "both-ways-block" else EVERY_POOLING
+    return EVERY_POOLING[1:] if build == "both-directions-block" else EVERY_POOLING
 
 
 def config_of(kind="tokens", build="plain", **fields):

@@ -40,8 +40,8 @@ def turned(weights):
 def test_a_sequence_read_backwards_by_the_other_direction_scores_the_same(cell, how):
     batch = tokens(len(MASK), STEPS)
     for head in (GatedRNNForSequenceClassification, GatedRNNForTokenClassification):
-        model = model_of(head, build="both-ways", cell=cell, pooling=how)
-        other = model_of(head, build="both-ways", cell=cell, pooling=how)
+        model = model_of(head, build="both-directions", cell=cell, pooling=how)
+        other = model_of(head, build="both-directions", cell=cell, pooling=how)
         other.load_state_dict(turned(model.state_dict()))
         expected = model(batch, attention_mask=MASK).logits
         logits = other(batch.flip(1), attention_mask=MASK.flip(1)).logits
@@ -52,7 +52,7 @@ def test_a_sequence_read_backwards_by_the_other_direction_scores_the_same(cell, 
 @every_smooth_cell
 @torch.no_grad()
 def test_the_last_states_of_both_directions_have_read_the_whole_sequence(cell):
-    model = model_of(GatedRNNForSequenceClassification, "numbers", build="both-ways", cell=cell, num_hidden_layers=1)
+    model = model_of(GatedRNNForSequenceClassification, "numbers", build="both-directions", cell=cell, num_hidden_layers=1)
     x = inputs_of("numbers", len(MASK), STEPS)["input_values"]
     logits = model(input_values=x, attention_mask=MASK).logits
     model.classifier.weight[:, :HIDDEN] = 0  # the forward half unread
@@ -89,7 +89,7 @@ def test_every_parameter_learns(cell, build):
             assert not still, "parameters without a gradient"
 
 
-@pytest.mark.parametrize("build, width", [("both-ways", 2 * HIDDEN), ("both-ways-block", EMBEDDING)])
+@pytest.mark.parametrize("build, width", [("both-directions", 2 * HIDDEN), ("both-directions-block", EMBEDDING)])
 def test_the_states_of_both_directions_stand_side_by_side_but_in_a_block(build, width):
     model = model_of(GatedRNNModel, build=build)
     assert model.output_size == width

@@ -70,7 +70,7 @@ def test_a_classifier_is_its_head_on_the_pooled_states(cell, build):
         model = model_of(GatedRNNForSequenceClassification, build=build, cell=cell, pooling=how)
         states = model.model(**batch, attention_mask=mask).last_hidden_state.detach()
         pooled = torch.tensor(by_loops(states, mask, how), dtype=torch.float64)
-        if how == "last" and build == "both-ways":
+        if how == "last" and build == "both-directions":
             assert pooled.shape[1] == 2 * HIDDEN
             pooled[:, HIDDEN:] = states[[0, 1, 2], [0, 2, 0], HIDDEN:]
         expected = pooled @ model.classifier.weight.T + model.classifier.bias

@@ -46,7 +46,7 @@ def test_a_longest_time_scale_reaches_the_layers_that_spread_theirs_and_no_other
 
 @every_cell
 def test_a_regularised_model_learns_and_the_same_with_the_same_seed(cell):
-    for build in ("plain", "both-ways-block"):
+    for build in ("plain", "both-directions-block"):
         model, losses = train(cell, build, seed=0, steps=60)
         assert model.eval()(**toy(200)).loss < 0.8 * losses[0]
         assert train(cell, build, seed=0, steps=5)[1] == losses[:5]
@@ -106,5 +106,5 @@ def test_rates_of_a_configuration_reach_every_layer(cell, build):
     for layer in layers:
         assert {name: getattr(layer, name) for name in rates} == rates
         assert layer.dropout == (0.0 if "block" in build else 0.6)
-        assert layer.bidirectional is ("both-ways" in build)
+        assert layer.bidirectional is ("both-directions" in build)
         assert layer.batch_first

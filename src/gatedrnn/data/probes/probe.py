@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class Probe:
         """The accuracy of the best answer that reads nothing."""
         return 1 / self.classes if self.guess is None else self.guess
 
-    def rows(self, random: np.random.Generator, rows: int, length: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def rows(self, random: np.random.Generator, rows: int, length: int) -> tuple[np.ndarray, np.ndarray]:
         """`rows` fresh sequences and their labels.
 
         Raises:

@@ -6,7 +6,7 @@ indices.
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numba
 import numpy as np
@@ -30,6 +30,10 @@ LIKE = {dtype: np.empty(0, DTYPES[dtype]) for dtype in (torch.float64, torch.flo
 """Empty arrays that give `at_address` its element type."""
 NEAREST_CACHE, IS_DATA = 3, 1  # arguments of llvm.prefetch
 CACHE_LINE = 16  # elements that one prefetch brings
+
+
+Array: TypeAlias = np.ndarray
+"""Flat and contiguous."""
 
 
 class StridedView(NamedTuple):

@@ -12,7 +12,7 @@ from gatedrnn.equations import BlockKernel
 from gatedrnn.kernels.cpu._compile import FAST, INLINED, compiled
 from gatedrnn.kernels.cpu._math import ONE, TWO, ZERO, flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
-from gatedrnn.kernels.cpu._views import LIKE, at_address, borrowed, clear, copy, flags, flat, keep_alive, view
+from gatedrnn.kernels.cpu._views import LIKE, Array, at_address, borrowed, clear, copy, flags, flat, keep_alive, view
 from gatedrnn.shapes import Channels, Flags, Series, State, Step
 
 NARROW = 16  # blocks of a work item at least, where the blocks of a sequence are shared out
@@ -82,8 +82,8 @@ def _times(matrix: Any, state: Any, out: Any, size: int, n: int, width: int) -> 
 
 @compiled(**FAST)
 def run(
-    first: int, last: int, groups: int, steps: int, size: int, blocks: int, reverse: bool, transition: Any, drive: Any,
-    resets: Any, reset_state: Any, state: Any, out: Any,
+    first: int, last: int, groups: int, steps: int, size: int, blocks: int, reverse: bool, transition: Array,
+    drive: Array, resets: Array, reset_state: Array, state: Array, out: Array,
 ) -> None:  # fmt: skip
     """Run each item's blocks from its `state`, and leave the last state there."""
     exactness = flush_denormals()
@@ -125,9 +125,9 @@ def run(
 
 @compiled(**FAST)
 def run_backward(
-    first: int, last: int, groups: int, steps: int, size: int, blocks: int, reverse: bool, transition: Any, states: Any,
-    grad: Any, resets: Any, reset_state: Any, start: Any, carry: Any, grad_transition: Any, grad_drive: Any,
-    grad_reset: Any,
+    first: int, last: int, groups: int, steps: int, size: int, blocks: int, reverse: bool, transition: Array,
+    states: Array, grad: Array, resets: Array, reset_state: Array, start: Array, carry: Array,
+    grad_transition: Array, grad_drive: Array, grad_reset: Array,
 ) -> None:  # fmt: skip
     """delta_t = grad_t + A_(t+1)^T delta_(t+1): the drive's gradient; delta_t h_(t-1)^T is that of A_t."""
     exactness = flush_denormals()

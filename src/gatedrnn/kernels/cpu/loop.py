@@ -17,7 +17,7 @@ from gatedrnn.kernels.cpu._gates import FORMS, GRU, LSTM, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu._math import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu._products import add_product, packed, padded
 from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
-from gatedrnn.kernels.cpu._views import StridedView, block, clear, copy, flags, flat, strided, view, widened
+from gatedrnn.kernels.cpu._views import Array, StridedView, block, clear, copy, flags, flat, strided, view, widened
 from gatedrnn.shapes import Flags, Series, State, empty_series, time_first
 
 ROWS = 32  # sequences of one work item at most: a matrix that is read once serves them all
@@ -231,8 +231,8 @@ def _read(h: Any, dropout_mask: Any, low: int, rows: int, width: int, scratch: A
 
 @compiled(**FAST)
 def run(
-    first: int, last: int, plan: LoopPlan, form: int, x: StridedView, parameters: Parameters, mask: Any, resets: Any,
-    h: Any, c: Any, saved: Any, hs: Any, cs: Any,
+    first: int, last: int, plan: LoopPlan, form: int, x: StridedView, parameters: Parameters, mask: Array,
+    resets: Array, h: Array, c: Array, saved: Array, hs: Array, cs: Array,
 ) -> None:  # fmt: skip
     """Run items from the states h (batch, width) and c, and leave the last states there; every state is written to hs
     and cs, the values that the gradient needs to `saved`. A masked step leaves the states as they were."""
@@ -331,9 +331,9 @@ def _add_read(to: Any, row: Any, dropout_mask: Any, b: int) -> None:
 
 @compiled(**FAST)
 def run_backward(
-    first: int, last: int, plan: LoopPlan, form: int, grad: StridedView, parameters: Parameters, mask: Any, resets: Any,
-    h0: Any, c0: Any, saved: Any, hs: Any, cs: Any, delta_h: Any, delta_c: Any,
-    grad_x: Any, grad_u_n: Any, grad_h: Any, grad_peepholes: Any,
+    first: int, last: int, plan: LoopPlan, form: int, grad: StridedView, parameters: Parameters, mask: Array,
+    resets: Array, h0: Array, c0: Array, saved: Array, hs: Array, cs: Array, delta_h: Array, delta_c: Array,
+    grad_x: Array, grad_u_n: Array, grad_h: Array, grad_peepholes: Array,
 ) -> None:  # fmt: skip
     """Run items backward from the gradients of the last states, and leave those of the initial states there.
 

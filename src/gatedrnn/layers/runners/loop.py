@@ -1,7 +1,5 @@
 """Loop cells: one matrix product projects the whole sequence, then its steps run one after another."""
 
-from typing import Any
-
 import torch
 
 from gatedrnn.equations import LoopEquations, Recurrent
@@ -12,7 +10,7 @@ from gatedrnn.layers.streaming import layer_suffixes, loop_weights, plain_states
 from gatedrnn.ops.backends import native_kernels, plain_torch_only
 from gatedrnn.ops.loop import has_loop_kernel, loop_in_kernel, loop_in_torch
 from gatedrnn.ops.masking import reversed_resets
-from gatedrnn.shapes import Step
+from gatedrnn.shapes import Hidden, Step
 
 
 def _cell(layer: RecurrentModule) -> LoopEquations:
@@ -63,7 +61,7 @@ def loop_direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
     return layer._project_output(output.to(projected.dtype), given.weights), last
 
 
-def loop_stream(layer: RecurrentModule, x: Step, hx: Any) -> StepResult | None:
+def loop_stream(layer: RecurrentModule, x: Step, hx: Hidden | None) -> StepResult | None:
     """As in `Runner`."""
     shapes, cell = state_shapes(layer, x), _cell(layer)
     if shapes is None or not has_loop_kernel(cell, x.device):

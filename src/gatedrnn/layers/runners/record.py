@@ -7,9 +7,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.layers.dropout import DirectionMasks, DropoutMasks
-from gatedrnn.layers.module import RecurrentModule, StateTuple
+from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.parameters import Weights
-from gatedrnn.shapes import Flags, Series, Step
+from gatedrnn.shapes import Flags, Series, StateTuple, Step
 
 StepResult: TypeAlias = tuple[Step, StateTuple]
 SeriesResult: TypeAlias = tuple[Series, StateTuple]

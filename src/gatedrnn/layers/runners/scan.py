@@ -8,14 +8,14 @@ from gatedrnn.equations import ScanEquations
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.arguments import autocast_dtype, observed
 from gatedrnn.layers.dropout import DropoutMasks
-from gatedrnn.layers.module import RecurrentModule, StateTuple
+from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult, StepResult
 from gatedrnn.layers.streaming import layer_suffixes, plain_states, plain_weights, scan_weights, state_shapes
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, native_kernels, plain_torch_only
 from gatedrnn.ops.gated_scan import gated_scan, has_gated_scan, has_projected_scan, projected_scan, scan_in_torch
 from gatedrnn.ops.masking import reversed_resets
-from gatedrnn.shapes import Channels, Flags, State, Step
+from gatedrnn.shapes import Channels, Flags, State, StateTuple, Step
 
 FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
 """Rows of a step, and multiply-adds of a layer, up to which a kernel's own products are faster than a library's."""

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.equations import TorchKernel
 from gatedrnn.errors import BackendUnavailable
-from gatedrnn.layers.module import RecurrentModule, StateTuple
+from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.packing import Segments, left_aligned, reorder
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.runners.loop import loop_backends, loop_direction, loop_path, loop_stream, without_kernel
@@ -26,7 +26,7 @@ from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult
 from gatedrnn.ops.backends import exporting_to_onnx, forward_mode, plain_torch_only, transforming
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.torch_rnn import call_kernel, torch_rnn
-from gatedrnn.shapes import Flags, Series, State
+from gatedrnn.shapes import Flags, Series, State, StateTuple
 
 CLOSED, CLOSED_IN_FLOAT16 = 1e30, 3e4
 """A pre-activation at which a sigmoid is exactly 0 or 1, and its gradient exactly 0, whatever is added to it."""
