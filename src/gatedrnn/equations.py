@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.shapes import Channels, Series, State, Step
+from gatedrnn.shapes import Channels, Series, State, StateTuple, Step
 
 Option: TypeAlias = bool | int | float | str
 """The value of a cell's option, which the command line can write."""
@@ -256,10 +256,10 @@ class PositiveScanEquations(ScanEquations):
         """(log a_t, log b_t): `coefficients` in logarithms, computed without underflow."""
 
 
-def output_of(cell: Equations, state: tuple[Series, ...], projected: tuple[Series, ...]) -> Series:
-    """The layer's output: `cell.output`, or the state itself (h of (h, c)) where the cell has no such method."""
+def output_of(cell: Equations, state: StateTuple, projected: tuple[Tensor, ...]) -> Tensor:
+    """The layer's output, of one step or all: `cell.output`, or the state (h of (h, c)) where it has no such method."""
     output = getattr(cell, "output", None)
-    found: Series = state[0] if output is None else output(state, projected)
+    found: Tensor = state[0] if output is None else output(state, projected)
     return found
 
 

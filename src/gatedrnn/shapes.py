@@ -1,26 +1,40 @@
 """The axis legend and one alias per kind of tensor.
 
-    B  batch: sequences side by side
-    T  time: steps of a sequence; always axis 1 inside the library
-    D  features of the input
-    H  channels of the state (hidden_size)
-    L  layers times directions
+    batch     sequences in parallel
+    time      steps of a sequence; always axis 1 inside the library
+    channels  elements of the state (hidden_size)
+    features  elements of the input
+    layers    layers times directions
 
-The aliases are documentation that a type checker reads as `Tensor`; values are checked where they are used.
+A type checker reads the aliases as `Tensor`. Tests check them: names of axes agree within a call.
 """
 
 from typing import TypeAlias
 
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-Series: TypeAlias = Tensor  # (B, T, D) or (B, T, H), floating
-Step: TypeAlias = Tensor  # (B, D) or (B, H), one step of a series
-State: TypeAlias = Tensor  # (B, H), what goes from one step to the next; at least float32
-States: TypeAlias = Tensor  # (L, B, H), the states of all layers, as `torch.nn` stacks them
-Channels: TypeAlias = Tensor  # (H,), one number per channel
-Flags: TypeAlias = Tensor  # (B, T), bool
-StateTuple: TypeAlias = tuple[Tensor, ...]  # the tensors of a state, each a `State` or `States`
-Hidden: TypeAlias = Tensor | StateTuple  # `hx` and `h_n`: one tensor, or a tuple where the cell has several
+Series: TypeAlias = Float[Tensor, "batch time channels"]
+Inputs: TypeAlias = Float[Tensor, "batch time features"]
+Projections: TypeAlias = Float[Tensor, "batch time projections"]
+"""W x + b of all gates, gates times channels of them."""
+Step: TypeAlias = Float[Tensor, "batch channels"]
+"""One step of a series."""
+State: TypeAlias = Float[Tensor, "batch channels"]
+"""What is carried from one step to the next; at least float32."""
+States: TypeAlias = Float[Tensor, "layers batch channels"]
+"""The states of all layers, as `torch.nn` stacks them."""
+Channels: TypeAlias = Float[Tensor, "channels"]
+Features: TypeAlias = Float[Tensor, "*axes features"]
+"""Of a batch, of one sequence, or of tokens in any arrangement."""
+Tokens: TypeAlias = Int[Tensor, "*axes"]
+Table: TypeAlias = Float[Tensor, "vocabulary features"]
+"""A row for each token."""
+Flags: TypeAlias = Bool[Tensor, "batch time"]
+StateTuple: TypeAlias = tuple[Tensor, ...]
+"""The tensors of a state, each a `State` or `States`."""
+Hidden: TypeAlias = Tensor | StateTuple
+"""`hx` and `h_n`: one tensor, or a tuple where the cell has several."""
 
 
 def time_first(x: Series) -> bool:
@@ -28,7 +42,7 @@ def time_first(x: Series) -> bool:
     return not x.is_contiguous() and x.transpose(0, 1).is_contiguous()
 
 
-def empty_series(like: Series, channels: int) -> Series:
+def empty_series(like: Inputs, channels: int) -> Series:
     """An empty series with the steps of another, in the same order in memory."""
     batch, steps, _ = like.shape
     if time_first(like):

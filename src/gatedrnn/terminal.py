@@ -1,7 +1,7 @@
 """Text of others in a terminal: shown, never obeyed."""
 
 import re
-from typing import TextIO
+from typing import IO, Literal
 
 from rich.console import Console as RichConsole
 from rich.text import Text
@@ -26,8 +26,15 @@ class Console(RichConsole):
     `rich.text.Text` is printed as it is: make it from `plain` text.
     """
 
-    def __init__(self, *, stderr: bool = False, file: TextIO | None = None, width: int | None = None) -> None:
-        super().__init__(markup=False, emoji=False, stderr=stderr, file=file, width=width)
+    def __init__(
+        self, *, stderr: bool = False, file: IO[str] | None = None, width: int | None = None,
+        force_terminal: bool | None = None,
+        color_system: Literal["auto", "standard", "256", "truecolor"] | None = "auto",
+    ) -> None:  # fmt: skip
+        super().__init__(
+            markup=False, emoji=False, stderr=stderr, file=file, width=width, force_terminal=force_terminal,
+            color_system=color_system,
+        )  # fmt: skip
 
     def render_str(self, text: str, *args: object, **options: object) -> Text:
         return super().render_str(plain(text), *args, **options)  # type: ignore[arg-type]  # as they came

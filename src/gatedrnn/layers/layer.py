@@ -44,7 +44,7 @@ from gatedrnn.ops.cells import known
 from gatedrnn.ops.flops import register_flop_formulas
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.step import one_step
-from gatedrnn.shapes import Flags, Hidden, Series, States, StateTuple, Step, time_first
+from gatedrnn.shapes import Features, Flags, Hidden, Series, States, StateTuple, Step, time_first
 
 HiddenT = TypeVar("HiddenT", bound=Hidden, default=Any)
 """The form of `hx` and `h_n`: a tensor, or for LSTMs the pair (h, c)."""
@@ -197,7 +197,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         return self._runner.path(self, self.training if training is None else training)
 
     def forward(
-        self, input: Series | PackedSequence, hx: States | StateTuple | None = None, *,
+        self, input: Features | PackedSequence, hx: Hidden | None = None, *,
         mask: Flags | None = None, resets: Flags | None = None, dropout_masks: DropoutMasks | None = None,
     ) -> tuple[Tensor | PackedSequence, Hidden]:  # fmt: skip
         """The whole sequence at once.

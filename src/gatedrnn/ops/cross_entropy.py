@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss
 
+from gatedrnn.shapes import Features, Table, Tokens
+
 CHUNK = 1 << 25
 """Logits at a time: 128 MiB in float32."""
 
 
-def next_token_loss(hidden: Tensor, weight: Tensor, labels: Tensor, items: Tensor | int | None = None) -> Tensor:
+def next_token_loss(hidden: Features, weight: Table, labels: Tokens, items: Tensor | int | None = None) -> Tensor:
     """Mean cross-entropy of logits hidden @ weight.T, float32; its gradient is computed in the same pass.
 
     Args:
@@ -26,7 +28,7 @@ def next_token_loss(hidden: Tensor, weight: Tensor, labels: Tensor, items: Tenso
 
 
 @torch.no_grad()
-def token_losses(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
+def token_losses(hidden: Features, weight: Table, labels: Tokens) -> Tensor:
     """The cross-entropy of each label, (batch, time), float32; 0 for -100. Arguments as in `next_token_loss`."""
     dtype = _product_dtype(hidden)
     rows, matrix, wanted = hidden.flatten(0, -2).to(dtype), weight.to(dtype), labels.flatten()

@@ -17,11 +17,11 @@ from gatedrnn.ops.cells import EQUATIONS, scan_kernel
 from gatedrnn.ops.linear_scan import linear_scan
 from gatedrnn.ops.masking import hold_masked_steps, zero_masked_steps
 from gatedrnn.ops.step import ZoneoutMask, zoned_coefficients
-from gatedrnn.shapes import Channels, Flags, Series, State
+from gatedrnn.shapes import Channels, Flags, Projections, Series, State
 
 
 def scan_in_torch(
-    cell: ScanEquations, projected: Series, h0: State | None, mask: Flags | None, resets: Flags | None,
+    cell: ScanEquations, projected: Projections, h0: State | None, mask: Flags | None, resets: Flags | None,
     reset_state: Channels | None, reverse: bool, *, dropout_mask: State | None = None,
     zoneout: ZoneoutMask | None = None, backend: str = "auto",
 ) -> tuple[Series, State]:  # fmt: skip

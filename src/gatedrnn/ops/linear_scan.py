@@ -1,5 +1,7 @@
 """linear_scan: all states of h_t = a_t * h_(t-1) + b_t, elementwise, at once."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -190,10 +192,10 @@ def _initial(h0: State | None, like: Series) -> State:
     return like.new_zeros(batch, channels, dtype=accumulation_dtype(like.dtype)) if h0 is None else h0
 
 
-def _accumulate(first: Tensor, *others: Tensor | None) -> tuple[Tensor, ...]:
+def _accumulate(first: Tensor, *others: Tensor | None) -> tuple[Any, ...]:
     """The tensors in the dtype in which states are summed up; None stays None."""
     dtype = accumulation_dtype(first.dtype)
-    return tuple(x if x is None else x.to(dtype) for x in (first, *others))  # type: ignore[misc]
+    return tuple(x if x is None else x.to(dtype) for x in (first, *others))
 
 
 def _check(

@@ -12,16 +12,16 @@ from gatedrnn.ops.backends import accumulation_dtype, has_cpu_kernels, native_ke
 from gatedrnn.ops.cells import EQUATIONS, loop_kernel
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.step import ZoneoutMask, one_step
-from gatedrnn.shapes import Flags, Series, State, Step, empty_series, time_first
+from gatedrnn.shapes import Flags, Projections, Series, State, StateTuple, Step, empty_series, time_first
 
 PARAMETERS = ("weight_hh", "bias_hh", "weight_ci", "weight_cf", "weight_co", "weight_hr")
 """What multiplies a state, in the order in which the operation takes it."""
 
 
 def loop_in_torch(
-    cell: LoopEquations, projected: Series, state: tuple[State, ...], recurrent: Recurrent, mask: Flags | None,
+    cell: LoopEquations, projected: Projections, state: StateTuple, recurrent: Recurrent, mask: Flags | None,
     resets: Flags | None, reverse: bool, zoneout: ZoneoutMask | None = None,
-) -> tuple[Series, tuple[State, ...]]:  # fmt: skip
+) -> tuple[Series, StateTuple]:  # fmt: skip
     """Outputs and the last states of any loop cell.
 
     Args:
@@ -32,8 +32,8 @@ def loop_in_torch(
     wide = accumulation_dtype(projected.dtype)
 
     def step(
-        state: tuple[State, ...], projected: Step, reset: Tensor | None, real: Tensor | None, *drawn: Tensor | None
-    ) -> tuple[Step, tuple[State, ...]]:
+        state: StateTuple, projected: Tensor, reset: Tensor | None, real: Tensor | None, *drawn: Tensor | None
+    ) -> tuple[Step, StateTuple]:
         if reset is not None:
             state = tuple(torch.where(reset.unsqueeze(1), 0, s) for s in state)
         now = None if zoneout is None else tuple(z if t is None else t for z, t in zip(zoneout, drawn, strict=True))
@@ -53,9 +53,9 @@ def has_loop_kernel(cell: LoopEquations, device: torch.device) -> bool:
 
 
 def loop_in_kernel(
-    cell: LoopEquations, projected: Series, state: tuple[State, ...], recurrent: Recurrent, mask: Flags | None,
+    cell: LoopEquations, projected: Projections, state: StateTuple, recurrent: Recurrent, mask: Flags | None,
     resets: Flags | None, reverse: bool,
-) -> tuple[Series, tuple[State, ...]]:  # fmt: skip
+) -> tuple[Series, StateTuple]:  # fmt: skip
     """`loop_in_torch` in one kernel: no graph of steps, and the gradient of each weight is one product."""
     kernel = _known(cell.word).kernel
     wide = accumulation_dtype(projected.dtype)
@@ -235,7 +235,7 @@ def _before_each_step(h: Series, h0: State, resets: Flags | None, reverse: bool)
     return before if resets is None else before.masked_fill_(resets.unsqueeze(2), 0)
 
 
-def _products(weight: Tensor, pairs: list[tuple[Series, Series]]) -> Tensor:
+def _products(weight: Tensor, pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
     """The gradient of a weight, for each pair a block of rows: the sum over batch and time of left^T right."""
     found = torch.empty_like(weight, memory_format=torch.contiguous_format)
     begin = 0

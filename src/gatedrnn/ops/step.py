@@ -7,16 +7,16 @@ from torch import Tensor
 
 from gatedrnn.equations import Equations, Recurrent, split_gates
 from gatedrnn.ops.backends import accumulation_dtype
-from gatedrnn.shapes import Series, State, Step
+from gatedrnn.shapes import Series, StateTuple
 
 ZoneoutMask: TypeAlias = tuple[Tensor | float, ...]
 """One per state tensor. bool: True leaves the old value; float: the share of the old value, zoneout's expectation."""
 
 
 def one_step(
-    cell: Equations, projected: Step, state: tuple[State, ...], recurrent: Recurrent,
+    cell: Equations, projected: Tensor, state: StateTuple, recurrent: Recurrent,
     zoneout: ZoneoutMask | None = None,
-) -> tuple[State, ...]:  # fmt: skip
+) -> StateTuple:  # fmt: skip
     """The next state, in the dtype of the state before, from a step's projections (batch, gates · channels)."""
     # Computed in at least float32, as torch's kernels do it, and rounded to the state's dtype at the end of the step.
     wide = accumulation_dtype(projected.dtype)
@@ -25,7 +25,7 @@ def one_step(
     return tuple(a.to(s.dtype) for a, s in zip(after, state, strict=True))
 
 
-def zoned(zoneout: ZoneoutMask | None, before: tuple[State, ...], after: tuple[State, ...]) -> tuple[State, ...]:
+def zoned(zoneout: ZoneoutMask | None, before: StateTuple, after: StateTuple) -> StateTuple:
     """Zoneout of a step: Krueger et al. 2017 (arXiv:1606.01305)."""
     if zoneout is None:
         return after

@@ -190,7 +190,8 @@ def test_fresh_removes_nothing_for_a_comparison_that_cannot_be(
     assert (finished / "comparison.yaml").exists()
 
 
-@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_keeps_what_was_finished_and_ends_with_130(jobs: str, tmp_path: Path) -> None:
     flags = f"compare --task digits --cells lstm mingru --seeds 0 1 --epochs 20 --jobs {jobs} --threads 1".split()
     command = [sys.executable, "-m", "gatedrnn", *flags, "--output", str(tmp_path / "c")]

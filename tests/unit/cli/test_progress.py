@@ -71,6 +71,7 @@ def test_a_probe_says_how_far_it_is(often: Path, tmp_path: Path) -> None:
     assert any(LINE.match(line) and line.startswith("parity/mingru/seed-0: ") for line in lines), lines
 
 
+@pytest.mark.slow
 def test_a_text_is_said_to_be_tokenised_before_its_first_step(
     often: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +118,7 @@ def test_the_time_left_is_that_of_all_runs_at_the_pace_since_the_first_was_heard
     assert shown._state()[0].endswith("2 of 4 runs finished, 80 s left")
 
 
+@pytest.mark.slow
 def test_the_bar_of_a_terminal_has_a_time_left(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "gatedrnn", "train", *DIGITS, "--epochs", "10", "--output", str(tmp_path / "run")]

@@ -100,6 +100,7 @@ def outcome(*arguments):
         return int(stop.code or 0)
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, capsys) -> None:
     command = ("signed-mingru", "gru", "--tasks", "s3", "mqar", "--seeds", 3, "--lengths", 48, 24, 8,
