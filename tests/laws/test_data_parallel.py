@@ -80,6 +80,7 @@ def check(names, sharding, folder):
         assert_equal_within(found[name] / PROCESSES, expected.double(), dtype, name)
 
 
+@pytest.mark.slow
 def test_a_sharded_layer_learns_as_one_process_does(tmp_path):
     check(["mingru"], "fsdp", tmp_path)
 

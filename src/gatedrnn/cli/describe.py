@@ -117,7 +117,7 @@ def _print(layer: RecurrentLayer, console: Console) -> None:
         "against": _against(found.cell, layer),
         "state": f"{found.state:,} elements a sequence",
         "work": f"{found.multiply_adds:,} multiply-adds a step",
-        "initialisation": found.initial_values,
+        "initialisation": found.initialisation,
         "runs on": _path(found),
     }
     table = Table.grid(padding=(0, 2))

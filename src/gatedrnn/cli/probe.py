@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import at_least_one, command_line, use_large_pages
 from gatedrnn.cli.progress import RunsDisplay
-from gatedrnn.study.probe_settings import CELLS, ProbeSettings
+from gatedrnn.study.settings import PROBE_CELLS, ProbeSettings
 from gatedrnn.terminal import Console
 from gatedrnn.train.settings import threads_for
 
@@ -46,7 +46,7 @@ def probe(
     from gatedrnn.study.report import print_probes, write_probes
 
     console = Console()
-    settings = ProbeSettings(cells=cells or CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
+    settings = ProbeSettings(cells=cells or PROBE_CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
     with RunsDisplay(console, "probe") as display:
         results = run_suite(
             settings, output, jobs=jobs or threads_for(), fresh=fresh, wait=wait, command=command_line(),

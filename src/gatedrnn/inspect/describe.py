@@ -31,7 +31,7 @@ class Description(NamedTuple):
     """Elements of the state of one sequence, all layers and directions together."""
     multiply_adds: int
     """Per step of one sequence, of the matrix products."""
-    initial_values: str
+    initialisation: str
     training: Path
     evaluation: Path
 
@@ -59,7 +59,7 @@ def describe(layer: RecurrentLayer) -> Description:
         one_bias_a_gate=sum(counts.values()) - second if second else None,
         state=layer.num_layers * (1 + layer.bidirectional) * sum(layer.state_sizes()),
         multiply_adds=sum(p.numel() for p in layer.parameters() if p.dim() == 2),
-        initial_values=f"weights {layer.weight_init}, biases {layer.bias_init}",
+        initialisation=f"weights {layer.weight_init}, biases {layer.bias_init}",
         training=layer.runs_on(training=True),
         evaluation=layer.runs_on(training=False),
     )

@@ -53,7 +53,7 @@ class Structure(TypedDict):
     embedding_size: int
     gates: list[str]
     reads_state: bool
-    initial_values: Initialisation
+    initialisation: Initialisation
     """The key of files since the first version."""
     block: bool
     pooling: str
@@ -91,7 +91,7 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> Structure:
         "embedding_size": config.embedding_size,
         "gates": list(gates),
         "reads_state": any(layer.cell.reads_state for layer in layers),
-        "initial_values": {"weights": layers[0].weight_init, "biases": layers[0].bias_init},
+        "initialisation": {"weights": layers[0].weight_init, "biases": layers[0].bias_init},
         "block": config.block,
         "pooling": config.pooling,
         "state_size": sum(directions * layer.num_layers * sum(layer.state_sizes()) for layer in layers),

@@ -16,11 +16,10 @@ from gatedrnn.locks import sole_writer
 from gatedrnn.records import environment
 from gatedrnn.study.experiment import Comparison
 from gatedrnn.study.match import core_parameters
-from gatedrnn.study.probe_settings import ProbeSettings
 from gatedrnn.study.report import write_comparison
 from gatedrnn.study.results import CellAnswers, ComparisonResults, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.runs import OnProgress, run_all
-from gatedrnn.study.settings import CompareSettings, ContenderSettings
+from gatedrnn.study.settings import CompareSettings, ContenderSettings, ProbeSettings
 from gatedrnn.train.recipes import with_options, with_recipe
 from gatedrnn.train.settings import ModelSettings, TrainSettings
 

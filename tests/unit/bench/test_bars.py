@@ -49,6 +49,7 @@ def test_a_bar_is_judged_where_it_was_measured_and_nowhere_else():
     assert all(bar.holds is None for bar in found if bar.value is None)
 
 
+@pytest.mark.slow
 def test_every_bar_of_a_cpu_is_measured(monkeypatch):
     """At small sizes: by section, mode and names."""
     pytest.importorskip("minGRU_pytorch")

@@ -151,7 +151,7 @@ def test_a_structure_is_what_was_asked_for(cell, build, kind):
         "embedding_size": EMBEDDING,
         "gates": GATES[cell].split(),
         "reads_state": cell in READS_STATE,
-        "initial_values": {
+        "initialisation": {
             "weights": "torch" if cell in ("lstm", "gru") else "fan-in",
             "biases": BIASES.get(cell, "time-scales"),
         },

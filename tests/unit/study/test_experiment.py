@@ -57,6 +57,7 @@ def test_the_same_comparison_gives_the_same_results_but_for_what_is_measured(
     assert on_disk == again
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_scores_of_one(finished: tuple[Path, ComparisonResults], tmp_path: Path) -> None:
     assert unmeasured(compare(small(), tmp_path / "parallel", jobs=2)) == unmeasured(finished[1])
 

@@ -11,8 +11,8 @@ from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import FolderTaken, NonFiniteLoss
 from gatedrnn.records import environment
 from gatedrnn.study import probes, runs, verdicts
-from gatedrnn.study.probe_settings import ProbeSettings
 from gatedrnn.study.results import CellAnswers, Measured, ProbeResults, ProbesAsked, TaskAnswers
+from gatedrnn.study.settings import ProbeSettings
 from gatedrnn.train.recipes import RECIPES
 
 
