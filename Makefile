@@ -21,7 +21,7 @@ test-lowest: build/constraints-lowest.txt
 	$(MAKE) suite VENV=.venv-lowest CONSTRAINTS=$<
 
 suite: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 # The tests that take minutes.
 slow: $(VENV)/.dev
