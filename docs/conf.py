@@ -41,11 +41,17 @@ def as_restructured_text(app, what, name, obj, options, lines):
 def equations(paragraph: str) -> str:
     """A paragraph as a literal block if each of its lines is an equation."""
     rows = paragraph.split("\n")
-    if not all(re.match(r" *[\w', ]+ = ", row) for row in rows):
+    if not all(re.match(r" *[\w', ]+ = ", row) for row in rows) or paragraph.endswith("."):  # a sentence is none
         return paragraph
     indent = " " * (len(paragraph) - len(paragraph.lstrip()))
     return "\n".join([f"{indent}::", "", *(f"    {row}" for row in rows)])
 
 
+def arguments_that_exist(app, what, name, obj, options, signature, result):
+    """A signature without `**unknown`, which only refuses: it lets a type checker name a misspelt argument."""
+    return signature and signature.replace(", **unknown", ""), result
+
+
 def setup(app):
+    app.connect("autodoc-process-signature", arguments_that_exist)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)  # before napoleon reads the sections
