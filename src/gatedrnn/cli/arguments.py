@@ -1,4 +1,4 @@
-"""What commands share: cells with options as arguments, groups of flags, the command as typed, large pages."""
+"""What commands share: cells as arguments (parsed in `registry`), groups of flags, the command line, large pages."""
 
 import os
 import shlex

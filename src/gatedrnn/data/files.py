@@ -124,7 +124,7 @@ def labels_in_column(data: Dataset, place: str, column: str) -> tuple[list[str],
     for row, value in enumerate(data[column], start=1):
         if isinstance(value, NESTED):
             raise DataError(f"{place}: row {row}, column {column!r}: holds {kind_of(value)}, not a label")
-        if value is None or value == "" or (names is not None and value < 0):
+        if value is None or value == "" or value != value or (names is not None and value < 0):  # NaN is not itself
             raise DataError(f"{place}: row {row} has no label in column {column!r}; remove the row or fill it in")
         labels.append(names[value] if names is not None else str(value))
     return labels, names

@@ -1,4 +1,4 @@
-"""A cell over time, with the signature of `torch.nn.LSTM`: directions, stacking, masks, resets, packing, streaming.
+"""A cell over time, whole or by `step`: directions, stacking, masks, resets, packing, streaming.
 
 What differs between kinds of cells is the layer's runner, see `gatedrnn.layers.runners`.
 """
@@ -38,7 +38,7 @@ from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule
 from gatedrnn.layers.packing import repacked, unpacked
 from gatedrnn.layers.parameters import check_initialisation
 from gatedrnn.layers.runners import Direction, Path, runner_of
-from gatedrnn.layers.streaming import streams
+from gatedrnn.layers.step_inputs import streams
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.ops.cells import known
 from gatedrnn.ops.flops import register_flop_formulas

@@ -31,7 +31,7 @@ from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
 from gatedrnn.layers.layer import HiddenT, RecurrentLayer
 from gatedrnn.layers.module import shown_options
 from gatedrnn.layers.parameters import check_initialisation, initialise, shapes, state_sizes
-from gatedrnn.layers.streaming import DTYPES, ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
+from gatedrnn.layers.step_inputs import DTYPES, ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
 from gatedrnn.ops.backends import accumulation_dtype, exporting_to_onnx, native_kernels
 from gatedrnn.ops.block_scan import block_step, has_block_step
 from gatedrnn.ops.cells import known

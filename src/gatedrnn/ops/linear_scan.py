@@ -1,4 +1,4 @@
-"""linear_scan: all states of h_t = a_t * h_(t-1) + b_t, elementwise, at once."""
+"""linear_scan: all states of h_t = a_t * h_(t-1) + b_t, elementwise, at once; its gradient, that of resets too."""
 
 from typing import Any
 

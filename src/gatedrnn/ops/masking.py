@@ -1,4 +1,4 @@
-"""Masked steps and resets of a series, by torch operations."""
+"""Masked steps of a series by torch operations: they leave the state as it was, and their output is 0."""
 
 import torch
 

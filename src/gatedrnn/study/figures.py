@@ -7,10 +7,10 @@ import plotly.graph_objects as go
 
 from gatedrnn.pages import COLOURS
 from gatedrnn.study.ladder import BESIDE, steps_below
+from gatedrnn.study.probe_summary import curves as scaled_curves
 from gatedrnn.study.results import ComparisonResults, Confusion, ContenderResults, Curves, TaskAnswers, run_name
 from gatedrnn.study.statistics import Estimate
 from gatedrnn.study.summary import best_on_validation, mean_seconds
-from gatedrnn.study.verdicts import curves as scaled_curves
 
 CONFUSABLE = 20
 """The most classes of which a confusion table is still legible."""

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from gatedrnn import manifest
 from gatedrnn.pages import environment_rows, write_page
-from gatedrnn.study import summary, verdicts
+from gatedrnn.study import probe_summary, summary
 from gatedrnn.study.figures import figures, reach_figure, shows_confusion
 from gatedrnn.study.results import ComparisonResults, Confusion, Curves, ProbeResults, beside
 from gatedrnn.train.result import read_record
@@ -59,12 +59,12 @@ def write_probes(folder: Path) -> Path:
     results = read_record(folder / ProbeResults.FILE, ProbeResults)
     shown = {
         "results": results,
-        "sentences": verdicts.sentences(results),
-        "verdicts": verdicts.verdict_rows(results),
-        "accuracies": {task: verdicts.accuracy_rows(answers) for task, answers in results.tasks.items()},
-        "tested": {task: verdicts.tested(answers) for task, answers in results.tasks.items()},
-        "reasons": verdicts.reasons(results),
-        "holds": verdicts.HOLDS,
+        "sentences": probe_summary.sentences(results),
+        "verdicts": probe_summary.verdict_rows(results),
+        "accuracies": {task: probe_summary.accuracy_rows(answers) for task, answers in results.tasks.items()},
+        "tested": {task: probe_summary.tested(answers) for task, answers in results.tasks.items()},
+        "reasons": probe_summary.reasons(results),
+        "holds": probe_summary.HOLDS,
         "environment": environment_rows(results.measured.date, results.measured.environment),
     }
     return _write(folder, "probes", {task: reach_figure(answers) for task, answers in results.tasks.items()}, shown)
@@ -92,7 +92,7 @@ def print_comparison(results: ComparisonResults, console: Console) -> None:
 
 def print_probes(results: ProbeResults, console: Console) -> None:
     """The verdicts in the terminal."""
-    rows = verdicts.verdict_rows(results)
+    rows = probe_summary.verdict_rows(results)
     console.print("longest solved length (seeds); scaled accuracy where none is solved", highlight=False)
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     for column in rows[0]:  # narrow enough for a terminal
@@ -103,7 +103,7 @@ def print_probes(results: ProbeResults, console: Console) -> None:
     for row in rows:
         table.add_row(*row.values())
     console.print(table)
-    for sentence in verdicts.sentences(results):
+    for sentence in probe_summary.sentences(results):
         console.print(f"• {sentence}", highlight=False)
 
 

@@ -1,4 +1,4 @@
-"""A comparison in sentences and tables, from its record alone."""
+"""The verdict of a comparison in sentences, and its tables, from its record alone."""
 
 from gatedrnn.data.probes.groups import GROUPS
 from gatedrnn.inspect.tracking import POSITIVE

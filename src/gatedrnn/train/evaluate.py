@@ -1,4 +1,4 @@
-"""Scores of a model on a split: accuracy of classes and numbers, perplexity of language models."""
+"""Scores of a model while its run is under way, and at its end: accuracy, or perplexity and bits per byte."""
 
 import math
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""Scores of finished models: of language models with everything a perplexity depends on, and of predicted labels."""
+"""`gatedrnn evaluate`: scores of finished models, with all that a perplexity depends on, and of predicted labels."""
 
 import hashlib
 import json

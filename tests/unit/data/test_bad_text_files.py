@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from text_files import as_separated, load, numbered_rows, write
+from text_files import as_separated, load, numbered_rows, write, write_rows
 
 from gatedrnn.data.files import read_file
 from gatedrnn.errors import DataError
@@ -122,3 +122,10 @@ def test_too_few_rows_to_set_any_apart_are_refused(tmp_path):
     path = write(tmp_path / "rows.csv", GOOD)
     with pytest.raises(DataError, match=r"rows\.csv: the number of rows, 2, cannot be split"):
         load(path, test_fraction=0.1)
+
+
+def test_a_label_that_is_no_number_is_no_class(tmp_path):
+    rows = [(f"text {number}", float(number % 2)) for number in range(20)] + [("text", float("nan"))]
+    path = write_rows(tmp_path / "rows.parquet", rows)
+    with pytest.raises(DataError, match="row 21 has no label in column 'label'"):
+        load(path)

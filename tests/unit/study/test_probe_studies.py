@@ -10,7 +10,7 @@ from gatedrnn.cli.app import main
 from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import FolderTaken, NonFiniteLoss
 from gatedrnn.records import environment
-from gatedrnn.study import probes, runs, verdicts
+from gatedrnn.study import probe_summary, probes, runs
 from gatedrnn.study.results import CellAnswers, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.settings import ProbeSettings
 from gatedrnn.train.recipes import RECIPES
@@ -59,37 +59,37 @@ def suite(seeds=1, **tasks):
 )
 def test_a_verdict_is_the_median_seeds_unbroken_reach(curves, verdict, reached):
     one = answers(*curves)
-    assert verdicts.verdict(one, "mingru") == verdict
-    (row,) = verdicts.verdict_rows(suite(parity=one))
+    assert probe_summary.verdict(one, "mingru") == verdict
+    (row,) = probe_summary.verdict_rows(suite(parity=one))
     assert row["task"] == "parity"
     assert row["mingru"].startswith(f"{reached:,} (" if reached else "0.")
 
 
 def test_far_is_far_enough_and_what_fails_says_how_near_it_came():
     lost_later = answers((1, 1, 0.5), lengths=(40, 4096, 65536))
-    assert verdicts.verdict(lost_later, "mingru") == "solves"
+    assert probe_summary.verdict(lost_later, "mingru") == "solves"
     short = answers((1, 1), lengths=(40, 80))
-    assert verdicts.verdict(short, "mingru") == "solves", "all that was tested"
-    rows = verdicts.verdict_rows(suite(parity=lost_later, s3=answers((0.75, 1, 1), (0.9, 1, 1), (0.5, 0.5, 0.5))))
+    assert probe_summary.verdict(short, "mingru") == "solves", "all that was tested"
+    rows = probe_summary.verdict_rows(suite(parity=lost_later, s3=answers((0.75, 1, 1), (0.9, 1, 1), (0.5, 0.5, 0.5))))
     assert [row["mingru"] for row in rows] == ["4,096 (1/1)", "0.50"]
 
 
 def test_seeds_are_counted_that_reach_as_far_as_the_median():
-    (row,) = verdicts.verdict_rows(suite(s3=answers((1, 1, 0.5), (1, 1, 1), (1, 0.5, 0.5))))
+    (row,) = probe_summary.verdict_rows(suite(s3=answers((1, 1, 0.5), (1, 1, 1), (1, 0.5, 0.5))))
     assert row["mingru"] == "256 (2/3)"
 
 
 @pytest.mark.parametrize("seeds, few", [(1, True), (2, True), (3, False)])
 def test_fewer_than_three_seeds_are_said_to_be_too_few(seeds, few):
     results = suite(seeds, parity=answers(*[(1, 1, 1)] * seeds))
-    assert ("too few to distinguish" in verdicts.sentences(results)[-1]) == few
+    assert ("too few to distinguish" in probe_summary.sentences(results)[-1]) == few
 
 
 def test_accuracy_is_scaled_by_chance_and_shown_with_the_worst_seed():
     one = answers((1, 0.6, 0.2), (1, 1, 0.2), chance=0.2)
-    (row,) = verdicts.accuracy_rows(one)
+    (row,) = probe_summary.accuracy_rows(one)
     assert [row[n] for n in ("40", "256", "4,096")] == ["1.000 (1.000)", "0.750 (0.500)", "0.000 (0.000)"]
-    assert verdicts.tested(one).endswith("10 (1,000) at 40, 10 (1,000) at 256, 10 (1,000) at 4,096.")
+    assert probe_summary.tested(one).endswith("10 (1,000) at 40, 10 (1,000) at 256, 10 (1,000) at 4,096.")
 
 
 def outcome(*arguments):

@@ -1,4 +1,7 @@
-"""Runners: how each kind of cell runs over time. A layer has one and adds everything that all kinds share."""
+"""Runners: what runs a layer over time, by its kind of cell: which kernel, and why not another. One file a kind.
+
+A layer has one and adds everything that all kinds share.
+"""
 
 from gatedrnn.equations import BlockScanEquations, Equations, LoopEquations, PositiveScanEquations, ScanEquations
 from gatedrnn.layers.runners.block import BLOCK

@@ -8,7 +8,7 @@ from torch import Tensor
 from gatedrnn.equations import BlockScanEquations, output_of, split_gates
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult, StepResult
-from gatedrnn.layers.streaming import layer_suffixes, plain_states, plain_weights, scan_weights, state_shapes
+from gatedrnn.layers.step_inputs import layer_suffixes, plain_states, plain_weights, scan_weights, state_shapes
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.ops.block_scan import block_scan, block_step, choose_block_backend, has_block_step
 from gatedrnn.ops.masking import reversed_resets, zero_masked_steps

@@ -6,7 +6,7 @@ from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult, StepResult
-from gatedrnn.layers.streaming import layer_suffixes, loop_weights, plain_states, plain_weights, state_shapes
+from gatedrnn.layers.step_inputs import layer_suffixes, loop_weights, plain_states, plain_weights, state_shapes
 from gatedrnn.ops.backends import native_kernels, plain_torch_only
 from gatedrnn.ops.loop import has_loop_kernel, loop_in_kernel, loop_in_torch
 from gatedrnn.ops.masking import reversed_resets

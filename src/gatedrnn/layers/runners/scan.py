@@ -11,7 +11,7 @@ from gatedrnn.layers.dropout import DropoutMasks
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult, StepResult
-from gatedrnn.layers.streaming import layer_suffixes, plain_states, plain_weights, scan_weights, state_shapes
+from gatedrnn.layers.step_inputs import layer_suffixes, plain_states, plain_weights, scan_weights, state_shapes
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, native_kernels, plain_torch_only
 from gatedrnn.ops.gated_scan import gated_scan, has_gated_scan, has_projected_scan, projected_scan, scan_in_torch
 from gatedrnn.ops.masking import reversed_resets
