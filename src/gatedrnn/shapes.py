@@ -6,7 +6,8 @@
     features  elements of the input
     layers    layers times directions
 
-A type checker reads the aliases as `Tensor`. Tests check them: names of axes agree within a call.
+A type checker reads the aliases as `Tensor`. In `ops` tests check them: names of axes agree within a call. Layers are
+not checked: they take sequences without a batch, and time first, too.
 """
 
 from typing import TypeAlias
