@@ -16,8 +16,9 @@ import yaml
 
 from gatedrnn.pages import signed
 from gatedrnn.records import environment
-from gatedrnn.study.statistics import Sample, over_documents
+from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.train.model import scores_of
+from gatedrnn.train.outcomes import Outcomes, read_outcomes
 from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.settings import RunSettings
 
@@ -25,7 +26,7 @@ from gatedrnn.train.settings import RunSettings
 def keep(run: Path, kept: Path) -> None:
     """Copy what a reader of the repository needs."""
     kept.mkdir(parents=True, exist_ok=True)
-    for name in ("result.json", "data.json"):
+    for name in ("result.json", "data.json", "outcomes.npz"):
         shutil.copyfile(run / name, kept / name)
     (kept / "metrics.jsonl.gz").write_bytes(gzip.compress((run / "metrics.jsonl").read_bytes(), mtime=0))
     settings = RunSettings.from_flat(yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))).shown()
@@ -36,16 +37,19 @@ def keep(run: Path, kept: Path) -> None:
 def table(folders: list[Path]) -> None:
     """One row a run: its scores by split and, with a test text, its perplexity over the first run's."""
     results = {folder.name: read_record(folder / "result.json", RunResult) for folder in folders}
-    first = next(iter(results.values()))
-    compared = len(results) > 1 and first.documents is not None and "test" in first.documents
+    kept = {folder.name: folder / "outcomes.npz" for folder in folders}
+    tests = {name: read_outcomes(path).get("test") if path.exists() else None for name, path in kept.items()}
+    first = next(iter(tests.values()))
+    language = all(result.scores["validation"].perplexity is not None for result in results.values())
     rows = []
     for name, result in results.items():
         row = {"run": f"`{name}`", "cell": f"`{result.cell}`", "width": str(result.hidden_size)}
         row["steps"] = f"{result.steps:,}"
         for split, scores in scores_of(result).items():
             row |= {f"{split} {score}": _number(value) for score, value in scores.items() if score != "tokens"}
-        if compared:
-            row["test perplexity over the first's"] = "–" if result is first else _over(result, first)
+        test = tests[name]
+        if language and first is not None and test is not None and len(results) > 1:
+            row["test perplexity over the first's"] = "–" if test is first else _over(test, first)
         row["training"] = f"{result.measured.training_seconds / 60:.0f} min"
         rows.append(row)
     print(f"| {' | '.join(rows[0])} |\n|{'---|' * len(rows[0])}")
@@ -57,17 +61,13 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if value < 10 else f"{value:.2f}"
 
 
-def _over(result: RunResult, first: RunResult) -> str:
-    ratio = over_documents(*(_sample(run) for run in (result, first)))
+def _over(test: Outcomes, first: Outcomes) -> str:
+    """A perplexity over another's, less one, with an interval over other texts of the kind for these very models."""
+    samples = [Sample(own.values[None], own.counts, "perplexity", fixed=True) for own in (test, first)]
+    ratio = Table(samples).pairs()[0].difference
     if ratio.low is None or ratio.high is None:
         return signed(ratio.mean, ".1%")
     return f"{signed(ratio.mean, '.1%')} [{signed(ratio.low, '.1%')}, {signed(ratio.high, '.1%')}]"
-
-
-def _sample(run: RunResult) -> Sample:
-    assert run.documents is not None
-    test = run.documents["test"]
-    return Sample([run.score("test", "perplexity")], None, test.tokens, [test.nats])
 
 
 if __name__ == "__main__":

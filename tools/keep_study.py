@@ -12,10 +12,11 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from gatedrnn.study.results import ComparisonResults, Confusion, Curves, DocumentLosses, ProbeResults
+from gatedrnn.study.beside import Confusion, Curves
+from gatedrnn.study.results import ComparisonResults, ProbeResults
 
-RECORDS = (ComparisonResults, Curves, Confusion, DocumentLosses, ProbeResults)
-FILES = (*(record.FILE for record in RECORDS), "bench.json", "report.md")
+RECORDS = (ComparisonResults, Curves, Confusion, ProbeResults)
+FILES = (*(record.FILE for record in RECORDS), "bench.json", "report.md", "outcomes.npz")
 FIGURES, WIDTH, HEIGHT = 2, 1000, 900
 
 

@@ -10,12 +10,13 @@ from pydantic import ConfigDict, TypeAdapter
 
 from gatedrnn.bench.record import BenchRecord
 from gatedrnn.inspect.diagnose import Diagnosis
-from gatedrnn.study.results import ComparisonResults, Confusion, Curves, DocumentLosses, ProbeResults
+from gatedrnn.study.beside import Confusion, Curves, Trials
+from gatedrnn.study.results import ComparisonResults, ProbeResults
 from gatedrnn.train.result import Record, RunResult
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 RECORDS: dict[str, type[Record] | type[BenchRecord]] = {
-    "results": ComparisonResults, "curves": Curves, "confusion": Confusion, "documents": DocumentLosses,
+    "results": ComparisonResults, "curves": Curves, "confusion": Confusion, "trials": Trials,
     "probes": ProbeResults, "result": RunResult, "diagnosis": Diagnosis, "bench": BenchRecord,
 }  # fmt: skip
 """By the name of the file, without its ending."""

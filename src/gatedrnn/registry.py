@@ -97,7 +97,7 @@ class CellChoice:
         """
         name, *settings = text.split(":")
         if name not in CELLS:
-            raise ValueError(_unknown("cell", name, CELLS))
+            raise ValueError(unknown("cell", name, CELLS))
         known, found = CELLS[name].options, {}
         for setting in settings:
             option, equals, value = setting.partition("=")
@@ -106,7 +106,7 @@ class CellChoice:
             if option not in known:
                 if not known:
                     raise ValueError(f"{name} takes no options, got {option!r}")
-                raise ValueError(_unknown(f"option of {name}", option, known))
+                raise ValueError(unknown(f"option of {name}", option, known))
             found[option] = _value(f"{name}:{option}", value, known[option])
         choice = cls(name, {option: value for option, value in found.items() if value != known[option]})
         choice.equations()  # which refuses a value that it does not take
@@ -137,7 +137,8 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _unknown(kind: str, name: str, known: Mapping[str, object]) -> str:
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """A sentence for a name that does not exist, with the nearest that does."""
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
     return f"there is no {kind} {name!r}; {hint}"

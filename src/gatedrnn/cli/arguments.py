@@ -10,8 +10,9 @@ from cyclopts import Group, Parameter
 
 from gatedrnn.registry import CellChoice
 
-DATA, MODEL, TRAINING, COMPARISON, RUN = (
-    Group(title, sort_key=place) for place, title in enumerate(("Data", "Model", "Training", "Comparison", "Run"))
+DATA, MODEL, TRAINING, COMPARISON, SEARCH, RUN = (
+    Group(title, sort_key=place)
+    for place, title in enumerate(("Data", "Model", "Training", "Comparison", "Search", "Run"))
 )
 """Groups of flags on help pages."""
 
@@ -28,6 +29,12 @@ def at_least_one(_: object, value: int | None) -> None:
     """For counts."""
     if value is not None and value < 1:
         raise ValueError("must be at least 1")
+
+
+def not_negative(_: object, value: float | None) -> None:
+    """For sizes that may be 0."""
+    if value is not None and not value >= 0:
+        raise ValueError("must be at least 0")
 
 
 def command_line() -> str:

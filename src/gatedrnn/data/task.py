@@ -39,3 +39,9 @@ class TaskData:
     tokenizer: PreTrainedTokenizerFast | None = None
     texts: dict[str, Texts] = field(default_factory=dict)
     """Raw texts by split, for text tasks."""
+
+    @property
+    def steps(self) -> int:
+        """Of a sequence of training, in the mean: of the validation split, or of a batch of running text."""
+        validation = self.evaluation["validation"]
+        return validation.length if isinstance(validation, Lanes) else max(1, round(float(validation.lengths.mean())))

@@ -63,9 +63,9 @@ class GatedRNNCache(Cache):
     """
 
     def __init__(self, config: GatedRNNConfig) -> None:
-        super().__init__(
-            layers=[RecurrentState(number_of_states=CELLS[cell.name].equations.states) for cell in config.cells]
-        )
+        # A backbone carries the steps that it has read.
+        states = [CELLS[cell.name].equations.states for cell in config.cells] or [1]
+        super().__init__(layers=[RecurrentState(number_of_states=number) for number in states])
         self.seen_tokens = 0
 
     def get_seq_length(self, layer_idx: int = 0) -> int:

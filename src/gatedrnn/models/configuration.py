@@ -8,6 +8,7 @@ from transformers import PreTrainedConfig
 from gatedrnn.layers.arguments import check_time_scale
 from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
+from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.registry import CELLS, CellChoice
 
 POOLINGS = ("last", "mean", "max")
@@ -21,7 +22,8 @@ class GatedRNNConfig(PreTrainedConfig):
 
     Args:
         cell: the cell with its options in one word, as on the command line: "mingru", "gru:reset_after=false"; or one
-            word a layer, joined by commas.
+            word a layer, joined by commas. Or a name in `gatedrnn.models.backbones`, such as "transformer", which
+            replaces all recurrent layers.
         cell_options: further options, as keyword arguments of the cells' equations; each goes to the cells that have
             it. None for none.
         vocab_size: size of the vocabulary; None for a model that reads numbers instead of tokens.
@@ -43,6 +45,8 @@ class GatedRNNConfig(PreTrainedConfig):
         embedding_dropout, dropout, head_dropout: on the embedding, between layers, before the head; in training.
         pooling: what a sequence classifier reads: the output at the "last" valid step (of each direction its own last),
             or the "mean" or "max" over the valid steps.
+        window: steps that a backbone, which has no state, reads at a time in `eval()` as a language model, up to half
+            of them steps that it read before; None for all that it is given, and no more.
         use_cache: whether a language model in `eval()` returns its state.
         tie_word_embeddings: whether the embedding's weights are the head's too, in a language model.
     """
@@ -72,6 +76,7 @@ class GatedRNNConfig(PreTrainedConfig):
     dropout: float = 0.0
     head_dropout: float = 0.0
     pooling: str = "last"
+    window: int | None = None
     use_cache: bool = True
     tie_word_embeddings: bool = True
     pad_token_id: int | None = 0
@@ -80,12 +85,19 @@ class GatedRNNConfig(PreTrainedConfig):
     eos_token_id: int | None = None
 
     @property
+    def backbone(self) -> str | None:
+        """The name of what replaces recurrent layers; None where there are some."""
+        return self.cell if self.cell in BACKBONES else None
+
+    @property
     def cells(self) -> list[CellChoice]:
-        """The cell of each layer, with its options.
+        """The cell of each layer, with its options; empty where there is a backbone.
 
         Raises:
             ValueError: there is no such cell, or it has no such option.
         """
+        if self.backbone is not None:
+            return []
         further, choices = self.cell_options or {}, []
         for word in self.cell.split(","):
             choice = CellChoice.parse(word.strip())
@@ -106,7 +118,7 @@ class GatedRNNConfig(PreTrainedConfig):
                 input.
         """
         records = [CELLS[choice.name] for choice in self.cells]
-        if len(self.cells) != self.num_hidden_layers:
+        if self.backbone is None and len(self.cells) != self.num_hidden_layers:
             raise ValueError(
                 f"cell names {len(self.cells)} layers, num_hidden_layers is {self.num_hidden_layers}; "
                 "name one cell, or one a layer"
@@ -119,6 +131,8 @@ class GatedRNNConfig(PreTrainedConfig):
                 )
         if self.weight_dropout and not any(record.equations.reads_state for record in records):
             raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
+        if self.backbone is not None and self.block:
+            raise ValueError(f"{self.cell} has blocks of its own; leave out block")
         for name, schemes in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):
             if getattr(self, name) not in (None, *schemes):
                 raise ValueError(f"{name} must be one of {', '.join(schemes)}, got {getattr(self, name)!r}")

@@ -12,6 +12,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.registry import CELLS, CellChoice
@@ -108,6 +109,7 @@ class GatedRNNBlock(nn.Module):
         width, inner = config.embedding_size, config.embedding_size * config.feed_forward_factor
         self.cell_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.layer = build_layer(config, cell, width)
+        self.layers = 1
         self.projection = nn.Linear(self.layer.output_size, width, bias=False)
         self.feed_forward = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
         self.dropout = nn.Dropout(config.dropout)
@@ -129,6 +131,7 @@ class GatedRNNPart(nn.Module):
     def __init__(self, config: GatedRNNConfig, cell: CellChoice, input_size: int, num_layers: int) -> None:
         super().__init__()
         self.layer = build_layer(config, cell, input_size, num_layers)
+        self.layers = num_layers
 
     def forward(
         self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False
@@ -138,20 +141,71 @@ class GatedRNNPart(nn.Module):
         return output[:, -1:] if last_only else output, state
 
 
+class BackbonePart(nn.Module):
+    """A backbone in the place of recurrent layers. Its state are the steps that it read last.
+
+    In training a call sees its own steps alone. In `eval()`, where there is a window, it goes through them in halves of
+    the window, each with the half before it: every step has at least so much to look back on, and none more than in
+    training.
+    """
+
+    layers = 1
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        super().__init__()
+        assert config.backbone is not None
+        self.window = config.window
+        self.backbone = BACKBONES[config.backbone](
+            config.embedding_size, config.hidden_size, config.num_hidden_layers, bidirectional=config.bidirectional,
+            dropout=config.dropout,
+        )  # fmt: skip
+
+    def forward(
+        self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False
+    ) -> tuple[Series, Hidden]:  # fmt: skip
+        """The sequence (batch, time, features), or its last step alone, and the steps to look back on, (1, batch, time,
+        features). It looks back over the ends of documents too: `resets` are of states."""
+        if self.window is None:
+            output, before = self.backbone(x, mask), x[:, :0]
+        else:
+            back = self.window // 2
+            past = x[:, :0] if hx is None or self.training else cast(Tensor, hx)[0]
+            whole = torch.cat([past, x], dim=1)
+            if mask is not None and not mask.all():
+                raise ValueError(
+                    f"{type(self.backbone).__name__} reads a text in windows, without padding; leave out the mask"
+                )
+            output = self.backbone(x, None) if self.training else self._in_windows(whole, past.shape[1], back)
+            before = whole[:, max(0, whole.shape[1] - back) :]
+        return output[:, -1:] if last_only else output, before[None]
+
+    def _in_windows(self, x: Series, first: int, back: int) -> Series:
+        """The output from step `first` on."""
+        assert self.window is not None
+        found = []
+        for start in range(first, x.shape[1], self.window - back):
+            begin, stop = max(0, start - back), min(x.shape[1], start + self.window - back)
+            found.append(self.backbone(x[:, begin:stop], None)[:, start - begin :])
+        return torch.cat(found, dim=1)
+
+
 class GatedRNNModel(GatedRNNPreTrainedModel):
-    """Embedding and recurrent layers, without a head."""
+    """Embedding and recurrent layers, or a backbone in their place, without a head."""
 
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__(config)
         self.embeddings = GatedRNNEmbeddings(config)
-        size, parts = config.embedding_size, list[GatedRNNBlock | GatedRNNPart]()
-        if config.block:
+        size, parts = config.embedding_size, list[GatedRNNBlock | GatedRNNPart | BackbonePart]()
+        if config.backbone is not None:
+            parts.append(BackbonePart(config))
+        elif config.block:
             parts += [GatedRNNBlock(config, cell) for cell in config.cells]
             self.norm = nn.LayerNorm(size)
         else:
             for cell, same in groupby(config.cells):
-                parts.append(GatedRNNPart(config, cell, size, len(list(same))))
-                size = parts[-1].layer.output_size
+                part = GatedRNNPart(config, cell, size, len(list(same)))
+                parts.append(part)
+                size = part.layer.output_size
             self.between = nn.Dropout(config.dropout)
         self.parts = nn.ModuleList(parts)
         self.gradient_checkpointing = False
@@ -215,7 +269,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         for part in self.parts:
             if first and not self.config.block:
                 x = self.between(x)
-            count = cast(GatedRNNPart | GatedRNNBlock, part).layer.num_layers
+            count = cast(GatedRNNPart | GatedRNNBlock | BackbonePart, part).layers
             before = None if cache is None else cache.read(first, count)
             last = last_only and part is self.parts[-1]
             if self.gradient_checkpointing and self.training:
@@ -252,7 +306,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         input_values: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any,
     ) -> SequenceClassifierOutput:  # fmt: skip
         """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`."""
-        how, bidirectional = self.config.pooling, self.config.bidirectional
+        # A backbone has no direction of its own half of the features.
+        how, bidirectional = self.config.pooling, self.config.bidirectional and self.config.backbone is None
         last_only = how == "last" and attention_mask is None and not bidirectional
         states = self.model(input_ids, attention_mask, input_values, last_only=last_only).last_hidden_state
         mask = None if attention_mask is None else attention_mask.bool()

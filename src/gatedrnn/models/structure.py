@@ -2,11 +2,14 @@
 
 from typing import TypedDict
 
+import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models.configuration import OptionValue
-from gatedrnn.models.modeling import GatedRNNBlock, GatedRNNEmbeddings, GatedRNNPreTrainedModel
+from gatedrnn.models.modeling import BackbonePart, GatedRNNBlock, GatedRNNEmbeddings, GatedRNNPreTrainedModel
 from gatedrnn.registry import CELLS
 
 PARTS = ("embedding", "core", "block", "head")
@@ -15,14 +18,14 @@ OTHERS = {"classifier": "head", "lm_head": "head", "projection": "core"}
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
-    """Parameters of embedding, recurrent core (the cells and their output projections), block (normalisation and
-    feed-forward) and head, and their total."""
+    """Parameters of embedding, recurrent core (the cells and their output projections; a whole backbone), block
+    (normalisation and feed-forward) and head, and their total."""
     owner: dict[int, str] = {}
     for module in model.modules():
         core: list[nn.Module] = []
         if isinstance(module, GatedRNNEmbeddings):
             owner |= {id(p): "embedding" for p in module.parameters()}
-        elif isinstance(module, RecurrentLayer):
+        elif isinstance(module, RecurrentLayer | BackbonePart):
             core = [module]
         elif isinstance(module, GatedRNNBlock):
             core = [module.layer, module.projection]
@@ -53,19 +56,24 @@ class Structure(TypedDict):
     embedding_size: int
     gates: list[str]
     reads_state: bool
-    initialisation: Initialisation
-    """The key of files since the first version."""
+    initialisation: Initialisation | None
+    """Of a cell; the key of files since the first version."""
     block: bool
     pooling: str
-    state_size: int
-    """Elements of the state of one sequence."""
+    state_size: int | None
+    """Elements of the state of one sequence; None of a backbone, which has none of constant size."""
     multiply_adds_per_step: int
     """Of matrix products with one row per step: the core's, the block's, and those of a linear map of numbers. An
-    embedding table costs none; elementwise operations are not counted."""
+    embedding table costs none; elementwise operations are not counted. A backbone's are counted as it runs, those of
+    attention too."""
 
 
-def describe_structure(model: GatedRNNPreTrainedModel) -> Structure:
-    """Layers, widths, gates, state size and multiply-adds per step."""
+def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Structure:
+    """Layers, widths, gates, state size and multiply-adds per step.
+
+    Args:
+        steps: the length of a sequence, on which those of a backbone depend.
+    """
     config = model.config
     layers = [module for module in model.modules() if isinstance(module, RecurrentLayer)]
     gates = dict.fromkeys(gate for layer in layers for gate in layer.cell.projections)
@@ -82,6 +90,10 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> Structure:
     )
     if config.input_size is not None:
         products += config.input_size * config.embedding_size
+    backbone = next((module for module in model.modules() if isinstance(module, BackbonePart)), None)
+    if backbone is not None:
+        products = multiply_adds(backbone, config.embedding_size, steps)
+        products += (config.input_size or 0) * config.embedding_size
     return {
         "cell": config.cell,
         "options": options,
@@ -91,9 +103,21 @@ def describe_structure(model: GatedRNNPreTrainedModel) -> Structure:
         "embedding_size": config.embedding_size,
         "gates": list(gates),
         "reads_state": any(layer.cell.reads_state for layer in layers),
-        "initialisation": {"weights": layers[0].weight_init, "biases": layers[0].bias_init},
+        "initialisation": {"weights": layers[0].weight_init, "biases": layers[0].bias_init} if layers else None,
         "block": config.block,
         "pooling": config.pooling,
-        "state_size": sum(directions * layer.num_layers * sum(layer.state_sizes()) for layer in layers),
+        "state_size": sum(directions * layer.num_layers * sum(layer.state_sizes()) for layer in layers) or None,
         "multiply_adds_per_step": products,
     }
+
+
+def multiply_adds(part: BackbonePart, features: int, steps: int) -> int:
+    """Of a backbone's products, per step of a sequence of that length; on the meta device it is 0."""
+    device = next(part.parameters()).device
+    if device.type == "meta":
+        return 0
+    was_training = part.training
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        part.eval().backbone(torch.zeros(1, steps, features, device=device), None)
+    part.train(was_training)
+    return round(counter.get_total_flops() / 2 / steps)

@@ -1,24 +1,28 @@
 """A page from a template and figures, and how figures look."""
 
+from importlib.resources import files
 from pathlib import Path
 
 import plotly.graph_objects as go
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 from plotly.io import to_html
-from plotly.offline import get_plotlyjs
 
 from gatedrnn.pages.words import plural
 from gatedrnn.records import Machine, write_whole
 
 # Okabe & Ito's colours, which colour-blind readers distinguish too.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442")
+PLOTLY = "plotly-cartesian.min.js"
+"""plotly.js with the two-dimensional traces alone, as npm has it: a third of what the Python package brings. Of the
+version of the package in constraints.txt; MIT."""
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 
 
 def dress(figure: go.Figure) -> go.Figure:
     """Colours, type and margins of all reports; the legend at the bottom, below all titles on narrow screens too."""
     figure.update_layout(
-        template="plotly_white", font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
+        template="plotly_white", paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"}, hovermode="closest",
     )  # fmt: skip
     return figure
@@ -39,7 +43,7 @@ def write_page(package: str, template: str, path: Path, figures: dict[str, go.Fi
         title: to_html(dress(figure), include_plotlyjs=False, full_html=False, config=config)
         for title, figure in figures.items()
     }
-    script = get_plotlyjs() if drawn else ""
+    script = files(__package__).joinpath(PLOTLY).read_text(encoding="utf-8") if drawn else ""
     write_whole(path, templates.get_template(template).render(**shown, figures=drawn, plotly=script, font=FONT))
 
 

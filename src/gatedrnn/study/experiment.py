@@ -1,9 +1,10 @@
 """A comparison from its settings to results.json: contenders, runs, baselines, results."""
 
+import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,58 +12,46 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from gatedrnn import manifest
-from gatedrnn.data import Examples, TaskData, load_task
+from gatedrnn.data import TaskData, load_task
 from gatedrnn.errors import Damaged, DataError, FolderTaken
-from gatedrnn.inspect.tracking import tracking
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.locks import LOCK, empty, sole_writer
+from gatedrnn.models.backbones import file_of, is_in_file
 from gatedrnn.records import environment, read_json, write_whole
-from gatedrnn.registry import CellChoice
-from gatedrnn.study.ladder import step_above
-from gatedrnn.study.linear import linear_baseline
+from gatedrnn.study.assembly import assembled, records_beside
+from gatedrnn.study.beside import Trials
 from gatedrnn.study.match import Contender, contenders
-from gatedrnn.study.profile import training_memory, training_speed
-from gatedrnn.study.results import (
-    Baseline,
-    ComparisonAsked,
-    ComparisonMeasured,
-    ComparisonResults,
-    Confusion,
-    ContenderResults,
-    Curve,
-    Curves,
-    Data,
-    DocumentLosses,
-    LinearBaseline,
-    Metric,
-    Source,
-    Speed,
-    StepAbove,
-    run_name,
-)
+from gatedrnn.study.plain import plain_baselines
+from gatedrnn.study.profile import tokens_of_step, training_memory, training_speed
+from gatedrnn.study.results import ComparisonMeasured, ComparisonResults, PlainFit, SearchResults, Speed, run_name
 from gatedrnn.study.runs import OnProgress, Records, run_all
 from gatedrnn.study.settings import CompareSettings
-from gatedrnn.study.statistics import Sample, difference_of, over_documents, score_of
-from gatedrnn.train.folder import as_of_now, differences, is_free, read_metrics
+from gatedrnn.study.space import with_values
+from gatedrnn.study.tuning import FOLDER as TRIALS
+from gatedrnn.study.tuning import Search, mean_seconds
+from gatedrnn.train.finished import outcomes_of
+from gatedrnn.train.folder import as_of_now, differences, is_free
 from gatedrnn.train.model import build_model
-from gatedrnn.train.objective import metric_of
+from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes, write_outcomes
 from gatedrnn.train.resources import demand_room
-from gatedrnn.train.result import Record, RunResult, RunScores
 from gatedrnn.train.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")
 _RESTORE = "restore it, give another --output, or --fresh to start over"
 SPEED_SECONDS = 3.0
 """How long the speed of each contender is measured."""
-LINEAR: TypeAdapter[LinearBaseline | None] = TypeAdapter(LinearBaseline | None)
+TORCH = "torch"
+PLAIN_OUTCOMES = "plain.npz"
+PLAIN = TypeAdapter(list[PlainFit])
 SPEEDS = TypeAdapter(dict[str, Speed])
+STEPS = TypeAdapter(dict[str, int])
 MEMORY = TypeAdapter(dict[str, float | None])
 Made = TypeVar("Made")
 
 
 def compare(
     settings: CompareSettings, folder: Path, *, jobs: int = 1, memory: bool = False, fresh: bool = False,
-    wait: bool = False, command: str = "", on_progress: OnProgress = lambda *_: None,
+    wait: bool = False, margin: float | None = None, command: str = "", on_progress: OnProgress = lambda *_: None,
 ) -> ComparisonResults:  # fmt: skip
     """Run what is not finished yet and assemble the results.
 
@@ -73,6 +62,7 @@ def compare(
         memory: measure each contender's memory in a process of its own.
         fresh: remove the comparison that is in `folder` first; not before the new settings are checked.
         wait: wait for another process that writes into the folder, instead of giving up.
+        margin: the largest difference that does not matter; that of `MARGINS` if None.
         command: the command line, for the record.
         on_progress: called with the progress of each run.
 
@@ -90,17 +80,20 @@ def compare(
     with sole_writer(folder, wait=wait):
         comparison.claim(fresh=fresh)
         since = None if comparison.has_begun() else time.perf_counter()
-        comparison.linear()
+        comparison.plain()
+        comparison.prepare(jobs, on_progress)
         records, diverged = run_all(comparison.runs, folder, jobs, on_progress)
         if diverged:
             raise diverged[0]
         return comparison.assemble(
-            records, speed_seconds=SPEED_SECONDS, memory=memory, since=since, jobs=jobs, command=command
+            records, speed_seconds=SPEED_SECONDS, memory=memory, since=since, jobs=jobs, margin=margin, command=command
         )
 
 
 class Comparison:
     """One comparison: its data, its contenders with their widths, and a run for each of them and each seed.
+
+    Where the time of training is matched, or settings are searched, `prepare` comes before the runs.
 
     Raises:
         DataError: there is no test split.  NoMatch: a width cannot be found.
@@ -109,17 +102,75 @@ class Comparison:
     def __init__(self, settings: CompareSettings, folder: Path) -> None:
         self.settings, self.data = settings, load_task(settings.data)
         self.folder, self.config = folder, folder / "comparison.yaml"
-        self.asked = _written(settings, self.data.sources)
+        self.asked = _written(settings, [*self.data.sources, *_files(settings)])
         if "test" not in self.data.evaluation:
             raise DataError("a comparison ends on a test split; set --test-fraction above 0, or give --test-file")
         who = settings.contenders
         demand_room(settings.run(who.cells[0], who.hidden_size, who.seeds[0]), self.data)
         self.contenders = contenders(settings, self.data)
-        self.runs = {
-            run_name(contender.name, seed): settings.run(contender.cell, contender.hidden_size, seed)
-            for seed in settings.contenders.seeds
+        self.steps: dict[str, int] = {}
+        """Of each contender's runs, where they are not those of the recipe."""
+        self.trials: Trials | None = None
+        self.found: SearchResults | None = None
+        search = settings.search
+        # Refuses what no run can have, before anything is written.
+        self.search = None if search is None else Search(search, self._bases(), self.data, folder)
+
+    @property
+    def runs(self) -> dict[str, RunSettings]:
+        """By name, all contenders with the first seed, then with the next."""
+        return {
+            run_name(contender.name, seed): self._run(contender, seed)
+            for seed in self.settings.contenders.seeds
             for contender in self.contenders
         }
+
+    def _run(self, contender: Contender, seed: int) -> RunSettings:
+        run = self.settings.run(contender.cell, contender.hidden_size, seed)
+        if self.found is not None:
+            run = with_values(run, self.found.best[contender.name].values)
+        if contender.name in self.steps:
+            run = run.model_copy(
+                update={"train": run.train.model_copy(update={"total_steps": self.steps[contender.name]})}
+            )
+        return run
+
+    def _bases(self) -> dict[str, RunSettings]:
+        """A run of each contender by the recipe."""
+        seed = self.settings.contenders.seeds[0]
+        return {one.name: self.settings.run(one.cell, one.hidden_size, seed) for one in self.contenders}
+
+    def prepare(self, jobs: int, on_progress: OnProgress) -> None:
+        """Whatever the settings of runs depend on: steps that take equal seconds, and the trials of a search.
+
+        Raises:
+            NonFiniteLoss: every trial of a contender diverged.
+        """
+        if "time" in self.settings.contenders.match:
+            self.steps = _once(self.folder / "steps.json", STEPS, self._steps_in_equal_seconds)
+        if self.search is not None:
+            trials = self.search.run(jobs, on_progress)
+            self.trials, self.found = Trials(trials=trials), self.search.results(trials)
+
+    def _steps_in_equal_seconds(self) -> dict[str, int]:
+        """By contender: as many as take the baseline's seconds for those matched by time, and the baseline's for all
+        others. From here on they are settings like any other."""
+        who, bases = self.settings.contenders, self._bases()
+        speed = self._speed(bases, SPEED_SECONDS)
+        base = next(iter(bases.values()))
+        tokens = tokens_of_step(base, self.data)
+        if who.train_minutes is not None:
+            seconds = 60 * who.train_minutes
+        else:
+            batches = self.data.train.steps_per_epoch(base.train.batch_size)
+            steps = base.train.total_steps or base.train.epochs * -(-batches // base.train.accumulate)
+            seconds = steps * tokens / speed[self.contenders[0].name].median
+        rates = {one.name: one.name if one.match == "time" else self.contenders[0].name for one in self.contenders}
+        return {name: max(1, round(seconds * speed[rate].median / tokens)) for name, rate in rates.items()}
+
+    def _speed(self, runs: dict[str, RunSettings], seconds: float) -> dict[str, Speed]:
+        """Of each contender's training, all in turn; measured once."""
+        return _once(self.folder / "speed.json", SPEEDS, lambda: training_speed(runs, self.data, seconds))
 
     def check(self, *, fresh: bool) -> None:
         """Check that the folder is free, or holds this comparison: the same settings, the same data.
@@ -171,43 +222,60 @@ class Comparison:
 
     def has_begun(self) -> bool:
         """Whether a run of it has begun."""
-        return any((self.folder / name).exists() for name in self.runs)
+        return (self.folder / TRIALS).exists() or any((self.folder / one.name).exists() for one in self.contenders)
 
-    def linear(self) -> LinearBaseline | None:
-        """The linear baseline on a task of texts, fitted once."""
-        if not self.data.texts:
-            return None
-        return _once(self.folder / "linear.json", LINEAR, lambda: linear_baseline(self.data))
+    def plain(self) -> list[PlainFit]:
+        """The task's plain baselines, fitted once."""
+        path, outcomes = self.folder / "plain.json", self.folder / PLAIN_OUTCOMES
+        if not outcomes.exists():
+            path.unlink(missing_ok=True)  # half of what is written here
+
+        def fit() -> list[PlainFit]:
+            found = plain_baselines(self.data, self.settings.threads)
+            write_outcomes(outcomes, _by_run_and_split({one.name: one.outcomes for one in found}))
+            manifest.add(self.folder, outcomes.name)
+            return [PlainFit(name=one.name, parameters=one.parameters, seconds=one.seconds) for one in found]
+
+        return _once(path, PLAIN, fit)
 
     def assemble(
         self, records: Records, *, speed_seconds: float, memory: bool = False,
-        since: float | None = None, jobs: int = 1, command: str = "",
+        since: float | None = None, jobs: int = 1, margin: float | None = None, command: str = "",
     ) -> ComparisonResults:  # fmt: skip
         """Baselines and measurements, each made once, and results.json, which is returned.
 
         Args:
             records: every run's result.
             speed_seconds: how long the speed of each contender is measured.
-            memory, jobs, command: as in `compare`.
+            memory, jobs, margin, command: as in `compare`.
             since: when the first run began, by `time.perf_counter`; None if that was in an earlier call, or if other
                 runs were trained in between.
         """
-        settings, data, folder, linear = self.settings, self.data, self.folder, self.linear()
+        settings, data, folder, plain = self.settings, self.data, self.folder, self.plain()
         seed = settings.contenders.seeds[0]
         firsts = {contender.name: self.runs[run_name(contender.name, seed)] for contender in self.contenders}
         measured = ComparisonMeasured(
             runs={name: record.measured for name, record in records.items()},
-            linear=None if linear is None else linear.measured,
+            plain_seconds={one.name: one.seconds for one in plain},
             memory_mib=_once(folder / "memory.json", MEMORY, lambda: _memory(firsts)) if memory else None,
-            speed=_once(folder / "speed.json", SPEEDS, lambda: training_speed(firsts, data, speed_seconds)),
+            speed=self._speed(firsts, speed_seconds),
+            trial_seconds=None if self.trials is None else mean_seconds(self.trials.trials),
             runs_on={contender.name: _runs_on(settings, data, contender) for contender in self.contenders},
             jobs=jobs,
             wall_seconds=None if since is None else time.perf_counter() - since,
             command=command,
             **environment(),
         )
-        results = _assemble(settings, data, self.contenders, records, linear, measured)
-        for file, record in {ComparisonResults.FILE: results, **_beside(self.runs, records, data, folder)}.items():
+        outcomes = {name: outcomes_of(folder / name, data) for name in records}
+        of_plain = read_outcomes(folder / PLAIN_OUTCOMES)
+        outcomes |= {one.name: {split: of_plain[f"{one.name}/{split}"] for split in data.evaluation} for one in plain}
+        results = assembled(settings, data, self.contenders, records, outcomes, plain, self.found, margin, measured)
+        write_outcomes(folder / OUTCOMES, _by_run_and_split(outcomes))
+        manifest.add(folder, OUTCOMES)
+        beside = records_beside(self.runs, records, data, folder)
+        if self.trials is not None:
+            beside[Trials.FILE] = self.trials
+        for file, record in {ComparisonResults.FILE: results, **beside}.items():
             record.write(folder / file)
             manifest.add(folder, file)
         return results
@@ -215,6 +283,12 @@ class Comparison:
 
 def _written(settings: CompareSettings, sources: list[dict[str, Any]]) -> dict[str, Any]:
     return {**settings.model_dump(mode="json"), "sources": sources}
+
+
+def _files(settings: CompareSettings) -> list[dict[str, Any]]:
+    """Of contenders: another content is another contender."""
+    files = [file_of(cell) for cell in settings.contenders.cells if is_in_file(cell)]
+    return [{"name": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()} for file in files]
 
 
 def _asked(held: dict[str, Any]) -> dict[str, Any]:
@@ -238,98 +312,13 @@ def _memory(runs: dict[str, RunSettings]) -> dict[str, float | None]:
     return {name: training_memory(run) for name, run in runs.items()}
 
 
-def _assemble(
-    settings: CompareSettings, data: TaskData, compared: list[Contender], records: Records,
-    linear: LinearBaseline | None, measured: ComparisonMeasured,
-) -> ComparisonResults:  # fmt: skip
-    """Scores, differences and their intervals: the same when the same comparison is run again, but for `measured`."""
-    ladder, seeds, metric = settings.contenders.ladder, settings.contenders.seeds, metric_of(data).name
-    counted = {name: len(split) for name, split in data.evaluation.items() if isinstance(split, Examples)}
-    runs = {one.name: [records[run_name(one.name, seed)] for seed in seeds] for one in compared}
-
-    def sample(contender: Contender, split: str = "test") -> Sample:
-        return _sample(runs[contender.name], split, metric, counted)
-
-    def row(contender: Contender) -> ContenderResults:
-        own = {split: sample(contender, split) for split in data.evaluation}
-        to_baseline = over = to_above = to_linear = None
-        if contender is not baseline:
-            to_baseline = {split: difference_of(own[split], sample(baseline, split)) for split in own}
-            over = over_documents(own["test"], sample(baseline)) if data.labelled == "next" else None
-        if ladder is not None and (cell := step_above(ladder, contender.cell)) is not None:
-            above = next(one for one in compared if one.cell == cell and one.match in ("baseline", contender.match))
-            to_above = StepAbove(contender=above.name, difference=difference_of(own["test"], sample(above)))
-        if linear is not None:
-            to_linear = difference_of(own["test"], Sample([linear.test_accuracy] * len(seeds), counted["test"]))
-        return ContenderResults(
-            name=contender.name,
-            cell=contender.cell,
-            match=contender.match,
-            structure=contender.structure,
-            parameters=contender.parameters,
-            core_mismatch=contender.mismatch,
-            runs=[_scores_alone(run) for run in runs[contender.name]],
-            scores={split: score_of(one) for split, one in own.items()},
-            difference_to_baseline=to_baseline,
-            over_documents=over,
-            step_above=to_above,
-            difference_to_linear=to_linear,
-        )
-
-    baseline = compared[0]
-    return ComparisonResults(
-        task=data.name,
-        metric=Metric.model_validate(metric_of(data)._asdict()),
-        settings=ComparisonAsked.model_validate(_without_paths(settings.model_dump(mode="json"))),
-        data=Data(
-            sources=[Source.model_validate(source) for source in data.sources],
-            label_names=list(data.label_names), notes=data.notes, rows=counted,
-        ),
-        contenders=[row(contender) for contender in compared],
-        baseline=Baseline(contender=baseline.name, linear=linear),
-        classes={contender.cell: tracking(CellChoice.parse(contender.cell).equations()) for contender in compared},
-        measured=measured,
-    )  # fmt: skip
-
-
-def _scores_alone(run: RunResult) -> RunScores:
-    return RunScores(seed=run.seed, steps=run.steps, best_step=run.best_step, scores=run.scores)
-
-
-def _sample(runs: list[RunResult], split: str, metric: str, rows: dict[str, int]) -> Sample:
-    values = [run.score(split, metric) for run in runs]
-    if metric == "accuracy":
-        return Sample(values, rows[split])
-    documents = [run.documents[split] for run in runs if run.documents is not None]
-    return Sample(values, None, documents[0].tokens, [one.nats for one in documents])
-
-
-def _beside(runs: dict[str, RunSettings], records: Records, data: TaskData, folder: Path) -> dict[str, Record]:
-    """What is too large for results.json, by file."""
-    score = f"validation_{metric_of(data).name}"
-
-    def curve(name: str) -> Curve:
-        lines = [line for line in read_metrics(folder / name / "metrics.jsonl") if "validation_loss" in line]
-        loss, own = ([line[key] for line in lines] for key in ("validation_loss", score))
-        return Curve(step=[line["step"] for line in lines], loss=loss, score=own)
-
-    found: dict[str, Record] = {Curves.FILE: Curves(runs={name: curve(name) for name in runs})}
-    confusion = {name: records[name].confusion for name in runs}
-    if all(confusion.values()):
-        found[Confusion.FILE] = Confusion.model_validate({"runs": confusion})
-    documents = {name: records[name].documents for name in runs}
-    if all(documents.values()):
-        found[DocumentLosses.FILE] = DocumentLosses.model_validate({"runs": documents})
-    return found
-
-
 def _runs_on(settings: CompareSettings, data: TaskData, contender: Contender) -> str:
-    """The execution path of a contender's recurrent layers in training, on this machine."""
+    """The execution path of a contender's recurrent layers in training, on this machine; torch's for a backbone."""
     model = build_model(settings.run(contender.cell, contender.hidden_size, 0), data)
-    return next(module for module in model.modules() if isinstance(module, RecurrentLayer)).runs_on().name
+    layers = [module for module in model.modules() if isinstance(module, RecurrentLayer)]
+    return layers[0].runs_on().name if layers else TORCH
 
 
-def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
-    """Files by name alone: results name no folder of the machine."""
-    data = {k: Path(v).name if k.endswith("_file") and v else v for k, v in settings["data"].items()}
-    return {**settings, "data": data}
+def _by_run_and_split(outcomes: Mapping[str, Mapping[str, Outcomes]]) -> dict[str, Outcomes]:
+    """As they are named in a file."""
+    return {f"{name}/{split}": one for name, own in outcomes.items() for split, one in own.items()}

@@ -1,31 +1,35 @@
 """The figures of reports, from records alone."""
 
-from collections.abc import Callable
 from typing import Any
 
 import plotly.graph_objects as go
 
 from gatedrnn.pages import COLOURS
+from gatedrnn.study.beside import Confusion, Curves
 from gatedrnn.study.ladder import BESIDE, steps_below
 from gatedrnn.study.probe_summary import curves as scaled_curves
-from gatedrnn.study.results import ComparisonResults, Confusion, ContenderResults, Curves, TaskAnswers, run_name
+from gatedrnn.study.results import ComparisonResults, ContenderResults, SearchResults, TaskAnswers, run_name
 from gatedrnn.study.statistics import Estimate
-from gatedrnn.study.summary import best_on_validation, mean_seconds
+from gatedrnn.study.summary import best_on_validation, training_seconds
 
 CONFUSABLE = 20
 """The most classes of which a confusion table is still legible."""
-SYMBOLS = {"baseline": "diamond", "layers": "circle", "params": "square"}
+SYMBOLS = {
+    "baseline": "diamond", "layers": "circle", "params": "square", "multiply-adds": "triangle-up", "time": "pentagon",
+}  # fmt: skip
 PARAMETERS = "parameters of the recurrent core"
+HEIGHT = 420
+PLAIN_COLOUR = "#777"
 
 
 def figures(results: ComparisonResults, curves: Curves | None, confusion: Confusion | None) -> dict[str, go.Figure]:
     """Title and figure, in the order in which a reader wants them; without the curves or the tables that are None."""
-    seconds = "training time in seconds"
     drawn = {
+        "Score against price": _against_price(results),
         f"Test {results.metric.name}, every seed": _scores(results),
-        f"Score against {PARAMETERS}": _against(results, PARAMETERS, lambda row: row.parameters.core),
-        "Score against training time": _against(results, seconds, lambda row: mean_seconds(row, results)),
     }
+    if results.search is not None:
+        drawn["Best validation score against trials"] = _tuning(results, results.search)
     if curves is not None:
         drawn["Learning curves"] = _curves(results, curves)
     if confusion is not None and shows_confusion(results):
@@ -76,15 +80,16 @@ def _scores(results: ComparisonResults) -> go.Figure:
             marker={"color": colour, "size": 12, "symbol": SYMBOLS[row.match], "line": {"color": "white"}},
             error_x=_error_bar(estimate, colour), hovertemplate="mean %{x:.4f}", cliponaxis=False,
         )  # fmt: skip
-    linear = results.baseline.linear
-    if linear is not None:
-        figure.add_vline(
-            x=linear.test_accuracy, line={"dash": "dash", "color": "#555"},
-            annotation={"text": linear.name, "font": {"size": 12}},
+    for plain in results.baseline.plain:
+        estimate = plain.scores["test"]
+        figure.add_scatter(
+            x=[estimate.mean], y=[plain.name], mode="markers", showlegend=False, name=plain.name,
+            marker={"color": PLAIN_COLOUR, "size": 12, "symbol": "x"}, error_x=_error_bar(estimate, PLAIN_COLOUR),
+            hovertemplate="%{x:.4f}", cliponaxis=False,
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title=f"test {results.metric.name}", **_within_bounds(results))
-    figure.update_layout(height=90 + 42 * len(results.contenders))
+    figure.update_layout(height=90 + 42 * (len(results.contenders) + len(results.baseline.plain)))
     return figure
 
 
@@ -119,30 +124,113 @@ def _ladder(results: ComparisonResults) -> dict[str, go.Figure]:
     return {f"Down the ladder: {title}": figure for title, figure in figures.items()}
 
 
-def _against(results: ComparisonResults, title: str, measure: Callable[[ContenderResults], float]) -> go.Figure:
-    figure, colours = go.Figure(), _colours(results)
-    for row in results.contenders:
-        estimate, x = row.scores["test"], measure(row)
+def _prices(results: ComparisonResults) -> dict[str, dict[str, float]]:
+    """What each contender costs, by the title of an axis."""
+    rows, memory = results.contenders, results.measured.memory_mib or {}
+    found = {
+        "training time in seconds": {row.name: training_seconds(row, results) for row in rows},
+        PARAMETERS: {row.name: float(row.parameters.core) for row in rows},
+        "memory of training in MiB": {name: peak for name, peak in memory.items() if peak is not None},
+    }
+    return {title: own for title, own in found.items() if len(own) == len(rows)}
+
+
+def _front(results: ComparisonResults, price: dict[str, float]) -> list[ContenderResults]:
+    """Those whose score no cheaper contender reaches, by price."""
+    sign, found = 1 if results.metric.higher_is_better else -1, list[ContenderResults]()
+    for row in sorted(results.contenders, key=lambda row: (price[row.name], -sign * row.scores["test"].mean)):
+        if not found or sign * row.scores["test"].mean > sign * found[-1].scores["test"].mean:
+            found.append(row)
+    return found
+
+
+def _against_price(results: ComparisonResults) -> go.Figure:
+    """Scores with their intervals against one price at a time, and the front of those that no cheaper one reaches; a
+    menu changes between prices."""
+    figure, colours, prices = go.Figure(), _colours(results), _prices(results)
+    for number, price in enumerate(prices.values()):
+        front = _front(results, price)
         figure.add_scatter(
-            x=[x], y=[estimate.mean], mode="markers", name=row.name,
-            marker={"color": colours[row.cell], "size": 12, "symbol": SYMBOLS[row.match]},
-            error_y=_error_bar(estimate, colours[row.cell]), hovertemplate="%{x:,.4~g}: %{y:.4f}", cliponaxis=False,
+            x=[price[row.name] for row in front], y=[row.scores["test"].mean for row in front], mode="lines",
+            line={"color": PLAIN_COLOUR, "width": 1.5, "dash": "dot", "shape": "hv"}, name="Pareto front",
+            visible=number == 0, hoverinfo="skip",
         )  # fmt: skip
-    figure.update_xaxes(title=title, rangemode="tozero")
+        for row in results.contenders:
+            estimate = row.scores["test"]
+            figure.add_scatter(
+                x=[price[row.name]], y=[estimate.mean], mode="markers", name=row.name, visible=number == 0,
+                marker={"color": colours[row.cell], "size": 12, "symbol": SYMBOLS[row.match]},
+                error_y=_error_bar(estimate, colours[row.cell]), hovertemplate="%{x:,.4~g}: %{y:.4f}",
+                cliponaxis=False,
+            )  # fmt: skip
+    each = len(results.contenders) + 1
+    buttons = [
+        {
+            "label": title, "method": "update",
+            "args": [
+                {"visible": [trace // each == number for trace in range(each * len(prices))]},
+                {"xaxis.title.text": title},
+            ],
+        }
+        for number, title in enumerate(prices)
+    ]  # fmt: skip
+    figure.update_xaxes(title=next(iter(prices)), rangemode="tozero")
     figure.update_yaxes(title=f"test {results.metric.name}", **_within_bounds(results))
-    figure.update_layout(height=420)
+    menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.04, "yanchor": "bottom"}
+    figure.update_layout(height=HEIGHT + 60, updatemenus=[menu])
     return figure
+
+
+def _tuning(results: ComparisonResults, search: SearchResults) -> go.Figure:
+    """The median of the best score after so many trials, with its band; a menu changes to minutes."""
+    figure, colours = go.Figure(), _colours(results)
+    dashes, minutes = _dashes(results), {
+        name: seconds / 60 for name, seconds in (results.measured.trial_seconds or {}).items()
+    }  # fmt: skip
+    xs: dict[str, list[list[float]]] = {"trials": [], "minutes of trials (their number times the mean)": []}
+    for row in results.contenders:
+        curve, colour = search.curves[row.name], colours[row.cell]
+        numbers = [n + 1 for n in range(search.trials)]
+        bounded = [n for n in numbers if curve.low[n - 1] is not None and curve.high[n - 1] is not None]
+        around = [*bounded, *reversed(bounded)]
+        band = [curve.high[n - 1] for n in bounded] + [curve.low[n - 1] for n in reversed(bounded)]
+        figure.add_scatter(
+            x=around, y=band, fill="toself", fillcolor=colour, opacity=0.12, line={"width": 0}, hoverinfo="skip",
+            showlegend=False,
+        )  # fmt: skip
+        figure.add_scatter(
+            x=numbers, y=curve.median, mode="lines", name=row.name,
+            line={"color": colour, "dash": dashes[row.name], "width": 2}, hovertemplate="%{x:.4~g}: %{y:.4f}",
+        )  # fmt: skip
+        for own, unit in zip(xs.values(), (1.0, minutes[row.name]), strict=True):
+            own += [[unit * n for n in around], [unit * n for n in numbers]]
+    buttons = [
+        {"label": title.partition(" (")[0], "method": "update", "args": [{"x": own}, {"xaxis.title.text": title}]}
+        for title, own in xs.items()
+    ]
+    menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.04, "yanchor": "bottom"}
+    figure.update_xaxes(title="trials", rangemode="tozero")
+    figure.update_yaxes(title=f"best validation {results.metric.name}", **_within_bounds(results))
+    figure.update_layout(height=HEIGHT + 60, updatemenus=[menu])
+    return figure
+
+
+def _dashes(results: ComparisonResults) -> dict[str, str]:
+    """Kinds of lines, by contender."""
+    kinds = {"params": "dash", "multiply-adds": "dot", "time": "dashdot"}
+    several = len(results.settings.contenders.match) > 1
+    return {row.name: kinds.get(row.match, "solid") if several else "solid" for row in results.contenders}
 
 
 def _curves(results: ComparisonResults, curves: Curves) -> go.Figure:
     figure, colours = go.Figure(), _colours(results)
-    dashes = {"baseline": "solid", "layers": "solid", "params": "dash"}
+    dashes = _dashes(results)
     for row in results.contenders:
         by_seed = [curves.runs[run_name(row.name, run.seed)] for run in row.runs]
         means = [sum(values) / len(values) for values in zip(*(curve.score for curve in by_seed), strict=True)]
         figure.add_scatter(
             x=by_seed[0].step, y=means, mode="lines", name=row.name,
-            line={"color": colours[row.cell], "dash": dashes[row.match], "width": 2},
+            line={"color": colours[row.cell], "dash": dashes[row.name], "width": 2},
             hovertemplate="step %{x}: %{y:.4f}",
         )  # fmt: skip
     figure.update_xaxes(title="step", rangemode="tozero")

@@ -1,6 +1,6 @@
 """From the full cell to the minimal one, one removal at a time: its effect on score, parameters and speed."""
 
-from gatedrnn.study.results import ComparisonResults, ContenderResults, StepAbove
+from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults
 
 LADDERS = {
     "lstm": ("lstm", "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "minlstm"),
@@ -40,11 +40,12 @@ def step_above(ladder: str, cell: str) -> str | None:
     return steps[0]
 
 
-def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderResults, StepAbove]]:
+def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderResults, PairResults]]:
     """The steps below the first with their differences, in the order of the ladder, the cells beside it last."""
     ladder = results.settings.contenders.ladder
     if ladder is None:
         return []
     rows = {row.cell: row for row in results.contenders if row.match == match}
     cells = [*LADDERS[ladder][1:], *BESIDE.get(ladder, ())]
-    return [(rows[cell], above) for cell in cells if cell in rows and (above := rows[cell].step_above) is not None]
+    found = [rows[cell] for cell in cells if cell in rows]
+    return [(row, results.pair(row.name, row.step_above)) for row in found if row.step_above is not None]

@@ -1,25 +1,29 @@
-"""Contenders and their widths: equal layers, or equal parameters of the recurrent core."""
+"""Contenders and their widths: equal layers, equal parameters, or equal multiply-adds of a step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import lcm
 
 import torch
 
 from gatedrnn.data import TaskData
-from gatedrnn.errors import NoMatch
-from gatedrnn.models.modeling import GatedRNNClassifier
+from gatedrnn.errors import NoMatch, UsageError
+from gatedrnn.models.backbones import enter
+from gatedrnn.models.modeling import BackbonePart, GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.study.results import Match, Parameters, Structure
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.train.model import build_model
 
 MARKED, REFUSED = 0.01, 0.05
-"""A mismatch of the core parameters above the first is marked in the report, above the second refused."""
+"""A mismatch above the first is marked in the report, above the second refused."""
+CHECKED_STEPS = 8
+"""Of a sequence on which a backbone is seen not to look ahead."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A cell with its widths in a comparison."""
+    """A cell or a backbone with its widths in a comparison."""
 
     cell: str
     """As on the command line, with its options."""
@@ -28,33 +32,74 @@ class Contender:
     structure: Structure
     parameters: Parameters
     mismatch: float
-    """Core parameters over the count to match, minus one."""
+    """Its parameters over the count to match, minus one."""
 
     @property
     def name(self) -> str:
         """Also the name of its folder: a colon before an option is a dot there, as not every file system has colons."""
-        cell = self.cell.replace(":", ".")
+        cell = enter(self.cell).replace(":", ".")
         return cell if self.match == "baseline" else f"{cell}-{self.match}"
+
+
+@dataclass(frozen=True)
+class _Sized:
+    """A contender at one width."""
+
+    structure: Structure
+    parameters: Parameters
+    is_backbone: bool
+
+    def compared(self, other: "_Sized") -> tuple[int, int]:
+        """Parameters of both: of the recurrent cores, or of all that a backbone replaces."""
+        if self.is_backbone or other.is_backbone:
+            mine, theirs = self.parameters, other.parameters
+            return mine.core + mine.block, theirs.core + theirs.block
+        return self.parameters.core, other.parameters.core
 
 
 def contenders(settings: CompareSettings, data: TaskData) -> list[Contender]:
     """The baseline, and every other cell once for each kind of match.
 
     Raises:
-        NoMatch: no width of a cell comes within 5 % of the baseline's core parameters.
+        NoMatch: no width of a cell comes within 5 % of what is to match.
+        UsageError: a backbone cannot have these sizes, or cannot do the task.
     """
-    baseline, *others = settings.contenders.cells
-    width, target = settings.contenders.hidden_size, settings.contenders.core
+    who = settings.contenders
+    baseline, *others = who.cells
+    for cell in who.cells:
+        _demand_able(settings, data, cell)
+    width, target = who.hidden_size, who.core
     if target is None:
         target = core_parameters(settings, data, baseline, width)
     else:
         width = solve_width(settings, data, baseline, target)
-    found = [_contender(settings, data, baseline, "baseline", width, target)]
-    for match in settings.contenders.match:
+    base = _sized(settings, data, baseline, width)
+    found = [_contender(base, baseline, "baseline", width, target, base)]
+    for match in who.match:
         for cell in others:
-            solved = width if match == "layers" else solve_width(settings, data, cell, target)
-            found.append(_contender(settings, data, cell, match, solved, target))
+            solved = width if match == "layers" else _matched_width(settings, data, cell, match, target, base)
+            found.append(_contender(_sized(settings, data, cell, solved), cell, match, solved, target, base))
     return found
+
+
+def _matched_width(
+    settings: CompareSettings, data: TaskData, cell: str, match: Match, target: int, base: _Sized
+) -> int:  # fmt: skip
+    """The hidden_size whose parameters, or multiply-adds a step, come nearest to the baseline's."""
+    if match == "multiply-adds":
+        return _solve(
+            settings, cell, base.structure.multiply_adds_per_step, "multiply-adds a step", "--hidden-size",
+            lambda width: _sized(settings, data, cell, width).structure.multiply_adds_per_step,
+        )  # fmt: skip
+    if not (base.is_backbone or _is_backbone(settings, cell)):
+        return solve_width(settings, data, cell, target)
+    whole = target + base.parameters.block
+
+    def size(width: int) -> int:
+        own = _parameters(settings, data, cell, width)
+        return own.core + own.block
+
+    return _solve(settings, cell, whole, "parameters", "--hidden-size or --core", size)
 
 
 def solve_width(settings: CompareSettings, data: TaskData, cell: str, target: int) -> int:
@@ -63,36 +108,58 @@ def solve_width(settings: CompareSettings, data: TaskData, cell: str, target: in
     Raises:
         NoMatch: the nearest is more than 5 % away.
     """
+    return _solve(
+        settings, cell, target, "parameters", "--hidden-size or --core",
+        lambda width: core_parameters(settings, data, cell, width),
+    )  # fmt: skip
 
+
+def _solve(
+    settings: CompareSettings, cell: str, target: int, what: str, larger: str, size: Callable[[int], int]
+) -> int:
     unit = _unit(settings, cell)
-
-    def core(units: int) -> int:
-        return core_parameters(settings, data, cell, unit * units)
-
     high = 2
-    while core(high) < target:
+    while size(unit * high) < target:
         high *= 2
     low = high // 2
-    while high - low > 1:  # core grows with the width; the target lies between, or below both
+    while high - low > 1:  # size grows with the width; the target lies between, or below both
         middle = (low + high) // 2
-        low, high = (middle, high) if core(middle) < target else (low, middle)
-    nearest = min((low, high), key=lambda units: abs(core(units) - target))
-    if abs(core(nearest) / target - 1) > REFUSED:
+        low, high = (middle, high) if size(unit * middle) < target else (low, middle)
+    sizes = {width: size(width) for width in (unit * low, unit * high)}
+    nearest = min(sizes, key=lambda width: abs(sizes[width] - target))
+    if abs(sizes[nearest] / target - 1) > REFUSED:
+        (below, fewer), (above, more) = sizes.items()
         raise NoMatch(
-            f"{cell}: no hidden_size brings its core within {100 * REFUSED:.0f} % of the "
-            f"{target:,} parameters to match; the nearest are {unit * low} ({core(low):,}) and {unit * high} "
-            f"({core(high):,}); choose a larger --hidden-size or --core"
+            f"{cell}: no hidden_size brings it within {100 * REFUSED:.0f} % of the {target:,} {what} to match; the "
+            f"nearest are {below} ({fewer:,}) and {above} ({more:,}); choose a larger {larger}"
         )
-    return unit * nearest
+    return nearest
 
 
-def _contender(
-    settings: CompareSettings, data: TaskData, cell: str, match: Match, width: int, target: int
-) -> Contender:
-    model = _model(settings, data, cell, width)
-    parameters = Parameters.model_validate(count_parameters(model))
-    structure = Structure.model_validate(describe_structure(model))
-    return Contender(cell, match, width, structure, parameters, parameters.core / target - 1)
+def _contender(sized: _Sized, cell: str, match: Match, width: int, target: int, base: _Sized) -> Contender:
+    mine, theirs = sized.compared(base)
+    theirs += target - base.parameters.core  # the count that is asked for, which the baseline may miss too
+    return Contender(cell, match, width, sized.structure, sized.parameters, mine / theirs - 1)
+
+
+def _demand_able(settings: CompareSettings, data: TaskData, cell: str) -> None:
+    """See that a backbone does not look ahead where the next step is what it must predict."""
+    if data.labelled != "next" or not _is_backbone(settings, cell):
+        return
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        model = _built(settings, data, cell, settings.contenders.hidden_size).eval()
+        part = next(module for module in model.modules() if isinstance(module, BackbonePart))
+        x = torch.randn(1, CHECKED_STEPS, model.config.embedding_size)
+        other = torch.cat([x[:, :-1], -x[:, -1:]], dim=1)
+        first, second = part.backbone(x, None), part.backbone(other, None)
+    if first.shape != x.shape:
+        raise UsageError(f"{cell}: gives {tuple(first.shape)} for an input of {tuple(x.shape)}; both must be the same")
+    if not torch.allclose(first[:, :-1], second[:, :-1], atol=1e-4):
+        raise UsageError(f"{cell}: an output depends on later steps, which a language model has yet to predict")
+
+
+def _is_backbone(settings: CompareSettings, cell: str) -> bool:
+    return settings.run(cell, 1, 0).backbone is not None
 
 
 def _unit(settings: CompareSettings, cell: str) -> int:
@@ -100,12 +167,34 @@ def _unit(settings: CompareSettings, cell: str) -> int:
     return lcm(*(choice.equations().block_size for choice in settings.run(cell, 1, 0).cells))
 
 
+def _sized(settings: CompareSettings, data: TaskData, cell: str, width: int) -> _Sized:
+    if not _is_backbone(settings, cell):
+        with torch.device("meta"):
+            model = _built(settings, data, cell, width)
+    else:
+        with torch.random.fork_rng(devices=[]):  # its multiply-adds are counted as it runs
+            model = _built(settings, data, cell, width)
+    return _Sized(
+        Structure.model_validate(describe_structure(model, data.steps)),
+        Parameters.model_validate(count_parameters(model)), model.config.backbone is not None,
+    )  # fmt: skip
+
+
 def core_parameters(settings: CompareSettings, data: TaskData, cell: str, width: int) -> int:
     """Parameters of the recurrent core with that cell and width."""
-    return count_parameters(_model(settings, data, cell, width))["core"]
+    return _parameters(settings, data, cell, width).core
 
 
-def _model(settings: CompareSettings, data: TaskData, cell: str, width: int) -> GatedRNNClassifier:
-    """The contender's model on the meta device: enough to count its parameters."""
+def _parameters(settings: CompareSettings, data: TaskData, cell: str, width: int) -> Parameters:
     with torch.device("meta"):
-        return build_model(settings.run(cell, width, 0), data)
+        return Parameters.model_validate(count_parameters(_built(settings, data, cell, width)))
+
+
+def _built(settings: CompareSettings, data: TaskData, cell: str, width: int) -> GatedRNNPreTrainedModel:
+    run = settings.run(cell, width, 0)
+    try:
+        return build_model(run, data)
+    except ValueError as error:
+        if run.backbone is None:
+            raise
+        raise UsageError(f"{cell}: {error}") from error

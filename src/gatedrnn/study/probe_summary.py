@@ -3,15 +3,16 @@
 from statistics import mean, median_low
 
 from gatedrnn.data.probes import scaled
+from gatedrnn.pages import plural
 from gatedrnn.study.results import ProbeResults, TaskAnswers
-from gatedrnn.study.statistics import FEWEST_SEEDS
-from gatedrnn.study.summary import too_few
 
 HOLDS = 0.9
 """The scaled accuracy at which a task counts as solved. Not nearer to 1: one wrong step, early in one of the 64 rows of
 the test at `FAR`, costs 0.03, and would decide the verdict."""
 FAR = 4096
 """The length up to which a task must be solved for the verdict `SOLVES`."""
+FEWEST_SEEDS = 3
+"""Of fewer the median is one seed's, or lies between two."""
 SOLVES, LEARNS, FAILS = "solves", "learns", "fails"
 
 
@@ -98,7 +99,10 @@ def sentences(results: ProbeResults) -> list[str]:
         parts = [f"{words[kind]}: {', '.join(by_verdict[kind])}" for kind in words if kind in by_verdict]
         found.append(f"{task} (trained at {answers.trained_at}; {answers.asks}): {'; '.join(parts)}.")
     seeds = len(results.settings.seeds)
-    return [*found, too_few(seeds)] if seeds < FEWEST_SEEDS else found
+    if seeds < FEWEST_SEEDS:
+        few = f"too few to distinguish a difference from chance; give {FEWEST_SEEDS} or more with --seeds."
+        found.append(f"{plural(seeds, 'seed')}: {few}")
+    return found
 
 
 def reasons(results: ProbeResults) -> list[dict[str, str]]:

@@ -23,6 +23,8 @@ STEPS = 4
 """Training steps of one timing: the first batches of the last epoch, where a curriculum has grown most."""
 
 
+MANY_STEPS = 50
+"""Enough for the mean number of tokens of a step."""
 MEMORY_STEPS = 20
 """Training steps of one measurement of memory."""
 
@@ -31,7 +33,7 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: flo
     """The speed of each contender's training steps: data in memory, no validation, no checkpoints.
 
     Args:
-        runs: the settings of one run of each contender, by the contender's name; of one batch size and seed.
+        runs: the settings of one run of each contender, by the contender's name.
         data: what all of them train on.
         seconds: how long to measure each contender.
     """
@@ -48,19 +50,22 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: flo
             )
     finally:
         torch.set_num_threads(before)
-    one = next(iter(runs.values()))
-    tokens = sum(
-        tokens_in(data.train.batch(one.seed, one.train.epochs - 1, index, one.train.batch_size))
-        for index in range(steps)
-    )
     speeds: dict[str, Speed] = {}
     for name, samples in found.items():
-        spread = samples.spread
+        spread, tokens = samples.spread, steps * tokens_of_step(runs[name], data, steps)
         speeds[name] = Speed(
             median=tokens / spread.median, low=tokens / spread.high, high=tokens / spread.low,
             timings=len(samples.seconds),
         )  # fmt: skip
     return speeds
+
+
+def tokens_of_step(run: RunSettings, data: TaskData, steps: int = MANY_STEPS) -> float:
+    """In the mean over the first steps of the last epoch, padding not counted."""
+    train = run.train
+    batches = min(steps * train.accumulate, data.train.steps_per_epoch(train.batch_size))
+    tokens = [tokens_in(data.train.batch(run.seed, train.epochs - 1, n, train.batch_size)) for n in range(batches)]
+    return sum(tokens) / -(-batches // train.accumulate)
 
 
 def training_memory(settings: RunSettings) -> float | None:
@@ -75,8 +80,9 @@ def training_memory(settings: RunSettings) -> float | None:
 def _measure(settings: RunSettings) -> float | None:
     data = load_task(settings.data)
     # The first step of a process imports and compiles: the smallest model takes it before the measurement.
+    width = settings.model.embedding_size if settings.backbone is not None else 1  # not every backbone has width 1
     tiny = settings.model_copy(
-        update={"hidden_size": 1, "model": settings.model.model_copy(update={"embedding_size": 1})}
+        update={"hidden_size": 1, "model": settings.model.model_copy(update={"embedding_size": width})}
     )
     _train(tiny, 1)
     gc.collect()

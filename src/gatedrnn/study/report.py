@@ -1,5 +1,6 @@
 """The pages and terminal tables of comparisons and probes, from the records in a study's folder alone."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -11,8 +12,10 @@ from rich.table import Table
 from gatedrnn import manifest
 from gatedrnn.pages import environment_rows, write_page
 from gatedrnn.study import probe_summary, summary
+from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.figures import figures, reach_figure, shows_confusion
-from gatedrnn.study.results import ComparisonResults, Confusion, Curves, ProbeResults, beside
+from gatedrnn.study.results import ComparisonResults, ProbeResults
+from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes
 from gatedrnn.train.result import read_record
 
 TERMINAL_STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
@@ -35,13 +38,18 @@ def write_comparison(folder: Path) -> Path:
         missing.append(f"{Curves.FILE} is missing in this folder, so there are no learning curves.")
     if confusion is None and shows_confusion(results):
         missing.append(f"{Confusion.FILE} is missing in this folder, so there is no confusion table.")
+    outcomes = read_outcomes(folder / OUTCOMES) if (folder / OUTCOMES).exists() else None
+    if outcomes is None:
+        missing.append(f"{OUTCOMES} is missing in this folder, so no hardest examples are listed.")
     measured = results.measured
     shown = {
         "results": results,
         "headline": summary.headline(results),
         "intervals": summary.intervals_explained(results),
         "missing": missing,
+        "held_equal": summary.held_equal(results),
         "tables": _tables(results),
+        "details": _details(results, confusion, outcomes),
         "settings": _settings(results),
         "environment": [
             *environment_rows(measured.date, measured.environment), ("processes at a time", str(measured.jobs)),
@@ -108,8 +116,22 @@ def print_probes(results: ProbeResults, console: Console) -> None:
 
 
 def _tables(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:
-    tables = {"Structure": summary.structure_rows(results), "Score and price": summary.score_rows(results)}
+    tables = {"Score and price": summary.score_rows(results)}
     return tables | {title[0].upper() + title[1:]: rows for title, rows in _ladders(results).items()}
+
+
+def _details(
+    results: ComparisonResults, confusion: Confusion | None, outcomes: Mapping[str, Outcomes] | None
+) -> dict[str, list[dict[str, str]]]:
+    """Tables for a second look, below the figures."""
+    found = {"Structure": summary.structure_rows(results)}
+    if results.search is not None:
+        found["Settings that the search chose"] = summary.search_rows(results)
+    if confusion is not None and shows_confusion(results):
+        found["Right by class"] = summary.class_rows(results, confusion)
+    if outcomes is not None:
+        found["Hardest examples of the test split"] = summary.hardest_rows(results, outcomes)
+    return found
 
 
 def _ladders(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:

@@ -1,16 +1,16 @@
-"""The records of a study: results.json, probes.json and the files beside them. Reports read nothing else."""
+"""The records of a study: results.json and probes.json."""
 
-from pathlib import Path
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, JsonValue
 
 from gatedrnn.inspect.tracking import Tracking
 from gatedrnn.records import Machine
-from gatedrnn.study.statistics import Estimate
-from gatedrnn.train.result import Documents, Record, RunMeasured, RunScores, read_record
+from gatedrnn.study.beside import Trial
+from gatedrnn.study.statistics import Estimate, Verdict
+from gatedrnn.train.result import Record, RunMeasured, RunScores
 
-Match = Literal["baseline", "layers", "params"]
+Match = Literal["baseline", "layers", "params", "multiply-adds", "time"]
 
 
 def run_name(contender: str, seed: int) -> str:
@@ -31,9 +31,10 @@ class ContendersAsked(Record):
     ladder: str | None = None
     cells: list[str]
     """As on the command line, with their options; the first is the baseline."""
-    match: list[Literal["layers", "params"]]
+    match: list[Match]
     hidden_size: int
     core: int | None = None
+    train_minutes: float | None = None
     seeds: list[int]
 
 
@@ -41,6 +42,7 @@ class ComparisonAsked(Record):
     """The settings of a comparison, as they were when it ran."""
 
     contenders: ContendersAsked
+    search: dict[str, JsonValue] | None = None
     threads: int
     data: dict[str, JsonValue]
     model: dict[str, JsonValue]
@@ -65,8 +67,10 @@ class Data(Record):
     sources: list[Source]
     label_names: list[str]
     notes: list[str]
-    rows: dict[str, int]
-    """By split, where a score is a share of rows."""
+    examples: dict[str, int]
+    """By split: what scores are means of, and what would be others in another test split."""
+    unit: str
+    """What an example is: "example", "document", "block of 279 tokens"."""
 
 
 class Initialisation(Record):
@@ -87,11 +91,13 @@ class Structure(Record):
     embedding_size: int
     gates: list[str]
     reads_state: bool
-    initialisation: Initialisation = Field(validation_alias=AliasChoices("initialisation", "initial_values"))
+    initialisation: Initialisation | None = Field(validation_alias=AliasChoices("initialisation", "initial_values"))
+    """None of a backbone."""
     block: bool
     pooling: str
-    state_size: int
-    """Elements of the state of one sequence, all layers together."""
+    state_size: int | None
+    """Elements of the state of one sequence, all layers together; None of a backbone, which has none
+    of constant size."""
     multiply_adds_per_step: int
     """Of matrix products, per step of one sequence, the head left out."""
 
@@ -106,12 +112,45 @@ class Parameters(Record):
     total: int
 
 
-class StepAbove(Record):
-    """A step of a ladder against the one above it."""
+class PairResults(Record):
+    """One contender against another, on the test split."""
 
     contender: str
+    other: str
+    """A contender, or a plain baseline."""
     difference: Estimate
-    """Test score of the step less that of the one above."""
+    """Of accuracies, the contender's less the other's; of perplexities, as a part of the other's."""
+    better: float | None
+    """The probability that the contender is better by more than the margin; None with one seed, as the next two."""
+    equivalent: float | None
+    worse: float | None
+    verdict: Verdict
+    """Of the contender; at most one table in twenty has a false one."""
+    more_seeds: int | None = None
+    """That would end a "cannot tell", were the difference what it seems; None where no number of seeds would."""
+    more_examples: int | None = None
+    """The same for the test split: so many examples in all, with ten seeds; None where seeds would do, or where
+    nothing would."""
+
+    def turned(self, score: str) -> "PairResults":
+        """The other against the contender."""
+
+        def opposite(value: float | None) -> float | None:
+            if value is None:
+                return None
+            return -value if score == "accuracy" else 1 / (1 + value) - 1
+
+        words: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
+        found = self.difference
+        return self.model_copy(
+            update={
+                "contender": self.other, "other": self.contender, "better": self.worse, "worse": self.better,
+                "verdict": words.get(self.verdict, self.verdict),
+                "difference": Estimate(
+                    opposite(found.mean) or 0.0, opposite(found.high), opposite(found.low), found.runs
+                ),
+            }
+        )  # fmt: skip
 
 
 class ContenderResults(Record):
@@ -128,42 +167,34 @@ class ContenderResults(Record):
     runs: list[RunScores]
     scores: dict[str, Estimate]
     """By split."""
-    difference_to_baseline: dict[str, Estimate] | None = None
-    """By split; None for the baseline itself, as the next two."""
-    over_documents: Estimate | None = None
-    """Perplexity over the baseline's, minus one, with an interval over test documents; of language models."""
-    step_above: StepAbove | None = None
-    """In a ladder; None for its first step too."""
-    difference_to_linear: Estimate | None = None
-    """On the test split, where there is a linear baseline."""
+    step_above: str | None = None
+    """In a ladder, the contender that this one is compared with; None for its first step."""
 
 
-class LinearScores(Record):
-    """A linear classifier of texts."""
+class PlainScores(Record):
+    """A baseline without a recurrent network, such as a linear classifier of texts."""
 
     name: str
-    parameters: int
-    validation_accuracy: float
-    test_accuracy: float
+    parameters: int | None
+    """Weights, leaves or n-grams; None where it has none."""
+    scores: dict[str, Estimate]
+    """By split."""
 
 
-class LinearMeasured(Record):
-    """What differs when it is fitted again."""
+class PlainFit(Record):
+    """An entry of plain.json in a comparison's folder; what it answered stands in plain.npz."""
 
-    training_seconds: float
-
-
-class LinearBaseline(LinearScores):
-    """linear.json of a comparison's folder."""
-
-    measured: LinearMeasured
+    name: str
+    parameters: int | None
+    seconds: float
 
 
 class Baseline(Record):
     """What the others are compared with."""
 
     contender: str
-    linear: LinearScores | None
+    plain: list[PlainScores]
+    """The task's own, without a recurrent network."""
 
 
 class Speed(Record):
@@ -191,19 +222,52 @@ class ComparisonMeasured(Measured):
     """What differs between two equal comparisons."""
 
     runs: dict[str, RunMeasured]
-    linear: LinearMeasured | None
+    plain_seconds: dict[str, float]
+    """Of fitting each plain baseline."""
     memory_mib: dict[str, float | None] | None
     """What training a contender adds to a process; None where it was not measured."""
     speed: dict[str, Speed]
+    trial_seconds: dict[str, float] | None = None
+    """Of training, of a trial of each contender in the mean; None without a search."""
     runs_on: dict[str, str]
     """The execution path of each contender's recurrent layers in training."""
+
+
+class TuningCurve(Record):
+    """The best validation score after 1, 2, … trials: its median, and bands that hold at all numbers at once (95 %).
+
+    A bound is None where there is none.
+    """
+
+    median: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+
+
+class SearchResults(Record):
+    """A search for the settings of each contender. It read no test split."""
+
+    trials: int
+    """Of each contender."""
+    asked: int
+    """As many were asked for; there are fewer where the minutes ended."""
+    seed: int
+    minutes: float | None
+    """In which new rounds began."""
+    spaces: dict[str, dict[str, str]]
+    """By contender and setting, in words."""
+    best: dict[str, Trial]
+    """By contender; its runs have these settings."""
+    edges: dict[str, dict[str, Literal["lowest", "highest"]]]
+    """By contender and setting: where the best value lies at an end of its space."""
+    curves: dict[str, TuningCurve]
 
 
 class ComparisonResults(Record):
     """results.json: settings, per-run scores, and what they show."""
 
     FILE: ClassVar[str] = "results.json"
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
 
     version: int = Field(VERSION, alias="schema")
     task: str
@@ -213,53 +277,24 @@ class ComparisonResults(Record):
     contenders: list[ContenderResults]
     """The baseline first."""
     baseline: Baseline
+    margin: float
+    """The largest difference that does not matter, in units of `PairResults.difference`."""
+    pairs: list[PairResults]
+    """Every contender against every later one; then every contender against every plain baseline."""
     classes: dict[str, Tracking] = {}
     """What each cell can track, by cell; empty in a file from before it was recorded."""
+    search: SearchResults | None = None
+    """For the settings of each contender; None where all have one recipe."""
     measured: ComparisonMeasured
 
-
-class Beside(Record):
-    """A file beside results.json; a study is whole without it, but its report shows less."""
-
-    FILE: ClassVar[str]
-
-
-AnyBeside = TypeVar("AnyBeside", bound=Beside)
-
-
-class Curve(Record):
-    """Validation of one run while it trained; one entry of each list per validation."""
-
-    step: list[int]
-    loss: list[float]
-    score: list[float]
-
-
-class Curves(Beside):
-    """curves.json.gz: the learning curve of each run."""
-
-    FILE: ClassVar[str] = "curves.json.gz"
-
-    runs: dict[str, Curve]
-    """By the name of the run."""
-
-
-class Confusion(Beside):
-    """confusion.json.gz: the confusion tables of each run of a classifier."""
-
-    FILE: ClassVar[str] = "confusion.json.gz"
-
-    runs: dict[str, dict[str, list[list[int]]]]
-    """By the name of the run and by split; rows are true classes, columns predicted ones."""
-
-
-class DocumentLosses(Beside):
-    """documents.json.gz: the losses of each run of a language model by document."""
-
-    FILE: ClassVar[str] = "documents.json.gz"
-
-    runs: dict[str, dict[str, Documents]]
-    """By the name of the run and by split."""
+    def pair(self, contender: str, other: str) -> PairResults:
+        """The first against the second, whichever way round it is kept."""
+        for pair in self.pairs:
+            if (pair.contender, pair.other) == (contender, other):
+                return pair
+            if (pair.other, pair.contender) == (contender, other):
+                return pair.turned(self.metric.name)
+        raise KeyError(f"{contender}, {other}")
 
 
 class ProbesAsked(Record):
@@ -314,12 +349,3 @@ class ProbeResults(Record):
     classes: dict[str, Tracking] = {}
     """What each cell can track, by cell; empty in a file from before it was recorded."""
     measured: Measured
-
-
-def beside(folder: Path, kind: type[AnyBeside]) -> AnyBeside | None:
-    """A record beside results.json; None if it is missing.
-
-    Raises:
-        Damaged: it is there and cannot be read.
-    """
-    return read_record(folder / kind.FILE, kind) if (folder / kind.FILE).exists() else None

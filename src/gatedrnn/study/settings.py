@@ -7,9 +7,12 @@ from pydantic import Field, JsonValue, PositiveInt, field_validator, model_valid
 from gatedrnn.data import DataSettings, Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import Seed, unknown_name
-from gatedrnn.registry import CellChoice
 from gatedrnn.study.ladder import BESIDE, INITIALISATION, LADDERS
-from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings, with_cell_options
+from gatedrnn.study.space import Space
+from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings, canonical, with_cell_options
+
+FIRST_SEED = 1_000_000
+"""Trials of a search have seeds from here on, so that the runs on which a verdict rests have others."""
 
 
 class ContenderSettings(Settings):
@@ -20,12 +23,16 @@ class ContenderSettings(Settings):
     cells: list[CellWord] = ["lstm", "gru", "minlstm", "mingru"]
     """Cells to compare, with options as in gru:reset_after=false; the first is the baseline that the others are matched
     to."""
-    match: list[Literal["layers", "params"]] = ["layers", "params"]
-    """layers: same depth and width. params: same depth, width solved for the baseline's recurrent parameters."""
+    match: list[Literal["layers", "params", "multiply-adds", "time"]] = ["layers", "params"]
+    """layers: same depth and width. params: same depth, width solved for the baseline's recurrent parameters.
+    multiply-adds: width solved for those of a step. time: as params, and as many steps as take the baseline's seconds
+    on this machine."""
     hidden_size: int = Field(64, ge=1)
     """Channels of the baseline's state."""
     core: int | None = Field(None, ge=1)
     """Recurrent parameters that every cell is matched to; those of the baseline at its hidden_size if not given."""
+    train_minutes: float | None = Field(None, gt=0)
+    """match time: minutes of training of every run; those that the baseline's epochs take if not given."""
     seeds: list[Seed] = [0, 1, 2]
     """One run each; initialisation, data order and dropout follow from it."""
 
@@ -41,20 +48,40 @@ class ContenderSettings(Settings):
         return {**given, "cells": cells}
 
     @model_validator(mode="after")
+    def _time_is_matched(self) -> "ContenderSettings":
+        if self.train_minutes is not None and "time" not in self.match:
+            raise ValueError("--train-minutes belongs to --match time")
+        return self
+
+    @model_validator(mode="after")
     def _no_repeats(self) -> "ContenderSettings":
         for name in ("cells", "match", "seeds"):
             values = getattr(self, name)
             if name == "cells":
-                values = [str(CellChoice.parse(cell)) for cell in values]
+                values = [canonical(cell) for cell in values]
             if not values or len(set(values)) != len(values):
                 raise ValueError(f"{name} must be given, each once; got {values}")
         return self
+
+
+class SearchSettings(Settings):
+    """A search for the settings of each contender."""
+
+    trials: int = Field(ge=1)
+    """Of each contender."""
+    seed: Seed = 0
+    """Of the draws; another one draws others."""
+    minutes: float | None = Field(None, gt=0)
+    """After which no new round of trials begins; None for all."""
+    space: Space
 
 
 class CompareSettings(Settings):
     """A whole comparison."""
 
     contenders: ContenderSettings
+    search: SearchSettings | None = None
+    """None for one recipe for all."""
     threads: int = Field(ge=1)
     data: DataSettings
     model: ModelSettings
@@ -76,6 +103,20 @@ class CompareSettings(Settings):
     def _same_steps_for_all(self) -> "CompareSettings":
         if self.train.early_stop:
             raise ValueError("--early-stop: all contenders take the same number of steps; leave it at 0")
+        return self
+
+    @model_validator(mode="after")
+    def _search_fits(self) -> "CompareSettings":
+        if self.search is None:
+            return self
+        if max(self.contenders.seeds) >= FIRST_SEED:
+            raise ValueError(f"--seeds from {FIRST_SEED:,} on are those of trials; give others")
+        if "time" in self.contenders.match:
+            raise ValueError("--match time: a batch size that is searched would change the time of a step")
+        compared = {canonical(cell).partition(":")[0] for cell in self.contenders.cells}
+        for cell in self.search.space.contenders:
+            if cell.partition(":")[0] not in compared:
+                raise ValueError(f"--space: {cell} is not among the contenders, {' '.join(self.contenders.cells)}")
         return self
 
     def run(self, cell: str, hidden_size: int, seed: int) -> RunSettings:

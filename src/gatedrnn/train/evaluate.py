@@ -1,7 +1,7 @@
 """Scores of a model while its run is under way, and at its end: accuracy, or perplexity and bits per byte."""
 
 import math
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,32 +10,39 @@ from torch import nn
 
 from gatedrnn.data import Examples, Lanes
 from gatedrnn.models import GatedRNNForCausalLM
+from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
+from gatedrnn.train.result import Scores
 
-Scores: TypeAlias = dict[str, Any]
-"""Numbers by name; a "loss" always, in nats per label."""
-GROUPS = 200
-"""Of documents whose losses are kept apart; where there are more documents, neighbours share a group."""
+
+class Evaluation(NamedTuple):
+    """Of a model on one split."""
+
+    scores: Scores
+    outcomes: Outcomes
+    confusion: list[list[int]] | None = None
+    """[true][predicted], of classes."""
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, split: Examples | Lanes, accelerator: Accelerator) -> Scores:
+def evaluate(model: nn.Module, split: Examples | Lanes, accelerator: Accelerator) -> Evaluation:
     """Scores of `model` on every example, or every token, once."""
     was_training = model.training
     model.eval()
     if isinstance(split, Lanes):
-        scores = _text(model, split)
+        found = _text(model, split)
     else:
-        scores = (_numbers if split.within else _classes)(model, split, accelerator)
+        found = (_numbers if split.within else _classes)(model, split, accelerator)
     model.train(was_training)
-    return scores
+    return found
 
 
-def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Scores:
+def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
     """`confusion[true][predicted]` counts labels; a step labelled -100 does not count anywhere."""
     classes = model.num_labels
     confusion = torch.zeros(classes * classes, dtype=torch.int64)
     loss = 0.0
-    for batch in examples.evaluation_batches():
+    right, labelled = np.zeros(len(examples)), np.zeros(len(examples))
+    for rows, batch in zip(examples.evaluation_rows(), examples.evaluation_batches(), strict=True):
         with accelerator.autocast():
             output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
         labels = batch["labels"]
@@ -43,35 +50,39 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Scores
         counted = labels != -100
         loss += output.loss.item() * int(counted.sum())
         confusion += torch.bincount(labels[counted] * classes + predicted[counted], minlength=classes * classes)
+        right[rows] = (counted & (predicted == labels)).view(len(rows), -1).sum(1).numpy()
+        labelled[rows] = counted.view(len(rows), -1).sum(1).numpy()
     total = int(confusion.sum())
     table = confusion.view(classes, classes)
-    return {"loss": loss / total, "accuracy": int(table.trace()) / total, "confusion": table.tolist()}
+    scores = Scores(loss=loss / total, accuracy=int(table.trace()) / total)
+    return Evaluation(scores, of_rows(right, labelled), table.tolist())
 
 
-def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Scores:
+def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
     """The mean squared error, and the share of answers that are near enough."""
-    loss, right = 0.0, 0
-    for batch in examples.evaluation_batches():
+    loss, right = 0.0, np.zeros(len(examples))
+    for rows, batch in zip(examples.evaluation_rows(), examples.evaluation_batches(), strict=True):
         with accelerator.autocast():
             output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
         off = output.logits[:, 0].float().cpu() - batch["labels"]
         loss += float(off.square().sum())
-        right += int((off.abs() < examples.within).sum())
-    return {"loss": loss / len(examples), "accuracy": right / len(examples)}
+        right[rows] = (off.abs() < examples.within).numpy()
+    scores = Scores(loss=loss / len(examples), accuracy=int(right.sum()) / len(examples))
+    return Evaluation(scores, of_rows(right, np.ones(len(examples))))
 
 
-def _text(model: Any, text: Lanes) -> Scores:
+def _text(model: Any, text: Lanes) -> Evaluation:
     """From the first token to the last with one state, in float32 whatever the training was in."""
     losses = token_losses(model, text)
     stream = text.stream
     nats = float(losses.sum())
-    return {
-        "loss": nats / len(losses),
-        "perplexity": math.exp(min(nats / len(losses), 700.0)),
-        "bits_per_byte": nats / math.log(2) / stream.text_bytes,
-        "tokens": len(losses),
-        "documents": _by_document(losses, stream.starts),
-    }
+    scores = Scores(
+        loss=nats / len(losses),
+        perplexity=math.exp(min(nats / len(losses), 700.0)),
+        bits_per_byte=nats / math.log(2) / stream.text_bytes,
+        tokens=len(losses),
+    )
+    return Evaluation(scores, of_text(losses, stream.starts))
 
 
 @torch.no_grad()
@@ -83,13 +94,3 @@ def token_losses(model: GatedRNNForCausalLM, text: Lanes) -> np.ndarray:
         found, state = model.token_losses(**batch, past_key_values=state)
         losses.append(found[0].double().cpu())
     return torch.cat(losses).numpy()
-
-
-def _by_document(losses: np.ndarray, starts: np.ndarray) -> dict[str, list[float]]:
-    """Tokens and nats of each document, or group of them: what an interval over documents is made from."""
-    edges = np.asarray(starts) - 1
-    if len(edges) > GROUPS:
-        edges = edges[np.linspace(0, len(edges), GROUPS, endpoint=False).astype(int)]
-    edges = edges[edges < len(losses)]
-    counts = np.diff(np.append(edges, len(losses)))
-    return {"tokens": counts.tolist(), "nats": np.add.reduceat(losses, edges).tolist()}

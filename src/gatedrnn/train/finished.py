@@ -1,16 +1,24 @@
 """A finished model of any task, from a run's folder or from a Hugging Face folder that one wrote."""
 
 import json
+import logging
 from pathlib import Path
 from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerFast
 
+from gatedrnn import manifest
+from gatedrnn.data import TaskData
 from gatedrnn.errors import DataError
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model, open_tokenizer
-from gatedrnn.train.folder import check_model
+from gatedrnn.train.evaluate import evaluate
+from gatedrnn.train.folder import RunFolder, check_model
+from gatedrnn.train.loop import accelerator_for
 from gatedrnn.train.model import HEADS
+from gatedrnn.train.outcomes import Outcomes, read_outcomes, write_outcomes
+
+LOG = logging.getLogger("gatedrnn")
 
 
 class Finished(NamedTuple):
@@ -37,6 +45,24 @@ def open_finished(folder: Path) -> Finished:
     except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
         raise DataError(f"{place}: cannot be loaded: {str(error).splitlines()[0]}") from error
     return Finished(model, tokenizer, labelled)
+
+
+def outcomes_of(path: Path, data: TaskData) -> dict[str, Outcomes]:
+    """The outcomes of a finished run by split; of one that an earlier version trained, its model is evaluated again.
+
+    Raises:
+        Damaged: the file is not as it was written.
+    """
+    folder = RunFolder(path)
+    if not folder.outcomes.exists() and not folder.lists(folder.outcomes.name):
+        LOG.info("%s: has no outcomes of single examples; its model is evaluated again", path)
+        model, accelerator = open_finished(path).model, accelerator_for(folder.settings())
+        model.to(accelerator.device)
+        found = {split: evaluate(model, own, accelerator).outcomes for split, own in data.evaluation.items()}
+        write_outcomes(folder.outcomes, found)
+        manifest.add(path, folder.outcomes.name)
+    folder.check(folder.outcomes.name)
+    return read_outcomes(folder.outcomes)
 
 
 def labelled_by(folder: Path) -> str:

@@ -1,4 +1,5 @@
-"""A run is a folder: config.yaml, data.json (what was read), metrics.jsonl, checkpoint/, then model/, result.json.
+"""A run is a folder: config.yaml, data.json (what was read), metrics.jsonl, checkpoint/, then model/, outcomes.npz,
+result.json.
 
 manifest.json has the sums of what is written once: of config.yaml and data.json from the beginning, of the rest from
 the end on. A file that does not match is refused by name.
@@ -6,7 +7,7 @@ the end on. A file that does not match is refused by name.
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,6 +19,7 @@ from gatedrnn.errors import Damaged, FolderTaken
 from gatedrnn.locks import LOCK
 from gatedrnn.records import Json, naming, read_json, write_whole
 from gatedrnn.train import checkpoint
+from gatedrnn.train.outcomes import OUTCOMES, Outcomes, write_outcomes
 from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.settings import RunSettings
 
@@ -38,6 +40,7 @@ class RunFolder:
         self.path = path
         self.config, self.data, self.metrics = path / "config.yaml", path / "data.json", path / "metrics.jsonl"
         self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
+        self.outcomes = path / OUTCOMES
         self.samples, self.report, self.curves = (path / name for name in DERIVED)
 
     def claim(self, settings: RunSettings, sources: list[dict[str, Json]]) -> None:
@@ -154,14 +157,20 @@ class RunFolder:
             if fault:
                 raise Damaged(f"{self.path / name}: {fault}; {_RESTORE}")
 
-    def seal(self, result: RunResult) -> None:
-        """Write down the sums of all files, then the result, with which the run is finished."""
+    def lists(self, name: str) -> bool:
+        """Whether the manifest holds the sum of a file."""
+        return name in self._listed()
+
+    def seal(self, result: RunResult, outcomes: Mapping[str, Outcomes]) -> None:
+        """Write the outcomes of each split, the sums of all files, then the result, with which the run is finished."""
+        write_outcomes(self.outcomes, outcomes)
         text = result.text()
         sums = self._listed()  # of settings and data: from the beginning
         for path in (self.config, self.data):
             sums.setdefault(path.name, manifest.entry_at(path))  # of a run begun before there were manifests
-        for name in (self.metrics.name, _MODEL_SUMS):
-            sums[name] = manifest.entry_at(self.path / name)
+        for name in (self.metrics.name, self.outcomes.name, _MODEL_SUMS):
+            if (self.path / name).exists():  # a trial has no model
+                sums[name] = manifest.entry_at(self.path / name)
         manifest.write(self.path, {**sums, self.result.name: manifest.entry_of(text.encode())})
         write_whole(self.result, text)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from accelerate import Accelerator
@@ -24,15 +24,14 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.records import naming
 from gatedrnn.train import checkpoint
-from gatedrnn.train.evaluate import Scores as EvaluationScores
-from gatedrnn.train.evaluate import evaluate
+from gatedrnn.train.evaluate import Evaluation, evaluate
 from gatedrnn.train.folder import MetricsLog, RunFolder
 from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
 from gatedrnn.train.model import build_model, model_card, write_model
 from gatedrnn.train.objective import objective_of, rows_of
 from gatedrnn.train.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
 from gatedrnn.train.resources import compile_kernels, demand_room
-from gatedrnn.train.result import RunMeasured, RunResult, Scores
+from gatedrnn.train.result import RunMeasured, RunResult
 from gatedrnn.train.settings import RunSettings
 
 BEST, AVERAGE = "best.safetensors", "average.safetensors"
@@ -100,7 +99,7 @@ def run(
         DataError: the data cannot be used.  TooLarge: the model does not fit into memory.
     """
     folder = RunFolder(path)
-    accelerator = _accelerator(settings)
+    accelerator = accelerator_for(settings)
     with ExitStack() as held:
         with accelerator.main_process_first():  # which tokenises, and writes what the others find
             data = load_task(settings.data)
@@ -122,7 +121,12 @@ def run(
         return trainer.finish(on_step)
 
 
-def _accelerator(settings: RunSettings) -> Accelerator:
+def accelerator_for(settings: RunSettings) -> Accelerator:
+    """Devices and precision of a run.
+
+    Raises:
+        FolderTaken: the run belongs to another number of processes.
+    """
     # Accelerate keeps one state a process; a second run in it may ask for another precision.
     AcceleratorState._reset_state(reset_partial_state=False)
     precision = "bf16" if settings.train.precision == "bfloat16" else "no"
@@ -142,7 +146,7 @@ class Trainer:
         self, settings: RunSettings, data: TaskData, folder: RunFolder, accelerator: Accelerator | None = None
     ) -> None:
         self.settings, self.data, self.folder = settings, data, folder
-        self.accelerator = accelerator or _accelerator(settings)
+        self.accelerator = accelerator or accelerator_for(settings)
         logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it warns of tied weights at every saving
         set_seed(settings.seed)
         model = build_model(settings, data)
@@ -161,7 +165,7 @@ class Trainer:
         self.log = MetricsLog(folder.metrics)
         self.batches = data.train.steps_per_epoch(settings.train.batch_size)
         self.steps_per_epoch = -(-self.batches // settings.train.accumulate)
-        self.total = settings.train.epochs * self.steps_per_epoch
+        self.total = settings.train.total_steps or settings.train.epochs * self.steps_per_epoch
 
     def resume(self) -> None:
         """Resume from the newest whole checkpoint, if there is one; truncate the log to its step."""
@@ -198,7 +202,7 @@ class Trainer:
                     step=state.step, epoch=epoch, loss=loss, learning_rate=rate, gradient_norm=norm,
                     measured={"seconds": round(state.seconds, 3)},
                 )  # fmt: skip
-            end_of_epoch = state.step % self.steps_per_epoch == 0
+            end_of_epoch = state.step % self.steps_per_epoch == 0 or state.step == self.total
             if end_of_epoch or (train.validate_every and state.step % train.validate_every == 0):
                 self._validate(epoch)
             stopping = self._asked_to_stop(stop)
@@ -221,37 +225,33 @@ class Trainer:
             self._step(self.settings.train.epochs - 1, index, self.settings.train.learning_rate)
 
     def finish(self, on_step: OnStep | None = None) -> RunResult:
-        """Test the best weights once; write the model's folder and the result."""
+        """Test the best weights once (a trial's on validation alone); write the model's folder and the result."""
         if on_step is not None and self.accelerator.is_main_process:
             on_step(self._progress(math.nan, "testing"))
         put_into(self.bare, self.best)
-        scores = {name: evaluate(self.bare, split, self.accelerator) for name, split in self.data.evaluation.items()}
-        result = self._result(scores)
+        splits = [name for name in self.data.evaluation if name == "validation" or not self.settings.trial]
+        found = {name: evaluate(self.bare, self.data.evaluation[name], self.accelerator) for name in splits}
+        result = self._result(found)
         if self.accelerator.is_main_process:
-            card = model_card(
-                self.settings, self.data, describe_structure(self.bare), count_parameters(self.bare), result
-            )
-            write_model(self.bare, self.data, self.folder.model, card)
-            self.folder.seal(result)
+            if not self.settings.trial:
+                structure, parameters = describe_structure(self.bare, self.data.steps), count_parameters(self.bare)
+                card = model_card(self.settings, self.data, structure, parameters, result)
+                write_model(self.bare, self.data, self.folder.model, card)
+            self.folder.seal(result, {split: one.outcomes for split, one in found.items()})
             shutil.rmtree(self.folder.checkpoints, ignore_errors=True)  # nothing is left to resume
         self.accelerator.wait_for_everyone()
         return result
 
-    def _result(self, scores: dict[str, EvaluationScores]) -> RunResult:
+    def _result(self, found: dict[str, Evaluation]) -> RunResult:
         state = self.state
-
-        def table(name: str) -> dict[str, Any] | None:
-            return {split: score[name] for split, score in scores.items() if name in score} or None
-
         return RunResult(
-            cell=self.settings.cell,
+            cell=self.settings.backbone or self.settings.cell,
             hidden_size=self.settings.hidden_size,
             seed=self.settings.seed,
             steps=state.step,
             best_step=state.best_step,
-            scores={split: Scores(**numbers_of(score)) for split, score in scores.items()},
-            confusion=table("confusion"),
-            documents=table("documents"),
+            scores={split: one.scores for split, one in found.items()},
+            confusion={split: one.confusion for split, one in found.items() if one.confusion is not None} or None,
             measured=RunMeasured(
                 training_seconds=state.seconds,
                 tokens_per_second=state.timed_tokens / state.seconds if state.seconds else None,
@@ -304,17 +304,18 @@ class Trainer:
     def _validate(self, epoch: int) -> None:
         """Every process for itself: all have the same weights, and none waits for another longer than it is used to."""
         with self.average.in_place(self.bare) if self.average is not None else nullcontext():
-            scores, state = evaluate(self.bare, self.data.evaluation["validation"], self.accelerator), self.state
-            self._demand_finite("validation loss", scores["loss"])
+            state = self.state
+            scores = evaluate(self.bare, self.data.evaluation["validation"], self.accelerator).scores
+            self._demand_finite("validation loss", scores.loss)
             rank = list(self.objective.metric.rank(scores))
             state.waited += 1
             if rank > state.best_rank:
                 state.best_rank, state.best_step, state.waited = rank, state.step, 0
                 self.best = weights_of(self.bare)
         if self.settings.train.schedule == "plateau":
-            state.plateau.update(scores["loss"])
+            state.plateau.update(scores.loss)
         if self.accelerator.is_main_process:
-            named = {f"validation_{k}": v for k, v in numbers_of(scores).items()}
+            named = {f"validation_{k}": v for k, v in scores.model_dump(exclude_none=True).items()}
             self.log.append(step=state.step, epoch=epoch, **named)
 
     def _improves_no_more(self) -> bool:
@@ -341,8 +342,3 @@ class Trainer:
             if self.average is not None:
                 with naming(into / AVERAGE, SafetensorError):
                     save_file(self.average.weights, into / AVERAGE)
-
-
-def numbers_of(scores: EvaluationScores) -> dict[str, float]:
-    """The plain numbers among scores; tables are left out."""
-    return {name: value for name, value in scores.items() if isinstance(value, int | float)}

@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader
 from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn import manifest
-from gatedrnn.data import TaskData
+from gatedrnn.data import Lanes, TaskData
 from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.errors import DataError
 from gatedrnn.models import (
@@ -29,8 +29,11 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
         raise DataError(f"--token-dropout: {data.name} has no unknown token; leave it at 0")
     model = run.model.model_dump(exclude={"layers", "tied"})
+    if run.backbone is not None:
+        # It has blocks of its own; --block is for the cells that it is compared with.
+        model |= {"block": False, "window": data.train.length if isinstance(data.train, Lanes) else None}
     return GatedRNNConfig(
-        cell=run.cell,
+        cell=run.backbone or run.cell,
         hidden_size=run.hidden_size,
         num_hidden_layers=run.model.layers,
         tie_word_embeddings=run.model.tied,

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from gatedrnn.data import Batch, TaskData
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
 from gatedrnn.records import naming
-from gatedrnn.train.evaluate import Scores
+from gatedrnn.train.result import Scores
 
 
 class Metric(NamedTuple):
@@ -23,7 +23,7 @@ class Metric(NamedTuple):
 
     def rank(self, scores: Scores) -> tuple[float, float]:
         """What the largest of is the best: the score, then the loss."""
-        return scores[self.name] * (1 if self.higher_is_better else -1), -scores["loss"]
+        return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
 
 
 ACCURACY, PERPLEXITY = Metric("accuracy", True), Metric("perplexity", False)

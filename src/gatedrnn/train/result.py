@@ -125,15 +125,6 @@ class RunScores(Record):
         return reference
 
 
-class Documents(Record):
-    """Losses of a text, document by document; where there are many, neighbours share an entry."""
-
-    tokens: list[int]
-    """Predicted tokens of each."""
-    nats: list[float]
-    """Their summed loss."""
-
-
 class RunMeasured(Record):
     """What differs between two equal runs."""
 
@@ -152,6 +143,4 @@ class RunResult(RunScores):
     hidden_size: int
     confusion: dict[str, list[list[int]]] | None = None
     """By split: rows are true classes, columns predicted ones."""
-    documents: dict[str, Documents] | None = None
-    """By split, of a language model."""
     measured: RunMeasured

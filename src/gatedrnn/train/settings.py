@@ -10,21 +10,36 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 from gatedrnn.data import LANGUAGE, DataSettings, Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
-from gatedrnn.registry import CELLS, CellChoice
+from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.models.backbones import BACKBONES, enter
+from gatedrnn.registry import CELLS, CellChoice, unknown
 
 
 def _checked(cell: str) -> str:
-    CellChoice.parse(cell)
+    name = enter(cell)
+    if name not in BACKBONES:
+        if (first := name.partition(":")[0]) not in CELLS:
+            raise ValueError(unknown("cell", first, [*CELLS, *BACKBONES]))
+        CellChoice.parse(name)
     return cell
 
 
+def canonical(cell: str) -> str:
+    """The one way to write a cell or a backbone among those that name the same."""
+    name = enter(cell)
+    return name if name in BACKBONES else str(CellChoice.parse(cell))
+
+
 def _checked_each(cells: str) -> str:
-    return ",".join(_checked(cell.strip()) for cell in cells.split(","))
+    words = [_checked(cell.strip()) for cell in cells.split(",")]
+    if len(words) > 1 and (whole := next((word for word in words if enter(word) in BACKBONES), None)):
+        raise ValueError(f"{whole} replaces all layers; name it alone")
+    return ",".join(words)
 
 
 CellWord = Annotated[str, AfterValidator(_checked)]
 """A cell with its options in one word: `gru`, `gru:reset_after=false`. An option at its default stays in it if given:
-a recipe may have another for the bare name."""
+a recipe may have another for the bare name. Or a backbone: `transformer`, `models/own.py:Own`."""
 StackWord = Annotated[str, AfterValidator(_checked_each)]
 """One such word for all layers, or one a layer, joined by commas."""
 
@@ -81,12 +96,14 @@ class TrainSettings(Settings):
     """The training loop."""
 
     expert = (
-        "accumulate", "schedule", "warmup", "patience", "beta2", "clip", "average", "gradient_checkpointing",
-        "validate_every", "log_every", "checkpoint_every",
+        "total_steps", "accumulate", "schedule", "warmup", "patience", "beta2", "clip", "average",
+        "gradient_checkpointing", "validate_every", "log_every", "checkpoint_every",
     )  # fmt: skip
 
     epochs: int = Field(10, ge=1)
     """Passes over the training data (probes: 100 steps each)."""
+    total_steps: int = Field(0, ge=0)
+    """Optimizer steps in all, in the place of --epochs; 0 for as many as those have."""
     batch_size: int = Field(64, ge=1)
     """Sequences in a step; language-model: rows that are read in parallel."""
     accumulate: int = Field(1, ge=1)
@@ -134,20 +151,34 @@ class RunSettings(Settings):
     """Threads of torch. Another number may sum in another order, so it belongs to the run."""
     processes: int = Field(1, ge=1)
     """Processes that share each batch's rows; the same holds for them."""
+    trial: bool = False
+    """A trial of a search: it reads the validation split alone, and keeps no weights."""
     data: DataSettings
     model: ModelSettings
     train: TrainSettings
 
     @property
     def cells(self) -> list[CellChoice]:
-        """One choice for all layers, or one each."""
+        """One choice for all layers, or one each; none where a backbone replaces them."""
+        if self.backbone is not None:
+            return []
         return [CellChoice.parse(word) for word in self.cell.split(",")]
+
+    @property
+    def backbone(self) -> str | None:
+        """The name of what replaces recurrent layers; None where there are some."""
+        name = enter(self.cell)
+        return name if name in BACKBONES else None
 
     @model_validator(mode="after")
     def _consistent(self) -> "RunSettings":
         task = self.data.task
-        if len(self.cells) not in (1, self.model.layers):
+        if self.backbone is None and len(self.cells) not in (1, self.model.layers):
             raise ValueError(f"--cell names {len(self.cells)} layers, --layers is {self.model.layers}")
+        for name in (*REGULARISERS, "layer_norm") if self.backbone is not None else ():
+            if getattr(self.model, name):
+                flag = name.replace("_", "-")
+                raise ValueError(f"--{flag} is of recurrent layers, and {self.backbone} has none; leave it out")
         if self.model.weight_dropout and not any(CELLS[cell.name].equations.reads_state for cell in self.cells):
             raise ValueError(f"--weight-dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
         if isinstance(self.data, ProbeTask) and self.data.curriculum > self.train.epochs:
@@ -168,11 +199,14 @@ class RunSettings(Settings):
         """All settings under one level of names, as the command line has them; what is None is left out."""
         nested = self.model_dump(mode="json")
         sections = [nested.pop(name) for name in ("data", "model", "train")]
+        if not self.trial:  # which no flag asks for
+            nested.pop("trial")
         return {k: v for section in (nested, *sections) for k, v in section.items() if v is not None}
 
     def shown(self) -> dict[str, JsonValue]:
         """The same for others to read: files by name alone, nothing about this machine's folders."""
-        return {k: Path(str(v)).name if k.endswith("_file") else v for k, v in self.flat().items()}
+        flat = self.flat() | {"cell": self.backbone or self.cell}
+        return {k: Path(str(v)).name if k.endswith("_file") else v for k, v in flat.items()}
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, JsonValue]) -> "RunSettings":

@@ -50,8 +50,8 @@ def said(capsys, *arguments):
 
 
 def test_a_run_leaves_a_report_a_picture_samples_and_a_model_with_its_card(finished):
-    written = "config.yaml data.json manifest.json metrics.jsonl model result.json report.html curves.svg samples.json"
-    assert {path.name for path in finished.iterdir()} == set(written.split())
+    written = "config.yaml data.json manifest.json metrics.jsonl model outcomes.npz result.json"
+    assert {path.name for path in finished.iterdir()} == {*written.split(), "report.html", "curves.svg", "samples.json"}
     assert "<svg" in (finished / "curves.svg").read_text()
     card, result = (finished / "model" / "README.md").read_text(), json.loads((finished / "result.json").read_text())
     front = yaml.safe_load(card.split("---")[1])

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 from train_helpers import digits_run
 
+from gatedrnn import manifest
 from gatedrnn.data import DataSettings, data_settings
 from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
 from gatedrnn.study import runs
 from gatedrnn.study.experiment import Comparison, compare
 from gatedrnn.study.report import write_comparison
-from gatedrnn.study.results import Baseline, ComparisonResults, ContenderResults, LinearScores
+from gatedrnn.study.results import ComparisonResults, PairResults, Speed
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.statistics import Estimate
-from gatedrnn.study.summary import difference_in_words, headline, score_rows, structure_rows
+from gatedrnn.study.summary import difference_in_words, headline, score_rows, structure_rows, verdict
+from gatedrnn.train.outcomes import read_outcomes
 from gatedrnn.train.result import RunResult, read_record
 
 
@@ -196,16 +198,18 @@ def test_results_and_reports_name_no_folder_and_no_host(tmp_path: Path) -> None:
         assert "reviews.csv" in text
 
 
-def test_a_text_task_has_a_linear_baseline_in_the_same_table(tmp_path: Path) -> None:
+def test_a_task_has_plain_baselines_in_the_same_table(tmp_path: Path) -> None:
     contenders = ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0, 1])
     results = compare(small(data=text_files(tmp_path), contenders=contenders), tmp_path / "comparison")
-    linear = results.baseline.linear
-    assert linear.test_accuracy == 1.0
+    (linear,) = results.baseline.plain
+    assert linear.scores["test"].mean == 1.0 and linear.scores["test"].low < 1
     assert score_rows(results)[-1]["contender"] == linear.name
     for row in results.contenders:
-        mean = row.scores["test"].mean
-        assert row.difference_to_linear.mean == pytest.approx(mean - linear.test_accuracy)
+        difference = results.pair(row.name, linear.name).difference
+        assert difference.mean == pytest.approx(row.scores["test"].mean - 1.0)
     assert any(linear.name in sentence for sentence in headline(results))
+    outcomes = read_outcomes(tmp_path / "comparison" / "outcomes.npz")
+    assert outcomes[f"{linear.name}/test"].values.all() and len(outcomes[f"{linear.name}/test"].counts) > 1
 
 
 def test_memory_is_measured_for_every_contender(tmp_path: Path) -> None:
@@ -216,56 +220,83 @@ def test_memory_is_measured_for_every_contender(tmp_path: Path) -> None:
     assert peaks["mingru"] is None or 0 < peaks["mingru"] < 2000
 
 
-def changed(
-    results: ComparisonResults, contenders: list[ContenderResults], linear: LinearScores | None = None
-) -> ComparisonResults:
-    baseline = Baseline(contender=contenders[0].name, linear=linear)
-    return results.model_copy(update={"contenders": contenders, "baseline": baseline})
+def judged(results: ComparisonResults, verdicts: dict[tuple[str, str], PairResults]) -> ComparisonResults:
+    """The same with other verdicts."""
+    pairs = [verdicts.get((pair.contender, pair.other), pair) for pair in results.pairs]
+    return results.model_copy(update={"pairs": pairs})
 
 
-@pytest.mark.parametrize("seeds", [3, 2])
-def test_a_difference_is_claimed_only_where_its_interval_leaves_zero_out(
-    finished: tuple[Path, ComparisonResults], seeds: int
-) -> None:
-    top, other, _ = finished[1].contenders
-    score = Estimate(0.9, 0.8, 1.0, seeds)
+def test_the_verdict_names_the_best_what_is_beside_it_and_what_would_help(finished) -> None:
+    results = finished[1]
+    names = [row.name for row in results.contenders]
+    scores = [Estimate(mean, mean - 0.01, mean + 0.01, 3) for mean in (0.95, 0.949, 0.90)]
+    rows = [
+        row.model_copy(update={"scores": {**row.scores, "test": score}})
+        for row, score in zip(results.contenders, scores, strict=True)
+    ]
+    speed = {
+        name: Speed(median=rate, low=rate, high=rate, timings=4) for name, rate in zip(names, (1, 2, 3), strict=True)
+    }
+    known = results.model_copy(update={
+        "contenders": rows, "measured": results.measured.model_copy(update={"speed": speed}),
+    })  # fmt: skip
 
-    def row(cell: str, mean: float, low: float, high: float) -> ContenderResults:
-        difference = {"test": Estimate(mean, low, high, seeds)}
-        update = {
-            "name": f"{cell}-layers",
-            "cell": cell,
-            "difference_to_baseline": difference,
-            "scores": {"test": score},
-        }
-        return other.model_copy(update=update)
+    def pair(other: str, word: str, mean: float, **remedy: int) -> PairResults:
+        difference = Estimate(mean, mean - 0.01, mean + 0.01, 3)
+        return PairResults(
+            contender=names[0], other=other, difference=difference, better=0.5, equivalent=0.3, worse=0.2,
+            verdict=word, **remedy,
+        )  # fmt: skip
 
-    rows = [row("gru", 0.02, -0.01, 0.05), row("mingru", -0.02, -0.03, -0.01)]
-    sentences = headline(changed(finished[1], [top.model_copy(update={"scores": {"test": score}}), *rows]))
-    if seeds == 3:
-        assert "mingru is 0.0200 below lstm (0.0100 to 0.0300)" in sentences[0]
-        assert "no difference from lstm is shown for gru" in sentences[0]
-        assert "gru is" not in sentences[0].replace("mingru is", "")
-    else:
-        assert "with too few seeds for a verdict: gru +0.0200 [-0.0100, +0.0500]" in sentences[0]
-        assert "mingru is" not in " ".join(sentences)
-        assert "2 seeds: too few to distinguish a difference from chance" in sentences[-1]
-
-
-@pytest.mark.parametrize("mean, side", [(-0.089, "0.0890 below"), (0.089, "0.0890 above")])
-def test_the_distance_to_the_linear_baseline_has_one_sign(
-    finished: tuple[Path, ComparisonResults], mean: float, side: str
-) -> None:
-    scores = {split: Estimate(0.8, 0.7, 0.9, 3) for split in ("validation", "test")}
-    difference = Estimate(mean, mean - 0.01, mean + 0.01, 3)
-    top = finished[1].contenders[0].model_copy(update={"scores": scores, "difference_to_linear": difference})
-    linear = LinearScores(name="linear", parameters=1, validation_accuracy=0.8, test_accuracy=0.8 - mean)
-    sentence = headline(changed(finished[1], [top], linear))[0]
-    assert f"lstm, is {side} linear" in sentence and "(0.0790 to 0.0990)" in sentence and "-" not in sentence
+    worse = pair(names[2], "better", 0.05)
+    said = verdict(judged(known, {
+        (names[0], names[1]): pair(names[1], "equivalent", 0.001), (names[0], names[2]): worse,
+    }))  # fmt: skip
+    assert said[0] == (
+        f"Test accuracy is highest for {names[0]}, 0.9500 [0.9400, 0.9600]; {names[1]}: equivalent (within 0.5 "
+        f"points); worse: {names[2]} -0.0500 [-0.0600, -0.0400]."
+    )
+    assert f"{names[1]} trains fastest: 2.0 times the tokens a second of {names[0]}" in said[1]
+    assert len(said) == 3 and "the best on validation, is" in said[2]
+    for remedy, words in (
+        ({"more_seeds": 1}, f"1 more seed would decide between {names[1]} and {names[0]}"),
+        ({"more_seeds": 4}, "4 more seeds would decide"),
+        (
+            {"more_examples": 90_000},
+            f"no number of seeds alone would tell {names[1]} from {names[0]}, but a test split of 90,000",
+        ),
+        ({}, "Neither more seeds nor more test examples would decide"),
+    ):
+        open_pair = pair(names[1], "cannot tell", 0.001, **remedy)
+        said = verdict(judged(known, {(names[0], names[1]): open_pair, (names[0], names[2]): worse}))
+        assert f"{names[1]}: not distinguished from it" in said[0] and words in said[2]
 
 
-def test_a_difference_of_zero_has_no_sign() -> None:
-    assert difference_in_words(Estimate(-0.00001, -0.01, 0.0, 3)) == "0.0000 [-0.0100, 0.0000]"
+def test_another_margin_judges_finished_runs_anew(tmp_path: Path) -> None:
+    settings = small(
+        contenders=ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0, 1], match=["layers"])
+    )
+    first = compare(settings, tmp_path / "comparison")
+    wide = compare(settings, tmp_path / "comparison", margin=1.0)
+    assert (first.margin, wide.margin) == (0.005, 1.0) and wide.pairs[0].verdict == "equivalent"
+    assert wide.measured.runs == first.measured.runs
+
+
+def test_a_run_from_before_outcomes_were_kept_is_evaluated_again(tmp_path: Path, caplog) -> None:
+    settings = small(contenders=ContenderSettings(cells=["mingru"], hidden_size=8, seeds=[0, 1]))
+    caplog.set_level("INFO")
+    first = compare(settings, tmp_path / "comparison")
+    run = tmp_path / "comparison" / "mingru" / "seed-0"
+    (run / "outcomes.npz").unlink()
+    manifest.write(run, {name: entry for name, entry in manifest.read(run).items() if name != "outcomes.npz"})
+    again = compare(settings, tmp_path / "comparison")
+    assert "evaluated again" in caplog.text and (run / "outcomes.npz").exists()
+    assert unmeasured(again) == unmeasured(first)
+
+
+def test_a_difference_of_zero_has_no_sign(finished) -> None:
+    found = difference_in_words(Estimate(-0.00001, -0.01, 0.0, 3), finished[1])
+    assert found == "0.0000 [-0.0100, 0.0000]"
 
 
 def test_parity_says_why_the_minimal_cells_fail(tmp_path: Path) -> None:
@@ -295,7 +326,9 @@ def test_no_damage_to_a_comparison_is_silent(damage: str, tmp_path: Path, caplog
     assert {
         "comparison.yaml",
         "manifest.json",
-        "linear.json",
+        "plain.json",
+        "plain.npz",
+        "outcomes.npz",
         "speed.json",
         "results.json",
         "curves.json.gz",

@@ -4,17 +4,20 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from gatedrnn.study.beside import Confusion, Curves
 from gatedrnn.study.report import write_comparison, write_probes
-from gatedrnn.study.results import ComparisonResults, Confusion, Curves, DocumentLosses, ProbeResults
-from gatedrnn.study.statistics import Sample, difference_of, score_of
+from gatedrnn.study.results import ComparisonResults, ProbeResults, run_name
+from gatedrnn.study.statistics import Sample, Table
+from gatedrnn.train.outcomes import OUTCOMES, read_outcomes
 from gatedrnn.train.result import RunResult, read_record
 
 RESULTS = Path(__file__).parents[3] / "results"
 RECORDS = {
     "results.json": ComparisonResults, "probes.json": ProbeResults, "result.json": RunResult,
-    **{record.FILE: record for record in (Curves, Confusion, DocumentLosses)},
+    **{record.FILE: record for record in (Curves, Confusion)},
 }  # fmt: skip
 KEPT = [path for path in sorted(RESULTS.rglob("*")) if path.name in RECORDS]
 STUDIES = sorted({path.parent for path in KEPT if path.name in ("results.json", "probes.json")})
@@ -35,29 +38,38 @@ def test_a_kept_record_loads_and_nothing_of_it_is_lost(path: Path) -> None:
 @pytest.mark.parametrize("folder", STUDIES, ids=name_of)
 def test_a_kept_report_is_made_from_the_kept_records(folder: Path, tmp_path: Path) -> None:
     for path in folder.iterdir():
-        if path.name in RECORDS:
+        if path.name in RECORDS or path.name == OUTCOMES:
             (tmp_path / path.name).write_bytes(path.read_bytes())
     (write_comparison if (folder / "results.json").exists() else write_probes)(tmp_path)
     assert (tmp_path / "report.md").read_text() == (folder / "report.md").read_text()
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.rglob("results.json")), ids=name_of)
-def test_kept_intervals_follow_from_the_kept_scores(path: Path) -> None:
-    results = read_record(path, ComparisonResults)
+def test_kept_intervals_and_verdicts_follow_from_the_kept_outcomes(path: Path) -> None:
+    results, outcomes = read_record(path, ComparisonResults), read_outcomes(path.with_name("outcomes.npz"))
+    runs = {row.name: [run_name(row.name, run.seed) for run in row.runs] for row in results.contenders}
+    runs |= {plain.name: [plain.name] for plain in results.baseline.plain}
 
-    def sample(row, split):
-        return Sample([run.score(split, results.metric.name) for run in row.runs], results.data.rows[split])
+    def table(split: str, names: list[str]) -> Table:
+        own = {name: [outcomes[f"{run}/{split}"] for run in runs[name]] for name in names}
+        return Table([
+            Sample(np.array([one.values for one in found]), found[0].counts, results.metric.name,
+                   fixed=runs[name] == [name])
+            for name, found in own.items()
+        ])  # fmt: skip
 
-    by_name = {row.name: row for row in results.contenders}
-    top = results.contenders[0]
     for row in results.contenders:
-        for split, found in row.scores.items():
-            assert score_of(sample(row, split)) == found
-        for split, found in (row.difference_to_baseline or {}).items():
-            assert difference_of(sample(row, split), sample(top, split)) == found
-        if row.step_above is not None:
-            above = sample(by_name[row.step_above.contender], "test")
-            assert difference_of(sample(row, "test"), above) == row.step_above.difference
+        for run in row.runs:
+            found = outcomes[f"{run_name(row.name, run.seed)}/test"].rate
+            kept = run.scores["test"]
+            assert found == pytest.approx(kept.loss if kept.accuracy is None else kept.accuracy, rel=1e-12)
+    for split in results.contenders[0].scores:
+        estimates = table(split, [row.name for row in results.contenders]).estimates()
+        assert estimates == [row.scores[split] for row in results.contenders]
+    judged = table("test", list(runs)).pairs(results.margin)
+    assert [(pair.difference, pair.verdict) for pair in judged] == [
+        (pair.difference, pair.verdict) for pair in results.pairs
+    ]
 
 
 @pytest.mark.parametrize("folder", [*STUDIES, *(p for p in RESULTS.iterdir() if p.is_dir())], ids=name_of)

@@ -66,7 +66,7 @@ def finished(tmp_path_factory):
 def test_each_step_is_compared_with_the_step_above_it_seed_by_seed(finished):
     _, results = finished
     for match in ("layers", "params"):
-        pairs = [(row.name, above.contender) for row, above in steps_below(results, match)]
+        pairs = [(row.name, above.other) for row, above in steps_below(results, match)]
         assert pairs == [
             (f"gru-no-reset-gate-{match}", "gru"),
             (f"gru-input-gated-{match}", f"gru-no-reset-gate-{match}"),
@@ -76,7 +76,7 @@ def test_each_step_is_compared_with_the_step_above_it_seed_by_seed(finished):
         rows = ladder_rows(results, match)
         assert [row["step"] for row in rows] == ["gru", *(name for name, _ in pairs)]
         row, difference = steps_below(results, match)[1]
-        above = next(one for one in results.contenders if one.name == difference.contender)
+        above = next(one for one in results.contenders if one.name == difference.other)
         tests = [[run.scores["test"].accuracy for run in one.runs] for one in (row, above)]
         mean = sum(own - other for own, other in zip(*tests, strict=True)) / 2
         assert difference.difference.mean == pytest.approx(mean)

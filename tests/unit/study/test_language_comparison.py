@@ -8,12 +8,13 @@ from browser import needs_a_browser, visit
 from train_helpers import small_text, text_run
 
 from gatedrnn.errors import DataError
+from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.report import write_comparison
-from gatedrnn.study.results import Confusion, Curves, DocumentLosses, beside, run_name
+from gatedrnn.study.results import run_name
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
-from gatedrnn.study.statistics import Sample, over_documents
 from gatedrnn.study.summary import best_on_validation, headline, score_rows
+from gatedrnn.train.outcomes import read_outcomes
 
 
 def settings_of(text, **changes):
@@ -41,53 +42,32 @@ def test_embeddings_are_equal_and_cores_matched(finished):
 def test_the_score_is_perplexity_and_the_lowest_is_the_best(finished):
     results, page = finished
     assert (results.metric.name, results.metric.higher_is_better) == ("perplexity", False)
-    curves, documents = beside(page.parent, Curves), beside(page.parent, DocumentLosses)
+    curves, outcomes = beside(page.parent, Curves), read_outcomes(page.parent / "outcomes.npz")
     assert beside(page.parent, Confusion) is None
     for row in results.contenders:
         for run in row.runs:
             assert run.scores["test"].perplexity == pytest.approx(math.exp(run.scores["test"].loss))
             name = run_name(row.name, run.seed)
             assert curves.runs[name].score[-1] > 1
-            test = documents.runs[name]["test"]
-            assert sum(test.nats) / sum(test.tokens) == pytest.approx(run.scores["test"].loss)
-        assert row.scores["test"].mean == pytest.approx(np.mean([run.scores["test"].perplexity for run in row.runs]))
+            assert outcomes[f"{name}/test"].rate == pytest.approx(run.scores["test"].loss)
+        losses = [run.scores["test"].loss for run in row.runs]
+        assert row.scores["test"].mean == pytest.approx(math.exp(np.mean(losses)))
     means = [row.scores["validation"].mean for row in results.contenders]
     assert best_on_validation(results).scores["validation"].mean == min(means)
-    assert headline(results)[0].startswith("Test perplexity with equal layers")
+    assert headline(results)[0].startswith("Test perplexity is lowest for ")
 
 
-def test_the_difference_over_documents_is_the_ratio_of_perplexities(finished):
+def test_a_difference_is_the_ratio_of_perplexities_over_seeds_and_pieces_of_text(finished):
     results, _ = finished
     lstm, mingru = results.contenders[:2]
-    losses = [[run.scores["test"].loss for run in row.runs] for row in (mingru, lstm)]
-    ratio = math.exp(np.mean([own - other for own, other in zip(*losses, strict=True)]))
-    found = mingru.over_documents
-    assert found.mean == pytest.approx(ratio - 1) and found.low < found.mean < found.high
-    shown = {row["contender"]: row["over documents"] for row in score_rows(results)}
+    losses = [np.mean([run.scores["test"].loss for run in row.runs]) for row in (mingru, lstm)]
+    found = results.pair(mingru.name, lstm.name).difference
+    assert found.mean == pytest.approx(math.expm1(losses[0] - losses[1])) and found.low < found.mean < found.high
+    back = results.pair(lstm.name, mingru.name).difference
+    assert (1 + back.low) * (1 + found.high) == pytest.approx(1) == (1 + back.mean) * (1 + found.mean)
+    shown = {row["contender"]: row["to baseline"] for row in score_rows(results)}
     assert shown["lstm"] == "baseline" and f"{found.mean:+.1%}" in shown["mingru-layers"]
-    assert any(f"mingru {found.mean:+.1%}" in sentence for sentence in headline(results))
-
-
-def losses_of(tokens, nats):
-    return Sample([0.0], None, tokens, [nats])
-
-
-def test_an_interval_over_documents_is_as_wide_as_they_differ():
-    random = np.random.default_rng(1)
-    tokens = random.integers(50, 150, 60).tolist()
-    base = [5.0 * n for n in tokens]
-    even = over_documents(
-        losses_of(tokens, [x + 0.1 * n for x, n in zip(base, tokens, strict=True)]), losses_of(tokens, base)
-    )
-    assert [even.low, even.mean, even.high] == pytest.approx([math.expm1(0.1)] * 3)
-    apart = random.normal(0.1, 0.5, 60)
-    uneven = over_documents(
-        losses_of(tokens, [x + d * n for x, d, n in zip(base, apart, tokens, strict=True)]), losses_of(tokens, base)
-    )
-    error = 0.5 / math.sqrt(60)
-    assert (uneven.high - uneven.low) / 2 == pytest.approx(1.96 * error * (1 + uneven.mean), rel=0.35)
-    few = over_documents(losses_of(tokens[:4], base[:4]), losses_of(tokens[:4], base[:4]))
-    assert few.low is None
+    assert results.data.unit in ("document", "block of 100 tokens") and results.data.examples["test"] > 1
 
 
 @needs_a_browser

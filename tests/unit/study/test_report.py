@@ -8,10 +8,12 @@ from browser import needs_a_browser, visit
 from test_experiment import small
 
 from gatedrnn.errors import Damaged
+from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.figures import figures
 from gatedrnn.study.report import write_comparison
-from gatedrnn.study.results import ComparisonResults, Confusion, Curves, beside
+from gatedrnn.study.results import ComparisonResults
+from gatedrnn.train.outcomes import OUTCOMES
 from gatedrnn.train.result import read_record
 
 
@@ -27,7 +29,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_draws_every_figure_without_an_error_or_a_request(page: Path, width: int) -> None:
     seen = visit(page, width)
     assert seen.said == [] and seen.asked == [page.as_uri()]
-    assert len(seen.figures) == 5 and all(seen.figures)
+    assert len(seen.figures) == 4 and all(seen.figures)
     assert "Learning curves" in seen.titles and "Confusion on the test split" in seen.titles
     assert "mingru-params" in seen.table
     assert not seen.wide and not seen.cut_off
@@ -44,6 +46,7 @@ def test_an_axis_of_accuracies_ends_at_one(page: Path) -> None:
 def test_the_page_is_drawn_from_records_alone(page: Path, tmp_path: Path) -> None:
     for record in (ComparisonResults, Curves, Confusion):
         shutil.copy(page.parent / record.FILE, tmp_path)
+    shutil.copy(page.parent / OUTCOMES, tmp_path)
     again = write_comparison(tmp_path)
     assert (tmp_path / "report.md").read_text() == (page.parent / "report.md").read_text()
     assert again.read_text().count("plotly-graph-div") == page.read_text().count("plotly-graph-div")
@@ -55,6 +58,7 @@ def test_a_report_says_which_record_is_missing(page: Path, tmp_path: Path) -> No
     said = (tmp_path / "report.md").read_text()
     assert "curves.json.gz is missing in this folder, so there are no learning curves." in said
     assert "confusion.json.gz is missing in this folder, so there is no confusion table." in said
+    assert "outcomes.npz is missing in this folder, so no hardest examples are listed." in said
     assert "missing" not in (page.parent / "report.md").read_text()
 
 

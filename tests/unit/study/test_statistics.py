@@ -1,4 +1,4 @@
-"""Means and intervals: over seeds and over what the test split happens to hold."""
+"""Intervals and verdicts: over seeds and over what the test split happens to hold, which all contenders share."""
 
 import math
 
@@ -9,103 +9,161 @@ from hypothesis import given
 from properties import few
 from scipy import stats
 
-from gatedrnn.study.statistics import Sample, difference_of, estimate, excludes_zero, score_of
+from gatedrnn.study.statistics import Sample, Table
 
 
-def score(*values, rows=360):
-    return score_of(Sample(values, rows))
+def shares(right, fixed=False):
+    """A contender from what it got right, (runs, examples)."""
+    right = np.array(right, dtype=float)
+    return Sample(right, np.ones(right.shape[1]), "accuracy", fixed)
 
 
-def difference(values, baseline, rows=360):
-    return difference_of(Sample(values, rows), Sample(baseline, rows))
+def texts(nats, counts, fixed=False):
+    return Sample(np.array(nats, dtype=float), np.array(counts), "perplexity", fixed)
 
 
-def test_the_interval_over_seeds_is_students() -> None:
-    values = [0.91, 0.93, 0.92, 0.95]
-    ours = estimate(values)
-    low, high = stats.t.interval(0.95, 3, loc=sum(values) / 4, scale=stats.sem(values))
-    assert (ours.low, ours.high) == pytest.approx((low, high))
+def drawn(seed, runs=3, examples=400, share=0.9):
+    return np.random.default_rng(seed).random((runs, examples)) < share
 
 
-def test_one_run_gives_no_interval_and_no_claim() -> None:
-    ours = score(0.9)
-    assert (ours.low, ours.high) == (None, None)
-    assert not excludes_zero(difference([0.9], [0.1]))
+def test_one_seed_gives_no_interval_and_no_verdict():
+    table = Table([shares(drawn(0, 1)), shares(drawn(1, 1, share=0.2))])
+    assert [estimate.low for estimate in table.estimates()] == [None, None]
+    (pair,) = table.pairs()
+    assert pair.verdict == "cannot tell" and (pair.better, pair.difference.low, pair.more_seeds) == (None, None, None)
 
 
-@pytest.mark.parametrize("right", [0, 1, 180, 359, 360])
-def test_runs_that_agree_have_wilsons_interval(right: int) -> None:
-    ours = score(*[right / 360] * 4)
-    expected = stats.binomtest(right, 360).proportion_ci(method="wilson")
-    assert (ours.low, ours.high) == pytest.approx((expected.low, expected.high))
+def test_a_contender_that_no_seed_changes_has_wilsons_interval():
+    right = drawn(0, 1, 4000)
+    (found,) = Table([shares(right, fixed=True)]).estimates()
+    wilson = stats.binomtest(int(right.sum()), 4000).proportion_ci(method="wilson")
+    assert (found.low, found.high) == pytest.approx((wilson.low, wilson.high), abs=2e-4)
 
 
-def test_differences_that_agree_have_newcombes_interval() -> None:
-    ours = difference([1.0] * 3, [0.0] * 3, rows=10)
-    assert (ours.low, ours.high) == pytest.approx((0.6075, 1.0), abs=5e-5)  # his table II, example h
+def test_where_examples_do_not_vary_the_interval_is_students_over_seeds():
+    losses = np.array([2.0, 2.1, 2.4])
+    (found,) = Table([texts(losses[:, None] * np.full(500, 10.0), np.full(500, 10))]).estimates()
+    low, high = stats.t.interval(0.95, 2, loc=losses.mean(), scale=stats.sem(losses))
+    assert (found.low, found.mean, found.high) == pytest.approx(np.exp([low, losses.mean(), high]))
 
 
-shares = st.integers(0, 360).map(lambda right: right / 360)
-some_seeds = st.lists(st.tuples(shares, shares), min_size=2, max_size=6)
+def test_an_interval_over_pieces_is_as_wide_as_they_differ():
+    random = np.random.default_rng(1)
+    counts, base = random.integers(50, 150, 400), random.normal(0, 1, 400)
+    apart = 0.1 + random.normal(0, 0.3, 400)
+    twice = [[(5 + own) * counts] * 2 for own in (base + apart, base)]  # no seed changes anything
+    (pair,) = Table([texts(values, counts) for values in twice]).pairs()
+    difference = pair.difference
+    assert difference.mean == pytest.approx(math.expm1((apart * counts).sum() / counts.sum()))
+    half = (math.log1p(difference.high) - math.log1p(difference.low)) / 2
+    assert half == pytest.approx(1.96 * 0.3 / math.sqrt(400), rel=0.15), "what both share does not count"
+    assert pair.verdict == "worse"
+
+
+def test_intervals_are_as_wide_as_those_of_a_hierarchical_bootstrap():
+    """Where a bootstrap can be trusted: with many seeds and many examples; both drawn anew, the same for both."""
+    random = np.random.default_rng(3)
+    hard, seeds = random.normal(0, 1, 2000), random.normal(0, 0.1, (2, 20))
+    right = (np.array([[1.2], [1.3]]) + seeds)[:, :, None] + hard + random.normal(0, 1, (2, 20, 2000)) > 0
+    table = Table([shares(own) for own in right])
+    means = []
+    for _ in range(2000):
+        examples = random.integers(0, 2000, 2000)
+        means.append([own[random.integers(0, 20, 20)].mean(0)[examples].mean() for own in right])
+    means = np.array(means)
+    for found, drawn_anew in zip(table.estimates(), means.T, strict=True):
+        low, high = np.quantile(drawn_anew, [0.025, 0.975])
+        assert found.high - found.low == pytest.approx(high - low, rel=0.15)
+    low, high = np.quantile(means[:, 0] - means[:, 1], [0.025, 0.975])
+    difference = table.pairs()[0].difference
+    assert difference.high - difference.low == pytest.approx(high - low, rel=0.2)
+
+
+def test_two_that_no_seed_changes_are_not_compared():
+    table = Table([shares(drawn(0)), shares(drawn(1, 1), fixed=True), shares(drawn(2, 1), fixed=True)])
+    assert [(pair.first, pair.second) for pair in table.pairs()] == [(0, 1), (0, 2)]
+
+
+def test_contenders_that_err_on_the_same_examples_are_told_from_each_other_sooner():
+    hard = np.random.default_rng(2).random(2000)
+    paired = Table([shares([hard < 0.90] * 3), shares([hard < 0.91] * 3)])
+    apart = Table([shares([hard < 0.90] * 3), shares([hard[::-1] < 0.91] * 3)])
+    widths = [table.pairs()[0].difference for table in (paired, apart)]
+    assert widths[0].high - widths[0].low < 0.5 * (widths[1].high - widths[1].low)
+    assert paired.pairs()[0].verdict == "worse" and apart.pairs()[0].verdict == "cannot tell"
+
+
+outcomes = st.lists(st.lists(st.booleans(), min_size=12, max_size=12), min_size=2, max_size=4)
 
 
 @few()
-@given(some_seeds)
-def test_no_interval_leaves_what_is_possible_or_is_narrower_than_the_sampling_error(pairs) -> None:
-    ours, theirs = zip(*pairs, strict=True)
-    for found, lowest, mean, variance in (
-        (score(*ours), 0.0, np.mean(ours), np.mean(ours) * (1 - np.mean(ours))),
-        (
-            difference(ours, theirs), -1.0, np.mean(ours) - np.mean(theirs),
-            sum(np.mean(own) * (1 - np.mean(own)) for own in (ours, theirs)),
-        ),
-    ):  # fmt: skip
-        low, high = found.low, found.high
-        assert lowest <= low <= found.mean <= high <= 1.0 and low < high
-        assert found.mean == pytest.approx(mean)
-        students = estimate(list(ours) if lowest == 0 else [a - b for a, b in pairs])
-        assert low <= max(lowest, students.low) + 1e-12 and high >= min(1.0, students.high) - 1e-12
-        normal = 1.96 * math.sqrt(variance / 360)  # Wilson's moves towards the middle by at most Z**2 / rows
-        cut = (found.mean - lowest < normal) + (1.0 - found.mean < normal)
-        assert cut or high - low >= 2 * normal - 2 * 1.96**2 / 360
+@given(st.lists(outcomes, min_size=1, max_size=4))
+def test_no_interval_leaves_what_is_possible_has_no_width_or_leaves_out_its_mean(found):
+    table = Table([shares(own) for own in found])
+    for estimate in table.estimates():
+        assert 0 <= estimate.low <= estimate.mean <= estimate.high <= 1 and estimate.low < estimate.high
+    for pair in table.pairs():
+        difference = pair.difference
+        assert -1 <= difference.low <= difference.mean <= difference.high <= 1 and difference.low < difference.high
+        assert pair.better + pair.equivalent + pair.worse == pytest.approx(1, abs=1e-6)
+        assert min(pair.better, pair.equivalent, pair.worse) >= 0
 
 
-def test_two_seeds_that_differ_alike_say_nothing() -> None:
-    baseline, others = [350 / 360, 345 / 360], [339 / 360, 334 / 360]
-    found = difference(others, baseline)
-    assert found.mean == pytest.approx(-11 / 360) and found.high - found.low > 0.04
-    assert not excludes_zero(found)
+def test_where_all_agree_half_a_success_and_half_a_failure_give_the_width():
+    perfect = shares(np.ones((3, 2000)))
+    table = Table([perfect, perfect])
+    assert all(0.99 < estimate.low < 1 == estimate.high for estimate in table.estimates())
+    (pair,) = table.pairs()
+    assert -0.003 < pair.difference.low < 0 < pair.difference.high < 0.003 and pair.verdict == "equivalent"
+    (few_examples,) = Table([shares(np.ones((3, 50)))] * 2).pairs()
+    assert few_examples.verdict == "cannot tell", "fifty examples cannot show half a point"
 
 
-def test_half_of_all_examples_are_a_difference() -> None:
-    assert excludes_zero(difference([0.498] * 3, [1.0] * 3))
+def test_a_contender_with_one_bad_seed_is_no_surer_for_the_others_steadiness():
+    steady, shaky = np.ones((3, 2000)), np.ones((3, 2000))
+    shaky[0, :1000] = 0
+    both = Table([shares(steady), shares(steady), shares(steady), shares(shaky)])
+    assert both.estimates()[3].low < 0.7
+    assert {pair.verdict for pair in both.pairs() if pair.second == 3} == {"cannot tell"}
 
 
-def test_pairs_take_out_what_seeds_have_in_common() -> None:
-    baseline = [0.80, 0.90, 0.70]
-    better = [0.8100, 0.9102, 0.7098]
-    found = difference(better, baseline, rows=10**6)
-    assert found.mean == pytest.approx(0.01)
-    assert excludes_zero(found)
-    assert not excludes_zero(difference([0.9, 0.8, 0.7], baseline, rows=10**6))
+@pytest.mark.parametrize("others, expected", [(0, "better"), (8, "cannot tell")])
+def test_verdicts_are_corrected_for_the_pairs_of_a_table(others, expected):
+    hard = np.random.default_rng(3).random(1000)
+    equal = [shares([np.random.default_rng(number).random(1000) < 0.92] * 3) for number in range(others)]
+    table = Table([shares([hard < 0.928] * 3), shares([hard < 0.920] * 3), *equal])
+    assert table.pairs(margin=0.0)[0].verdict == expected
 
 
-def perplexities(*documents):
-    """Three runs with the same losses by document: (tokens, nats)."""
-    tokens, nats = (list(column) for column in zip(*documents, strict=True))
-    return Sample([math.exp(sum(nats) / sum(tokens))] * 3, None, tokens, [nats] * 3)
+def test_the_margin_is_a_region_of_practical_equivalence():
+    hard = np.random.default_rng(4).random(20_000)
+    table = Table([shares([hard < 0.902] * 3), shares([hard < 0.900] * 3)])
+    assert table.pairs(margin=0.0)[0].verdict == "better"
+    assert table.pairs(margin=0.005)[0].verdict == "equivalent"
+    assert table.pairs(margin=0.0)[0].better > 0.99 > 0.01 > table.pairs(margin=0.005)[0].better
 
 
-def test_a_perplexity_is_no_surer_than_its_documents() -> None:
-    alike = perplexities(*[(100, 400.0)] * 8)
-    varied = perplexities(*[(100, 300.0 + 30 * number) for number in range(8)])
-    few_documents = perplexities((100, 300.0), (100, 500.0))
-    found = [score_of(sample) for sample in (alike, varied, few_documents)]
-    widths = [one.high - one.low for one in found]
-    assert widths[0] == pytest.approx(0.0) and widths[2] == pytest.approx(0.0)
-    error = np.std([3.0 + 0.3 * number for number in range(8)]) / math.sqrt(8)  # of the mean loss
-    assert widths[1] == pytest.approx(2 * 1.96 * error * found[1].mean, rel=0.25)
-    apart = difference_of(varied, alike)
-    assert apart.low < 0 < apart.high and not excludes_zero(apart)
-    same = difference_of(varied, varied)
-    assert same.low == same.high == 0.0, "documents are the same for both"
+def test_what_would_help_helps():
+    """More seeds of the same spread; or more examples of the same kind, where the split is what is too small."""
+    random = np.random.default_rng(5)
+    losses = np.array([[2.00, 2.06], [2.03, 2.09]])
+    pieces = random.normal(0, 0.02, 300)
+    by_seeds = Table([texts([(loss + pieces) * 100 for loss in own], np.full(300, 100)) for own in losses])
+    (pair,) = by_seeds.pairs()
+    assert pair.verdict == "cannot tell" and pair.more_seeds is not None and pair.more_examples is None
+    more = np.repeat(losses, (2 + pair.more_seeds) // 2 + 1, axis=1)
+    again = Table([texts([(loss + pieces) * 100 for loss in own], np.full(300, 100)) for own in more])
+    assert again.pairs()[0].verdict == "worse" or again.pairs()[0].verdict == "better"
+    hard = random.random(200)
+    small = Table([shares([hard < 0.90] * 3), shares([random.random(200) < 0.92] * 3)])
+    (pair,) = small.pairs()
+    assert pair.verdict == "cannot tell" and pair.more_seeds is None and pair.more_examples > 200
+
+
+def test_a_table_is_the_same_whatever_the_order_of_its_contenders():
+    samples = [shares(drawn(seed, share=share)) for seed, share in enumerate((0.9, 0.8, 0.85))]
+    forward, backward = Table(samples), Table(samples[::-1])
+    assert forward.estimates() == backward.estimates()[::-1]
+    words = {"better": "worse", "worse": "better"}
+    turned = {(2 - p.second, 2 - p.first): words.get(p.verdict, p.verdict) for p in backward.pairs()}
+    assert {(p.first, p.second): p.verdict for p in forward.pairs()} == turned

@@ -15,6 +15,7 @@ from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.train.folder import RunFolder, read_metrics
 from gatedrnn.train.loop import Trainer, run
 from gatedrnn.train.objective import NextToken, rows_of
+from gatedrnn.train.outcomes import read_outcomes
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +75,19 @@ def test_the_scores_are_those_of_a_plain_computation(undisturbed, text):
         assert result[f"{split}_perplexity"] == pytest.approx(math.exp(losses.mean().item()), rel=1e-6)
         bits = losses.sum().item() / math.log(2) / stream.text_bytes
         assert result[f"{split}_bits_per_byte"] == pytest.approx(bits, rel=1e-6)
-        assert result["documents"][split] == {"tokens": [len(losses)], "nats": [pytest.approx(losses.sum().item())]}
+        pieces = read_outcomes(undisturbed / "outcomes.npz")[split]
+        assert pieces.unit == "block of 100 tokens" and pieces.counts.sum() == len(losses)
+        assert pieces.values.sum() == pytest.approx(losses.sum().item())
 
 
 def test_losses_by_document_add_up_to_the_whole(text, tmp_path):
-    settings = text_run(text, document_start=r"the \d*0 ", epochs=1)
+    settings = text_run(text, document_start=r"the \d*[02468] ", epochs=1, test_fraction=0.4)
     result = run(settings, tmp_path / "run")
     stream = load_task(settings.data).evaluation["test"].stream
-    found = result.documents["test"]
-    assert len(found.tokens) == len(stream.starts) > 2
-    assert sum(found.tokens) == stream.predictions
-    assert sum(found.nats) / stream.predictions == pytest.approx(result.scores["test"].loss)
+    found = read_outcomes(tmp_path / "run" / "outcomes.npz")["test"]
+    assert found.unit == "document" and len(found.counts) == len(stream.starts) >= 20
+    assert found.counts.sum() == stream.predictions
+    assert found.rate == pytest.approx(result.scores["test"].loss)
 
 
 def test_a_state_carried_from_batch_to_batch_is_the_state_of_one_long_batch(undisturbed, text):

@@ -1,0 +1,145 @@
+"""Sequence models in the place of recurrent layers, to compare cells with: a transformer, Mamba, and a user's own."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gatedrnn.registry import CELLS
+from gatedrnn.shapes import Flags, Series
+
+HEADS = 4
+"""Of attention; fewer where the width is not a multiple of 8."""
+
+
+class Backbone(Protocol):
+    """What is entered under a name: called with sizes, it gives a module that is called with (x, mask).
+
+    The module maps x, (batch, time, features), to the same shape. `mask`, (batch, time), is True at valid steps; None
+    if all are. Padding is on the right, and what stands at padded steps of the output is not read. Embedding, pooling
+    and head are the model's around it, as they are around recurrent layers.
+
+    Args:
+        features: width of x.
+        hidden_size: the size that is solved for where parameters are matched; the more, the more parameters.
+        layers: how many, as of recurrent layers.
+        bidirectional: each step of the output may depend on all steps of x; otherwise on those up to it alone.
+        dropout: between layers, in training.
+
+    Raises:
+        ValueError: sizes or a direction that it cannot have.
+    """
+
+    def __call__(
+        self, features: int, hidden_size: int, layers: int, *, bidirectional: bool, dropout: float
+    ) -> nn.Module:
+        """The module."""
+        ...
+
+
+class Transformer(nn.Module):
+    """Llama's decoder layers (transformers): rotary positions, RMS norms, gated feed-forward of inner width
+    `hidden_size`; the width of the model is `features`. Dropout is on the weights of attention."""
+
+    def __init__(
+        self, features: int, hidden_size: int, layers: int, *, bidirectional: bool, dropout: float
+    ) -> None:  # fmt: skip
+        from transformers import LlamaConfig, LlamaModel  # here, since each takes a while to import
+
+        super().__init__()
+        heads = next(n for n in (HEADS, 2, 1) if features % (2 * n) == 0 or n == 1)
+        if features % 2:
+            raise ValueError(f"rotary positions need an even --embedding-size, got {features}")
+        self.bidirectional = bidirectional
+        self.model = LlamaModel(
+            LlamaConfig(
+                vocab_size=1, hidden_size=features, intermediate_size=hidden_size, num_hidden_layers=layers,
+                num_attention_heads=heads, num_key_value_heads=heads, attention_dropout=dropout, use_cache=False,
+                pad_token_id=None, bos_token_id=None, eos_token_id=None,
+            )
+        )  # fmt: skip
+        self.model.embed_tokens = nn.Identity()  # the embedding is the model's around it
+
+    def forward(self, x: Series, mask: Flags | None) -> Series:
+        found = None if mask is None else mask.long()
+        if self.bidirectional:
+            # A mask of four dimensions is taken as it is; without one, attention would be causal.
+            valid = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
+            found = valid[:, None, None].expand(-1, 1, x.shape[1], -1)
+        output: Tensor = self.model(inputs_embeds=x, attention_mask=found, use_cache=False).last_hidden_state
+        return output
+
+
+class Mamba(nn.Module):
+    """Mamba's blocks (transformers) of `hidden_size` channels, each with 16 states; by torch's operations alone where
+    there are no kernels for it, which is slow. It has no dropout."""
+
+    def __init__(
+        self, features: int, hidden_size: int, layers: int, *, bidirectional: bool, dropout: float
+    ) -> None:  # fmt: skip
+        from transformers import MambaConfig, MambaModel
+
+        super().__init__()
+        if bidirectional:
+            raise ValueError("it reads forwards alone; leave out --bidirectional")
+        config = MambaConfig(
+            vocab_size=1, hidden_size=features, num_hidden_layers=layers, use_cache=False, pad_token_id=None,
+            bos_token_id=None, eos_token_id=None,
+        )  # fmt: skip
+        config.intermediate_size = hidden_size  # any number of channels, where `expand` has multiples of the width
+        self.model = MambaModel(config)
+        self.model.embeddings = nn.Identity()
+
+    def forward(self, x: Series, mask: Flags | None) -> Series:
+        found = None if mask is None else mask.long()
+        output: Tensor = self.model(inputs_embeds=x, attention_mask=found, use_cache=False).last_hidden_state
+        return output
+
+
+BACKBONES: dict[str, Backbone] = {"transformer": Transformer, "mamba": Mamba}
+"""By name, beside the cells; those of files are added by `enter`."""
+_FILES: dict[str, Path] = {}
+
+
+def is_in_file(word: str) -> bool:
+    """Whether a word names a class of a Python file, as in models/own.py:Own."""
+    return word.rpartition(":")[0].endswith(".py")
+
+
+def file_of(word: str) -> Path:
+    """The file of such a word."""
+    return Path(word.rpartition(":")[0])
+
+
+def enter(word: str) -> str:
+    """The name that a word stands for among cells and backbones; the class of a file is entered under its own.
+
+    The file is run, as `import` would: call this with words of the user alone, never with a name out of a folder.
+
+    Raises:
+        ValueError: there is no such file or class, running the file fails, or another has the name.
+    """
+    if not is_in_file(word):
+        return word
+    name, file = word.rpartition(":")[2], file_of(word).resolve()
+    if _FILES.get(name) == file:
+        return name
+    if name in BACKBONES or name in CELLS:
+        raise ValueError(f"{word}: the name {name!r} is taken; give the class another")
+    if not file.is_file():
+        raise ValueError(f"{word}: there is no file {file_of(word)}")
+    spec = importlib.util.spec_from_file_location(f"_contender_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"{word}: running the file fails: {type(error).__name__}: {error}") from error
+    if not callable(getattr(module, name, None)):
+        raise ValueError(f"{word}: the file has no class {name}")
+    BACKBONES[name], _FILES[name] = getattr(module, name), file
+    return name

@@ -1,0 +1,103 @@
+"""outcomes.npz of a run: what its scores are means of, example by example, for verdicts that pair examples."""
+
+import io
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gatedrnn.errors import Damaged
+from gatedrnn.records import write_whole
+
+OUTCOMES = "outcomes.npz"
+FEWEST_DOCUMENTS = 20
+"""Fewer are too few to stand for others: the text is cut into blocks then."""
+MOST_PIECES = 2000
+BLOCKS, SHORTEST_BLOCK = 200, 100
+"""Of consecutive tokens: so many, and none shorter, which is longer than the losses of tokens are correlated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Of one run on one split."""
+
+    values: np.ndarray
+    """(examples,), float64: how many labels of each example are right, or the nats of each piece of a text."""
+    counts: np.ndarray
+    """(examples,), int64: the labels of each example, or the tokens of each piece."""
+    unit: str
+    """What an example is: "example", "document", "block of 279 tokens"."""
+
+    @property
+    def rate(self) -> float:
+        """The accuracy, or nats per token."""
+        return float(self.values.sum() / self.counts.sum())
+
+
+def of_rows(right: np.ndarray, counts: np.ndarray) -> Outcomes:
+    """Of rows with labels: right ones and all, each (rows,)."""
+    return Outcomes(right.astype(np.float64), counts.astype(np.int64), "example")
+
+
+def of_text(losses: np.ndarray, starts: np.ndarray) -> Outcomes:
+    """Of a text: its documents, neighbours together where there are very many; or blocks where there are few.
+
+    Args:
+        losses: of each token in nats, (tokens,).
+        starts: where documents begin in the stream, whose first token is not predicted.
+    """
+    edges = np.asarray(starts) - 1
+    edges = edges[edges < len(losses)]
+    if len(edges) >= FEWEST_DOCUMENTS:
+        unit = "document" if len(edges) <= MOST_PIECES else "group of documents"
+        if len(edges) > MOST_PIECES:
+            edges = edges[np.linspace(0, len(edges), MOST_PIECES, endpoint=False).astype(int)]
+    else:
+        length = max(SHORTEST_BLOCK, -(-len(losses) // BLOCKS))
+        edges, unit = np.arange(0, len(losses), length), f"block of {length:,} tokens"
+    counts = np.diff(np.append(edges, len(losses)))
+    return Outcomes(np.add.reduceat(losses.astype(np.float64), edges), counts, unit)
+
+
+def write_outcomes(path: Path, outcomes: Mapping[str, Outcomes]) -> None:
+    """Write a file of outcomes by name, whole or as it was: splits of a run, or runs and splits of a study."""
+    arrays: dict[str, Any] = {}  # its values are arrays; numpy's signature has a flag beside them
+    for name, own in outcomes.items():
+        arrays[f"{name}/values"] = _narrowed(own.values)
+        arrays[f"{name}/counts"] = _narrowed(own.counts)
+        arrays[f"{name}/unit"] = np.array(own.unit)
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    write_whole(path, content.getvalue())
+
+
+def read_outcomes(path: Path) -> dict[str, Outcomes]:
+    """What `write_outcomes` wrote.
+
+    Raises:
+        Damaged: the file is missing, cannot be read, or holds something else.
+    """
+    try:
+        with np.load(path) as held:
+            names = [name.removesuffix("/values") for name in held.files if name.endswith("/values")]
+            return {
+                name: Outcomes(
+                    held[f"{name}/values"].astype(np.float64), held[f"{name}/counts"].astype(np.int64),
+                    str(held[f"{name}/unit"]),
+                )
+                for name in names
+            }  # fmt: skip
+    except FileNotFoundError as error:
+        raise Damaged(f"{path}: is missing") from error
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise Damaged(f"{path}: is damaged ({error})") from error
+
+
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    """In the smallest type that holds the same numbers."""
+    if not np.array_equal(values, values.astype(np.int64)):
+        return values
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))

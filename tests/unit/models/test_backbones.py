@@ -1,0 +1,170 @@
+"""What replaces recurrent layers keeps the contract: shapes, masks, directions, texts, folders."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub.errors import StrictDataclassError
+
+from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
+from gatedrnn.models.backbones import BACKBONES, enter
+from gatedrnn.models.structure import count_parameters, describe_structure
+from gatedrnn.registry import CELLS
+
+OWN = Path(__file__).parents[3] / "examples" / "own_contender.py"
+NAMES = ["transformer", "mamba", f"{OWN}:TCN"]
+WINDOW = 8
+
+
+@pytest.fixture(params=NAMES, ids=["transformer", "mamba", "TCN"])
+def name(request):
+    return enter(request.param)
+
+
+def module(name, bidirectional=False):
+    torch.manual_seed(0)
+    return BACKBONES[name](16, 24, 2, bidirectional=bidirectional, dropout=0.1).eval()
+
+
+def classifier(name, **changes):
+    torch.manual_seed(0)
+    config = GatedRNNConfig(
+        cell=name, vocab_size=11, embedding_size=16, hidden_size=24, num_hidden_layers=2, num_labels=3, **changes
+    )
+    return GatedRNNForSequenceClassification(config).eval()
+
+
+def language_model(name):
+    torch.manual_seed(0)
+    config = GatedRNNConfig(
+        cell=name, vocab_size=11, embedding_size=16, hidden_size=24, num_hidden_layers=2, window=WINDOW
+    )
+    return GatedRNNForCausalLM(config).eval()
+
+
+def test_shapes_are_kept_and_nothing_is_seen_ahead(name):
+    x = torch.randn(3, 9, 16)
+    model = module(name)
+    output = model(x, None)
+    assert output.shape == x.shape
+    later = x.clone()
+    later[:, 6:] = 0
+    torch.testing.assert_close(model(later, None)[:, :6], output[:, :6])
+    assert not torch.allclose(model(later, None)[:, 6:], output[:, 6:])
+
+
+def test_padding_on_the_right_changes_nothing(name):
+    x, lengths = torch.randn(3, 9, 16), torch.tensor([9, 4, 1])
+    mask = torch.arange(9) < lengths[:, None]
+    model = module(name)
+    for row, length in enumerate(lengths.tolist()):
+        torch.testing.assert_close(model(x, mask)[row, :length], model(x[row : row + 1, :length], None)[0])
+
+
+def test_full_attention_sees_ahead_and_no_padding():
+    x, mask = torch.randn(2, 6, 16), torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    model = module("transformer", bidirectional=True)
+    later = x.clone()
+    later[:, 5] = 0
+    assert not torch.allclose(model(later, None)[:, 0], model(x, None)[:, 0])
+    torch.testing.assert_close(model(x, mask)[1, :4], model(x[1:, :4], None)[0])
+
+
+def test_a_direction_that_it_does_not_have_is_refused():
+    for name in ("mamba", enter(f"{OWN}:TCN")):
+        with pytest.raises(ValueError, match="--bidirectional"):
+            module(name, bidirectional=True)
+
+
+def test_a_classifier_trains_and_comes_back_from_its_folder(name, tmp_path):
+    model = classifier(name, pooling="mean")
+    tokens, labels = torch.randint(2, 11, (6, 7)), torch.tensor([0, 1, 2, 0, 1, 2])
+    mask = (torch.arange(7) < torch.tensor([7, 3, 5, 7, 1, 2])[:, None]).long()
+    model.train()(tokens, mask, labels=labels).loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    model.eval().save_pretrained(tmp_path)
+    again = GatedRNNForSequenceClassification.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(again(tokens, mask).logits, model(tokens, mask).logits, rtol=0, atol=0)
+
+
+def test_parameters_are_all_counted_and_multiply_adds_grow_with_attention(name):
+    model = classifier(name)
+    counts = count_parameters(model)
+    assert counts["total"] == sum(parameter.numel() for parameter in model.parameters())
+    assert (counts["embedding"], counts["block"], counts["head"]) == (11 * 16, 0, 16 * 3 + 3)
+    short, long = (describe_structure(model, steps)["multiply_adds_per_step"] for steps in (10, 100))
+    assert short > 0.5 * counts["core"]
+    assert (long - short == 2 * 2 * 90 * 16) == (name == "transformer"), "two products a layer, over all steps"
+    assert describe_structure(model)["state_size"] is None
+
+
+def test_a_text_in_pieces_is_read_as_in_one_piece(name):
+    """In halves of the window: where pieces end at such a half, the losses are the same to rounding."""
+    model, tokens = language_model(name), torch.randint(0, 11, (2, 33))
+    inputs, labels = tokens[:, :-1], tokens[:, 1:]
+    with torch.no_grad():
+        whole, _ = model.token_losses(inputs, labels)
+        state, parts = None, []
+        for start in range(0, 32, WINDOW):
+            piece = slice(start, start + WINDOW)
+            found, state = model.token_losses(inputs[:, piece], labels[:, piece], state)
+            parts.append(found)
+    torch.testing.assert_close(torch.cat(parts, 1), whole)
+
+
+def test_every_step_looks_back_on_half_a_window_at_least_and_on_no_more_than_one(name):
+    model, tokens = language_model(name), torch.randint(0, 11, (1, 40))
+    with torch.no_grad():
+        logits = model(tokens).logits
+        for changed, same in ((0, 12), (20, 32)):
+            other = tokens.clone()
+            other[0, changed] = (other[0, changed] + 1) % 11
+            moved = (model(other).logits - logits).abs().amax(-1)[0] > 0
+            assert not moved[:changed].any(), "an earlier step changed"
+            assert moved[changed : changed + WINDOW // 2].any()
+            assert not moved[same:].any(), "a step beyond the window changed"
+
+
+def test_training_sees_its_own_piece_alone(name):
+    model, tokens = language_model(name), torch.randint(0, 11, (2, WINDOW))
+    model.train()
+    _, state = model.model.read(tokens, use_cache=True)
+    torch.manual_seed(1)
+    after, _ = model.model.read(tokens, past_key_values=state)
+    torch.manual_seed(1)
+    alone, _ = model.model.read(tokens)
+    torch.testing.assert_close(after, alone)
+
+
+def test_a_text_is_generated_and_the_same_with_and_without_a_state(name):
+    model, prompt = language_model(name), torch.randint(1, 11, (2, 3))
+    settings = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
+    torch.testing.assert_close(model.generate(prompt, **settings), model.generate(prompt, use_cache=False, **settings))
+
+
+def test_a_word_that_names_no_class_is_refused_in_a_sentence(tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0\n")
+    clash = tmp_path / "clash.py"
+    clash.write_text("class lstm: ...\nclass transformer: ...\n")
+    for word, why in {
+        f"{tmp_path}/none.py:A": "there is no file", f"{OWN}:Nothing": "has no class Nothing",
+        f"{broken}:A": "ZeroDivisionError", f"{clash}:lstm": "is taken", f"{clash}:transformer": "is taken",
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=why):
+            enter(word)
+
+
+def test_a_folder_that_names_a_file_runs_nothing(tmp_path):
+    """Only words of the user run files: a configuration that names one is refused."""
+    assert enter(f"{OWN}:TCN") == "TCN" and importlib.util.find_spec("own_contender") is None
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    with pytest.raises(StrictDataclassError, match="there is no cell"):
+        GatedRNNForSequenceClassification(GatedRNNConfig(cell=f"{evil}:Evil", vocab_size=3))
+    assert not (tmp_path / "ran").exists() and "Evil" not in BACKBONES
+
+
+def test_no_backbone_has_the_name_of_a_cell():
+    assert not set(BACKBONES) & set(CELLS)

@@ -1,0 +1,62 @@
+"""What a run's scores are means of: written small, read back the same, a text in documents or in blocks."""
+
+import numpy as np
+import pytest
+from train_helpers import digits_run
+
+from gatedrnn.data import load_task
+from gatedrnn.errors import Damaged
+from gatedrnn.train.loop import run
+from gatedrnn.train.outcomes import of_rows, of_text, read_outcomes, write_outcomes
+
+
+def test_outcomes_are_read_as_they_were_written(tmp_path):
+    random = np.random.default_rng(0)
+    written = {
+        "validation": of_rows(random.random(50) > 0.5, np.ones(50)),
+        "run/seed-0/test": of_text(random.random(5000), np.array([1])),
+    }
+    write_outcomes(tmp_path / "outcomes.npz", written)
+    found = read_outcomes(tmp_path / "outcomes.npz")
+    assert list(found) == list(written)
+    for name, own in written.items():
+        assert np.array_equal(found[name].values, own.values) and np.array_equal(found[name].counts, own.counts)
+        assert (found[name].unit, found[name].rate) == (own.unit, own.rate)
+
+
+def test_ten_thousand_labels_take_some_kilobytes(tmp_path):
+    write_outcomes(tmp_path / "outcomes.npz", {"test": of_rows(np.arange(10_000) % 10 > 0, np.ones(10_000))})
+    assert (tmp_path / "outcomes.npz").stat().st_size < 3000
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing of the kind", None])
+def test_what_is_damaged_is_refused_by_name(tmp_path, content):
+    if content is not None:
+        (tmp_path / "outcomes.npz").write_bytes(content)
+    with pytest.raises(Damaged, match=r"outcomes\.npz: is (damaged|missing)"):
+        read_outcomes(tmp_path / "outcomes.npz")
+
+
+@pytest.mark.parametrize(
+    "tokens, documents, pieces, unit",
+    [
+        (1000, 20, 20, "document"), (1000, 19, 10, "block of 100 tokens"), (1000, 1, 10, "block of 100 tokens"),
+        (100_000, 1, 200, "block of 500 tokens"), (9000, 3000, 2000, "group of documents"),
+    ],
+)  # fmt: skip
+def test_a_text_falls_into_documents_where_there_are_enough_and_into_blocks_elsewhere(tokens, documents, pieces, unit):
+    losses = np.random.default_rng(0).random(tokens)
+    found = of_text(losses, 1 + np.arange(documents) * (tokens // documents))
+    assert (len(found.counts), found.unit) == (pieces, unit)
+    assert found.counts.sum() == tokens and found.values.sum() == pytest.approx(losses.sum())
+
+
+def test_rows_are_in_the_order_of_the_split_and_their_rate_is_the_score(tmp_path):
+    result = run(digits_run(epochs=1), tmp_path / "run")
+    data, found = load_task(digits_run().data), read_outcomes(tmp_path / "run" / "outcomes.npz")
+    for split, own in data.evaluation.items():
+        assert len(found[split].counts) == len(own)
+        assert found[split].rate == result.scores[split].accuracy
+        right = np.array(result.confusion[split]).diagonal()
+        by_class = np.bincount(own.labels[found[split].values == 1], minlength=10)
+        assert by_class.tolist() == right.tolist()
