@@ -19,7 +19,7 @@ from gatedrnn.study.beside import Trial
 from gatedrnn.study.results import SearchResults, TuningCurve
 from gatedrnn.study.runs import OnProgress, Records, run_all
 from gatedrnn.study.settings import FIRST_SEED, SearchSettings
-from gatedrnn.study.space import Dimension, Draw, Edge, Value, draw
+from gatedrnn.study.space import Dimension, Draw, Edge, draw
 from gatedrnn.train.loop import Progress
 from gatedrnn.train.objective import metric_of
 from gatedrnn.train.settings import RunSettings
@@ -79,9 +79,9 @@ class Search:
     def _until(self, seconds: float, jobs: int, on_progress: OnProgress) -> tuple[Records, int]:
         """All trials of the rounds that begin within so many seconds, and how many these are."""
         path, records = self.folder / ELAPSED, Records()
-        elapsed, ended = self._elapsed(path)
+        elapsed = self._elapsed(path)
         for round_ in range(self.settings.trials):
-            if len(ended) == round_ and sum(elapsed) >= seconds:
+            if len(elapsed) == round_ and sum(elapsed) >= seconds:
                 return records, round_
             started, done = time.perf_counter(), len(records)
 
@@ -89,24 +89,22 @@ class Search:
                 on_progress(name, progress, done + finished, self.settings.trials * len(self.bases))
 
             records |= run_all(self._runs(range(round_, round_ + 1)), self.folder, jobs, tell)[0]
-            if len(ended) == round_:
+            if len(elapsed) == round_:
                 elapsed.append(time.perf_counter() - started)
-                ended.append(round_)
                 write_whole(path, json.dumps(elapsed))
                 manifest.add(self.folder, path.name)
         return records, self.settings.trials
 
     @staticmethod
-    def _elapsed(path: Path) -> tuple[list[float], list[int]]:
-        """The seconds of each round that has ended, and their numbers."""
+    def _elapsed(path: Path) -> list[float]:
+        """The seconds of each round that has ended."""
         if not path.exists():
-            return [], []
+            return []
         try:
-            elapsed = SECONDS.validate_python(read_json(path))
+            return SECONDS.validate_python(read_json(path))
         except ValidationError as error:
             fault = error.errors()[0]["msg"]
             raise Damaged(f"{path}: is damaged ({fault}); remove it to count the minutes anew") from error
-        return elapsed, list(range(len(elapsed)))
 
     def _place(self, name: str, trial: int) -> str:
         return f"{FOLDER}/{name}/trial-{trial}"
@@ -200,8 +198,3 @@ def tuning_curve(scores: list[float | None], higher_is_better: bool) -> TuningCu
 def _finite(values: list[float]) -> list[float | None]:
     """None where there is no bound."""
     return [value if math.isfinite(value) else None for value in values]
-
-
-def values_of(results: SearchResults | None, contender: str) -> dict[str, Value]:
-    """The settings that a contender's runs take from the search."""
-    return {} if results is None else dict(results.best[contender].values)

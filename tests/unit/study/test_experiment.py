@@ -212,6 +212,17 @@ def test_a_task_has_plain_baselines_in_the_same_table(tmp_path: Path) -> None:
     assert outcomes[f"{linear.name}/test"].values.all() and len(outcomes[f"{linear.name}/test"].counts) > 1
 
 
+def test_equal_time_is_as_many_steps_as_speed_allows_and_kept(tmp_path: Path) -> None:
+    who = ContenderSettings(cells=["lstm", "mingru"], match=["params", "time"], hidden_size=16, seeds=[0])
+    results = compare(small(contenders=who), tmp_path)
+    speed = {name: own.median for name, own in results.measured.speed.items()}
+    steps = {row.name: row.runs[0].steps for row in results.contenders}
+    assert steps["lstm"] == steps["mingru-params"]
+    assert steps["mingru-time"] == pytest.approx(steps["lstm"] * speed["mingru-time"] / speed["lstm"], abs=1)
+    assert json.loads((tmp_path / "steps.json").read_text()) == steps
+    assert unmeasured(compare(small(contenders=who), tmp_path)) == unmeasured(results)
+
+
 def test_memory_is_measured_for_every_contender(tmp_path: Path) -> None:
     settings = small(contenders=ContenderSettings(cells=["mingru"], hidden_size=16, seeds=[0]))
     results = compare(settings, tmp_path / "comparison", memory=True)

@@ -1,13 +1,16 @@
 """The page, opened in a real browser: no error, no request, figures drawn."""
 
 import shutil
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from browser import needs_a_browser, visit
+from plotly.offline import get_plotlyjs_version
 from test_experiment import small
 
 from gatedrnn.errors import Damaged
+from gatedrnn.pages.page import PLOTLY
 from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.figures import figures
@@ -85,3 +88,8 @@ def test_the_markdown_report_has_every_contender_and_the_command(page: Path) -> 
     for piece in ("| lstm |", "| mingru-layers |", "| mingru-params |", "## Structure", "## Score and price"):
         assert piece in text
     assert "    gatedrnn compare" in text
+
+
+def test_the_script_of_pages_is_of_the_version_that_draws_the_figures() -> None:
+    script = files("gatedrnn.pages").joinpath(PLOTLY).read_text(encoding="utf-8")
+    assert f"(cartesian - minified) v{get_plotlyjs_version()}\n" in script[:200]
