@@ -10,7 +10,6 @@ from gatedrnn.study.ladder import BESIDE, steps_below
 from gatedrnn.study.probe_summary import curves as scaled_curves
 from gatedrnn.study.results import ComparisonResults, ContenderResults, SearchResults, TaskAnswers, run_name
 from gatedrnn.study.statistics import Estimate
-from gatedrnn.study.summary import best_on_validation, training_seconds
 
 CONFUSABLE = 20
 """The most classes of which a confusion table is still legible."""
@@ -128,7 +127,7 @@ def _prices(results: ComparisonResults) -> dict[str, dict[str, float]]:
     """What each contender costs, by the title of an axis."""
     rows, memory = results.contenders, results.measured.memory_mib or {}
     found = {
-        "training time in seconds": {row.name: training_seconds(row, results) for row in rows},
+        "training time in seconds": {row.name: results.training_seconds(row) for row in rows},
         PARAMETERS: {row.name: float(row.parameters.core) for row in rows},
         "memory of training in MiB": {name: peak for name, peak in memory.items() if peak is not None},
     }
@@ -137,7 +136,7 @@ def _prices(results: ComparisonResults) -> dict[str, dict[str, float]]:
 
 def _front(results: ComparisonResults, price: dict[str, float]) -> list[ContenderResults]:
     """Those whose score no cheaper contender reaches, by price."""
-    sign, found = 1 if results.metric.higher_is_better else -1, list[ContenderResults]()
+    sign, found = results.metric.sign, list[ContenderResults]()
     for row in sorted(results.contenders, key=lambda row: (price[row.name], -sign * row.scores["test"].mean)):
         if not found or sign * row.scores["test"].mean > sign * found[-1].scores["test"].mean:
             found.append(row)
@@ -242,7 +241,7 @@ def _curves(results: ComparisonResults, curves: Curves) -> go.Figure:
 def _confusion(results: ComparisonResults, confusion: Confusion) -> go.Figure:
     """One heat map a contender, the best on validation first; a menu changes between them."""
     figure, names = go.Figure(), results.data.label_names
-    best = best_on_validation(results).name
+    best = results.best_on_validation().name
     for row in results.contenders:
         tables = [confusion.runs[run_name(row.name, run.seed)]["test"] for run in row.runs]
         summed = [[sum(table[i][j] for table in tables) for j in range(len(names))] for i in range(len(names))]

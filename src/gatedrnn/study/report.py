@@ -11,10 +11,11 @@ from rich.table import Table
 
 from gatedrnn import manifest
 from gatedrnn.pages import environment_rows, write_page
-from gatedrnn.study import probe_summary, summary
+from gatedrnn.study import probe_summary, tables, verdict
 from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.figures import figures, reach_figure, shows_confusion
 from gatedrnn.study.results import ComparisonResults, ProbeResults
+from gatedrnn.study.words import MATCH_WORDS
 from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes
 from gatedrnn.train.result import read_record
 
@@ -44,10 +45,10 @@ def write_comparison(folder: Path) -> Path:
     measured = results.measured
     shown = {
         "results": results,
-        "headline": summary.headline(results),
-        "intervals": summary.intervals_explained(results),
+        "headline": verdict.headline(results),
+        "intervals": verdict.intervals_explained(results),
         "missing": missing,
-        "held_equal": summary.held_equal(results),
+        "held_equal": verdict.held_equal(results),
         "tables": _tables(results),
         "details": _details(results, confusion, outcomes),
         "settings": _settings(results),
@@ -89,12 +90,12 @@ def _write(folder: Path, template: str, drawn: dict[str, go.Figure], shown: dict
 def print_comparison(results: ComparisonResults, console: Console) -> None:
     """The main columns and the headline in the terminal."""
     task = results.task
-    _print_table(f"{task}: structure", TERMINAL_STRUCTURE, summary.structure_rows(results), console)
+    _print_table(f"{task}: structure", TERMINAL_STRUCTURE, tables.structure_rows(results), console)
     title = f"{task}: test {results.metric.name}, mean and 95 % interval"
-    _print_table(title, TERMINAL_SCORES, summary.score_rows(results), console)
+    _print_table(title, TERMINAL_SCORES, tables.score_rows(results), console)
     for title, rows in _ladders(results).items():
         _print_table(f"{task}: {title}", TERMINAL_LADDER, rows, console)
-    for sentence in summary.headline(results):
+    for sentence in verdict.headline(results):
         console.print(f"• {sentence}", highlight=False)
 
 
@@ -116,21 +117,21 @@ def print_probes(results: ProbeResults, console: Console) -> None:
 
 
 def _tables(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:
-    tables = {"Score and price": summary.score_rows(results)}
-    return tables | {title[0].upper() + title[1:]: rows for title, rows in _ladders(results).items()}
+    found = {"Score and price": tables.score_rows(results)}
+    return found | {title[0].upper() + title[1:]: rows for title, rows in _ladders(results).items()}
 
 
 def _details(
     results: ComparisonResults, confusion: Confusion | None, outcomes: Mapping[str, Outcomes] | None
 ) -> dict[str, list[dict[str, str]]]:
     """Tables for a second look, below the figures."""
-    found = {"Structure": summary.structure_rows(results)}
+    found = {"Structure": tables.structure_rows(results)}
     if results.search is not None:
-        found["Settings that the search chose"] = summary.search_rows(results)
+        found["Settings that the search chose"] = tables.search_rows(results)
     if confusion is not None and shows_confusion(results):
-        found["Right by class"] = summary.class_rows(results, confusion)
+        found["Right by class"] = tables.class_rows(results, confusion)
     if outcomes is not None:
-        found["Hardest examples of the test split"] = summary.hardest_rows(results, outcomes)
+        found["Hardest examples of the test split"] = tables.hardest_rows(results, outcomes)
     return found
 
 
@@ -138,9 +139,7 @@ def _ladders(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:
     asked = results.settings.contenders
     if asked.ladder is None:
         return {}
-    return {
-        f"the ladder with {summary.MATCH_WORDS[match]}": summary.ladder_rows(results, match) for match in asked.match
-    }
+    return {f"the ladder with {MATCH_WORDS[match]}": tables.ladder_rows(results, match) for match in asked.match}
 
 
 def _print_table(title: str, columns: tuple[str, ...], rows: list[dict[str, str]], console: Console) -> None:

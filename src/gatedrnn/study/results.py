@@ -24,6 +24,11 @@ class Metric(Record):
     name: Literal["accuracy", "perplexity"]
     higher_is_better: bool
 
+    @property
+    def sign(self) -> int:
+        """Of a difference that is an improvement."""
+        return 1 if self.higher_is_better else -1
+
 
 class ContendersAsked(Record):
     """Which cells were compared, and how they were matched."""
@@ -295,6 +300,21 @@ class ComparisonResults(Record):
             if (pair.other, pair.contender) == (contender, other):
                 return pair.turned(self.metric.name)
         raise KeyError(f"{contender}, {other}")
+
+    def best_on_validation(self) -> ContenderResults:
+        """The contender with the best mean validation score: the one to choose before the test."""
+        return max(self.contenders, key=lambda row: self.metric.sign * row.scores["validation"].mean)
+
+    def best_plain(self) -> PlainScores:
+        """The plain baseline with the best validation score."""
+        return max(self.baseline.plain, key=lambda plain: self.metric.sign * plain.scores["validation"].mean)
+
+    def training_seconds(self, row: ContenderResults) -> float:
+        """Of a run, in the mean over seeds: its tokens at the speed that was measured with contenders in turn. What
+        runs took while others ran beside them is in `measured.runs`."""
+        runs = [self.measured.runs[run_name(row.name, run.seed)] for run in row.runs]
+        tokens = [(run.tokens_per_second or 0.0) * run.training_seconds for run in runs]
+        return sum(tokens) / len(tokens) / self.measured.speed[row.name].median
 
 
 class ProbesAsked(Record):

@@ -19,7 +19,9 @@ from gatedrnn.study.report import write_comparison
 from gatedrnn.study.results import ComparisonResults, PairResults, Speed
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.statistics import Estimate
-from gatedrnn.study.summary import difference_in_words, headline, score_rows, structure_rows, verdict
+from gatedrnn.study.tables import score_rows, structure_rows
+from gatedrnn.study.verdict import headline, verdict
+from gatedrnn.study.words import difference_in_words
 from gatedrnn.train.outcomes import read_outcomes
 from gatedrnn.train.result import RunResult, read_record
 

@@ -9,7 +9,8 @@ from gatedrnn.study.experiment import compare
 from gatedrnn.study.ladder import BESIDE, LADDERS, REMOVED, removed, steps_below
 from gatedrnn.study.report import write_comparison
 from gatedrnn.study.settings import ContenderSettings
-from gatedrnn.study.summary import headline, ladder_rows
+from gatedrnn.study.tables import ladder_rows
+from gatedrnn.study.verdict import headline
 from gatedrnn.train.settings import ModelSettings
 
 

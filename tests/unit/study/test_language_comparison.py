@@ -13,7 +13,8 @@ from gatedrnn.study.experiment import compare
 from gatedrnn.study.report import write_comparison
 from gatedrnn.study.results import run_name
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
-from gatedrnn.study.summary import best_on_validation, headline, score_rows
+from gatedrnn.study.tables import score_rows
+from gatedrnn.study.verdict import headline
 from gatedrnn.train.outcomes import read_outcomes
 
 
@@ -53,7 +54,7 @@ def test_the_score_is_perplexity_and_the_lowest_is_the_best(finished):
         losses = [run.scores["test"].loss for run in row.runs]
         assert row.scores["test"].mean == pytest.approx(math.exp(np.mean(losses)))
     means = [row.scores["validation"].mean for row in results.contenders]
-    assert best_on_validation(results).scores["validation"].mean == min(means)
+    assert results.best_on_validation().scores["validation"].mean == min(means)
     assert headline(results)[0].startswith("Test perplexity is lowest for ")
 
 

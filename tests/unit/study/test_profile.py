@@ -7,7 +7,7 @@ from test_experiment import small
 from gatedrnn.data import load_task, tokens_in
 from gatedrnn.study import profile
 from gatedrnn.study.experiment import compare
-from gatedrnn.study.summary import score_rows
+from gatedrnn.study.tables import score_rows
 from gatedrnn.timing import Samples
 from gatedrnn.train.loop import Trainer
 

@@ -1,0 +1,160 @@
+"""The tables of a comparison as rows of text, from its records alone."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gatedrnn.pages import signed
+from gatedrnn.study.beside import Confusion
+from gatedrnn.study.ladder import removed, steps_below
+from gatedrnn.study.match import MARKED
+from gatedrnn.study.results import ComparisonResults, ContenderResults, run_name
+from gatedrnn.study.words import NONE, difference_in_words, with_interval
+from gatedrnn.train.outcomes import Outcomes
+
+HARDEST = 10
+"""Examples that are listed."""
+
+
+def score_rows(results: ComparisonResults) -> list[dict[str, str]]:
+    """One row of text per contender, and one for each plain baseline, by column."""
+    rows = [_scores(row, results) for row in results.contenders]
+    for plain in results.baseline.plain:
+        own = {"contender": plain.name, "seconds": f"{results.measured.plain_seconds[plain.name]:.1f}"}
+        own |= {split: with_interval(estimate) for split, estimate in plain.scores.items()}
+        rows.append({column: own.get(column, NONE) for column in rows[0]})
+    return rows
+
+
+def _scores(row: ContenderResults, results: ComparisonResults) -> dict[str, str]:
+    measured, baseline = results.measured, results.baseline.contender
+    peak = (measured.memory_mib or {}).get(row.name)
+    columns = {"contender": row.name}
+    # Validation first, whatever the task calls its splits and in which order.
+    columns |= {split: with_interval(row.scores[split]) for split in sorted(row.scores, key="validation".__ne__)}
+    columns["to baseline"] = "baseline" if row.name == baseline else _against(row.name, baseline, results)
+    return columns | {
+        "to plain": _against(row.name, results.best_plain().name, results),
+        "seconds": f"{results.training_seconds(row):.1f}",
+        "tokens/s": f"{measured.speed[row.name].median:,.0f}",
+        "MiB": NONE if peak is None else f"{peak:.0f}",
+    }
+
+
+def _against(contender: str, other: str, results: ComparisonResults) -> str:
+    """The difference and the verdict."""
+    pair = results.pair(contender, other)
+    return f"{difference_in_words(pair.difference, results)} {pair.verdict}"
+
+
+def ladder_rows(results: ComparisonResults, match: str) -> list[dict[str, str]]:
+    """One row of text per step of the ladder: what it removes, and the effect in comparison with the step above."""
+    by_name = {row.name: row for row in results.contenders}
+    rates = {name: speed.median for name, speed in results.measured.speed.items()}
+
+    def shown(row: ContenderResults, removal: str) -> dict[str, str]:
+        columns = {"step": row.name, "removes": removal, "core": f"{row.parameters.core:,}", "core to step above": NONE}
+        columns |= {"test": with_interval(row.scores["test"]), "score to step above": NONE}
+        return columns | {"tokens/s": f"{rates[row.name]:,.0f}", "speed to step above": NONE}
+
+    rows = [shown(results.contenders[0], NONE)]
+    for row, above in steps_below(results, match):
+        higher = by_name[above.other]
+        rows.append(
+            shown(row, removed(row))
+            | {
+                "core to step above": signed(row.parameters.core / higher.parameters.core - 1, ".1%"),
+                "score to step above": difference_in_words(above.difference, results),
+                "speed to step above": f"{rates[row.name] / rates[higher.name]:.2f} ×",
+            }
+        )
+    return rows
+
+
+def structure_rows(results: ComparisonResults) -> list[dict[str, str]]:
+    """One row of text per contender, by column."""
+    rows = []
+    for row in results.contenders:
+        structure, parameters, start = row.structure, row.parameters, row.structure.initialisation
+        mark = " !" if row.match == "params" and abs(row.core_mismatch) > MARKED else ""
+        rows.append(
+            {
+                "contender": row.name,
+                "layers": str(structure.layers),
+                "width": str(structure.hidden_size),
+                "gates": " ".join(structure.gates) or NONE,
+                "initialisation": NONE if start is None else f"{start.weights}; {start.biases}",
+                "embedding": f"{parameters.embedding:,}",
+                "core": f"{parameters.core:,}",
+                "to baseline's": f"{signed(row.core_mismatch, '.2%')}{mark}",
+                "block": f"{parameters.block:,}",
+                "head": f"{parameters.head:,}",
+                "total": f"{parameters.total:,}",
+                "state": NONE if structure.state_size is None else f"{structure.state_size:,}",
+                "multiply-adds": f"{structure.multiply_adds_per_step:,}",
+                "runs on": results.measured.runs_on[row.name],
+            }
+        )
+    return rows
+
+
+def search_rows(results: ComparisonResults) -> list[dict[str, str]]:
+    """One row of text per contender: the settings of its best trial, with ! where one lies at an edge."""
+    search = results.search
+    if search is None:
+        return []
+    names = list(dict.fromkeys(name for best in search.best.values() for name in best.values))
+    rows = []
+    for contender, best in search.best.items():
+        row = {
+            "contender": contender,
+            "trial": f"{best.number + 1} of {search.trials}",
+            "validation": f"{best.score:.4f}",
+        }
+        for name in names:
+            mark = " !" if name in search.edges[contender] else ""
+            row[name.replace("_", " ")] = f"{_shown(best.values[name])}{mark}" if name in best.values else NONE
+        rows.append(row)
+    return rows
+
+
+def _shown(value: bool | int | float | str) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def class_rows(results: ComparisonResults, confusion: Confusion) -> list[dict[str, str]]:
+    """One row of text per class: the share of its test examples that each contender labels right, over all seeds."""
+    rows = []
+    for number, name in enumerate(results.data.label_names):
+        row = {"class": name}
+        for contender in results.contenders:
+            lines = [confusion.runs[run_name(contender.name, run.seed)]["test"][number] for run in contender.runs]
+            examples = sum(sum(line) for line in lines)
+            row[contender.name] = f"{sum(line[number] for line in lines) / examples:.3f}" if examples else NONE
+        rows.append(row)
+    return rows
+
+
+def hardest_rows(results: ComparisonResults, outcomes: Mapping[str, Outcomes]) -> list[dict[str, str]]:
+    """One row of text for each of the test examples that contenders do worst on, all runs of all of them together.
+
+    Args:
+        outcomes: of every run, by its name and split.
+    """
+    higher = results.metric.higher_is_better
+    rates = {
+        row.name: [outcomes[f"{run_name(row.name, run.seed)}/test"] for run in row.runs] for row in results.contenders
+    }
+    means = {
+        name: np.mean([own.values / np.maximum(own.counts, 1) for own in found], 0) for name, found in rates.items()
+    }
+    overall = np.mean(list(means.values()), 0)
+    order = np.argsort(overall if higher else -overall, kind="stable")[:HARDEST]
+    what = "share right" if higher else "nats per token"
+    return [
+        {
+            results.data.unit.partition(" of ")[0]: f"{index:,}", what: f"{overall[index]:.2f}",
+            **{name: f"{own[index]:.2f}" for name, own in means.items()},
+        }
+        for index in order.tolist()
+    ]  # fmt: skip
