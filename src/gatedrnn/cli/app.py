@@ -44,6 +44,7 @@ def build_app(tokens: Sequence[str] = ()) -> App:
         suppress_keyboard_interrupt=False,  # main() reports what was saved
     )
     app.command("gatedrnn.cli.compare:compare", name="compare", help="Compare cells on a task.")
+    app.command("gatedrnn.cli.report:report", name="report", help="Write reports again, or join several comparisons.")
     app.command("gatedrnn.cli.train:train", name="train", help="Train one model on a task.")
     app.command("gatedrnn.cli.evaluate:evaluate", name="evaluate", help="Score trained models on data.")
     app.command("gatedrnn.cli.predict:predict", name="predict", help="Predict labels for the rows of a file.")
@@ -164,6 +165,8 @@ def _missing_package(error: BaseException | None) -> str | None:
 
 def _one_line(error: Exception) -> str:
     """The error's message; pydantic's without its heading and web address."""
+    if isinstance(error, Error):
+        return " ".join(str(error).split())
     cause: Any = error.__cause__ if hasattr(error.__cause__, "errors") else error
     if not hasattr(cause, "errors"):
         if isinstance(error, OSError) and error.filename is not None:

@@ -1,7 +1,9 @@
 """gatedrnn compare."""
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -18,10 +20,10 @@ from gatedrnn.cli.arguments import (
     use_large_pages,
 )
 from gatedrnn.cli.progress import RunsDisplay
-from gatedrnn.data.settings import TaskSettings
+from gatedrnn.data.settings import Settings, TaskSettings
 from gatedrnn.errors import UsageError
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
-from gatedrnn.study.space import default_space, read_space
+from gatedrnn.study.space import search_settings
 from gatedrnn.terminal import Console
 from gatedrnn.train.recipes import with_options
 from gatedrnn.train.settings import ModelSettings, TrainSettings, threads_for
@@ -42,6 +44,7 @@ def compare(
     minutes: Annotated[float | None, Parameter(group=SEARCH)] = None,
     search_seed: Annotated[int | None, Parameter(group=SEARCH)] = None,
     output: Annotated[Path | None, Parameter(group=RUN)] = None,
+    suite: Annotated[Path | None, Parameter(group=RUN)] = None,
     fresh: Annotated[bool, Parameter(group=RUN)] = False,
     wait: Annotated[bool, Parameter(group=RUN)] = False,
 ) -> None:
@@ -64,54 +67,58 @@ def compare(
             those of single cells. Around the task's recipe, if not given.
         minutes: After these no new round of trials (one of every contender) begins.
         search_seed: Of the draws of the search; 0 if not given.
-        output: Folder of the comparison; runs/compare-TASK or runs/ladder-LADDER-TASK if not given.
+        output: Folder of the comparison; runs/compare-TASK or runs/ladder-LADDER-TASK if not given, of a suite
+            runs/NAME-OF-FILE.
+        suite: YAML file of several comparisons with one joined report: under tasks the settings of each, beside it
+            those of all. Only flags of this group and --margin go with it.
         fresh: Remove that comparison first and start over.
         wait: Wait while another process writes into the folder, instead of stopping.
     """
     use_large_pages()
+    from gatedrnn.study import report as reports
     from gatedrnn.study.experiment import compare as run_comparison
-    from gatedrnn.study.report import print_comparison, write_comparison
+    from gatedrnn.study.printing import print_comparison, print_joined
+    from gatedrnn.study.suite import read_suite, run_suite
 
-    console = Console()
-    who = contenders.model_dump()
-    if contenders.ladder is None:
-        who["cells"] = [with_options(data.task, cell) for cell in contenders.cells]
-    settings = CompareSettings.model_validate(
-        {
-            "contenders": who, "threads": threads or threads_for(jobs), "data": data.model_dump(),
-            "model": model.model_dump(), "train": train.model_dump(),
-            "search": search_settings(trials, space, minutes, search_seed, model, train),
-        }
-    )  # fmt: skip
-    ladder = settings.contenders.ladder
-    folder = output or Path("runs") / (f"ladder-{ladder}-{data.task}" if ladder else f"compare-{data.task}")
+    console, threads = Console(), threads or threads_for(jobs)
+    search: dict[str, Any] = {"trials": trials, "space": space, "minutes": minutes, "search_seed": search_seed}
     with RunsDisplay(console, "compare") as display:
-        results = run_comparison(
-            settings, folder, jobs=jobs, memory=memory, fresh=fresh, wait=wait, margin=margin,
-            command=command_line(),
+        run = partial(
+            run_comparison, jobs=jobs, memory=memory, fresh=fresh, wait=wait, margin=margin, command=command_line(),
             on_progress=display.show,
         )  # fmt: skip
-    page = write_comparison(folder)
-    print_comparison(results, console)
+        if suite is not None:
+            _refuse_settings([data, contenders, model, train], search)
+            folder = output or Path("runs") / suite.stem
+            folders = run_suite(read_suite(suite, threads), folder, run, fresh=fresh)
+        else:
+            who = contenders.model_dump()
+            if contenders.ladder is None:
+                who["cells"] = [with_options(data.task, cell) for cell in contenders.cells]
+            settings = CompareSettings.model_validate(
+                {
+                    "contenders": who, "threads": threads, "data": data.model_dump(), "model": model.model_dump(),
+                    "train": train.model_dump(),
+                    "search": search_settings(model, train, **search),
+                }
+            )  # fmt: skip
+            ladder = settings.contenders.ladder
+            folder = output or Path("runs") / (f"ladder-{ladder}-{data.task}" if ladder else f"compare-{data.task}")
+            results = run(settings, folder)
+    if suite is not None:
+        joined = reports.joined_comparisons(folders)
+        page = reports.report_of_joined(joined, folders, folder).write(folder)
+        print_joined(joined, console)
+    else:
+        page = reports.write_report(folder)
+        print_comparison(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)
 
 
-def search_settings(
-    trials: int | None, space: Path | None, minutes: float | None, seed: int | None, model: ModelSettings,
-    train: TrainSettings,
-) -> dict[str, object] | None:  # fmt: skip
-    """What --trials asks for; None without it.
-
-    Raises:
-        UsageError: another flag of a search is given without it, or the budget ends before the first trial.
-    """
-    flags = {"--space": space, "--minutes": minutes, "--search-seed": seed}
-    if trials is None:
-        given = [flag for flag, value in flags.items() if value is not None]
-        if given:
-            raise UsageError(f"{given[0]} belongs to a search: give --trials too")
-        return None
-    if minutes is not None and not minutes > 0:
-        raise UsageError(f"--minutes {minutes:g}: the budget ends before the first trial; give more")
-    found = default_space(model, train) if space is None else read_space(space)
-    return {"trials": trials, "minutes": minutes, "seed": seed or 0, "space": found.model_dump()}
+def _refuse_settings(parts: Sequence[Settings], search: Mapping[str, object]) -> None:
+    """Refuse flags that a suite's file has the place for."""
+    given = [name for part in parts for name in sorted(part.model_fields_set)]
+    given += [name for name, value in search.items() if value is not None]
+    if given:
+        flag = given[0].replace("_", "-")
+        raise UsageError(f"--{flag}: with --suite all settings stand in its file; write '{flag}: …' there")

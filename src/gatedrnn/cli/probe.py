@@ -42,8 +42,9 @@ def probe(
         wait: Wait while another process writes into the folder, instead of stopping.
     """
     use_large_pages()
+    from gatedrnn.study.printing import print_probes
     from gatedrnn.study.probes import probe as run_suite
-    from gatedrnn.study.report import print_probes, write_probes
+    from gatedrnn.study.report import write_report
 
     console = Console()
     settings = ProbeSettings(cells=cells or PROBE_CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
@@ -52,6 +53,6 @@ def probe(
             settings, output, jobs=jobs or threads_for(), fresh=fresh, wait=wait, command=command_line(),
             on_progress=display.show,
         )  # fmt: skip
-    page = write_probes(output)
+    page = write_report(output)
     print_probes(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 from plotly.io import to_html
 
-from gatedrnn.pages.words import plural
+from gatedrnn.pages.words import latex, plural
 from gatedrnn.records import Machine, write_whole
 
 # Okabe & Ito's colours, which colour-blind readers distinguish too.
@@ -29,22 +29,27 @@ def dress(figure: go.Figure) -> go.Figure:
 
 
 def write_page(package: str, template: str, path: Path, figures: dict[str, go.Figure], **shown: object) -> None:
-    """Write `path` from a template of `package` (or of this one): figures by title, and the values it shows.
-
-    Templates have the filter `plural`: `{{ 2 | plural("seed") }}` is "2 seeds".
-    """
-    templates = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader(__package__)]),
-        autoescape=select_autoescape(["html"]), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    templates.filters["plural"] = plural
+    """Write `path` from a template of `package` (or of this one): figures by title, and the values it shows."""
     config = {"displaylogo": False, "responsive": True}
     drawn = {
         title: to_html(dress(figure), include_plotlyjs=False, full_html=False, config=config)
         for title, figure in figures.items()
     }
     script = files(__package__).joinpath(PLOTLY).read_text(encoding="utf-8") if drawn else ""
-    write_whole(path, templates.get_template(template).render(**shown, figures=drawn, plotly=script, font=FONT))
+    write_whole(path, render(package, template, **shown, figures=drawn, plotly=script, font=FONT))
+
+
+def render(package: str, template: str, **shown: object) -> str:
+    """A template of `package` (or of this one) with the values it shows.
+
+    Templates have the filters `plural`, where `{{ 2 | plural("seed") }}` is "2 seeds", and `latex`, which escapes.
+    """
+    templates = Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(__package__)]),
+        autoescape=select_autoescape(["html"]), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    templates.filters |= {"plural": plural, "latex": latex}
+    return templates.get_template(template).render(**shown)
 
 
 def environment_rows(date: str, environment: Machine) -> list[tuple[str, str]]:

@@ -1,5 +1,11 @@
 """Counts and differences in words, the same in every report."""
 
+import re
+
+_LATEX = {sign: "\\" + sign for sign in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "×": r"$\times$",
+}  # fmt: skip
+
 
 def plural(count: int, noun: str) -> str:
     """A count with its noun.
@@ -21,3 +27,14 @@ def signed(value: float, form: str = ".4f") -> str:
     """
     text = f"{value:+{form}}"
     return text if any(digit in text for digit in "123456789") else text[1:]
+
+
+def latex(text: str) -> str:
+    r"""Text for LaTeX, with what means something else there escaped; a minus before a digit as one.
+
+    Example:
+        >>> latex("gru-params, 0.5 %"), latex("-0.02")
+        ('gru-params, 0.5 \\%', '$-$0.02')
+    """
+    escaped = "".join(_LATEX.get(sign, sign) for sign in text)
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)

@@ -16,7 +16,7 @@ from gatedrnn.locks import sole_writer
 from gatedrnn.records import environment
 from gatedrnn.study.experiment import Comparison
 from gatedrnn.study.match import core_parameters
-from gatedrnn.study.report import write_comparison
+from gatedrnn.study.report import write_report
 from gatedrnn.study.results import CellAnswers, ComparisonResults, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.runs import OnProgress, run_all
 from gatedrnn.study.settings import CompareSettings, ContenderSettings, ProbeSettings
@@ -82,7 +82,7 @@ def _run(
         if len(own) < len(comparison.runs):
             continue
         compared = comparison.assemble(own, speed_seconds=SPEED_SECONDS, jobs=jobs, command=command)
-        write_comparison(folder / task)
+        write_report(folder / task)
         found[task], classes = _answers(task, settings.cells, comparison, compared), compared.classes
     if diverged:  # the other tasks have their reports by now
         raise diverged[0]

@@ -1,38 +1,133 @@
-"""The pages and terminal tables of comparisons and probes, from the records in a study's folder alone."""
+"""Reports of comparisons and probes as pages and Markdown, from the records in a study's folder alone."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import plotly.graph_objects as go
 from pydantic import JsonValue
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
 from gatedrnn import manifest
-from gatedrnn.pages import environment_rows, write_page
-from gatedrnn.study import probe_summary, tables, verdict
+from gatedrnn.errors import Damaged
+from gatedrnn.pages import environment_rows, render, write_page
+from gatedrnn.records import write_whole
+from gatedrnn.study import joined_summary, probe_summary, tables, verdict
 from gatedrnn.study.beside import Confusion, Curves, beside
-from gatedrnn.study.figures import figures, reach_figure, shows_confusion
+from gatedrnn.study.figures import figures, rank_figure, reach_figure, shows_confusion
+from gatedrnn.study.joined import Joined, join
 from gatedrnn.study.results import ComparisonResults, ProbeResults
 from gatedrnn.study.words import MATCH_WORDS
 from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes
 from gatedrnn.train.result import read_record
 
-TERMINAL_STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
-TERMINAL_LADDER = ("step", "removes", "core to step above", "score to step above", "speed to step above")
-TERMINAL_SCORES = ("contender", "test", "to baseline", "seconds", "tokens/s")
-WORDS = ("contender", "step", "removes")
-"""Columns of words, which are aligned to the left."""
+PAGE, TEXT = "report.html", "report.md"
 
 
-def write_comparison(folder: Path) -> Path:
-    """Write report.html (one file, no network) and report.md from the records in `folder`; the path of the page.
+@dataclass(frozen=True)
+class Report:
+    """What a page and its Markdown show."""
+
+    template: str
+    """Its name, without an ending."""
+    shown: dict[str, object]
+    draw: Callable[[], dict[str, go.Figure]]
+
+    def write(self, folder: Path) -> Path:
+        """Write report.html (one file, no network) and report.md into `folder`; the path of the page."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.write_page(folder / PAGE)
+        write_whole(folder / TEXT, self.markdown())
+        return folder / PAGE
+
+    def write_page(self, path: Path) -> None:
+        """Write the page alone."""
+        write_page("gatedrnn.study", f"{self.template}.html", path, self.draw(), **self.shown)
+
+    def markdown(self) -> str:
+        """The same without figures."""
+        return render("gatedrnn.study", f"{self.template}.md", **self.shown)
+
+
+def write_report(folder: Path) -> Path:
+    """Write report.html and report.md of the study whose records are in `folder`; the path of the page.
 
     Raises:
-        Damaged: results.json is missing, or a record cannot be read.
+        Damaged: its record is missing, or cannot be read.
     """
-    results = read_record(folder / ComparisonResults.FILE, ComparisonResults)
+    page = report_of(folder).write(folder)
+    manifest.add(folder, PAGE, TEXT)
+    return page
+
+
+def report_of(folder: Path) -> Report:
+    """The report of the study whose records are in `folder`.
+
+    Raises:
+        Damaged: its record is missing, or cannot be read.
+    """
+    return _probes(folder) if (folder / ProbeResults.FILE).exists() else _comparison(folder)
+
+
+def read_comparison(folder: Path) -> ComparisonResults:
+    """The record of a finished comparison.
+
+    Raises:
+        Damaged: there is none, or it cannot be read.
+    """
+    if not (folder / ComparisonResults.FILE).exists():
+        begun = (folder / "comparison.yaml").exists()
+        raise Damaged(
+            f"{folder}: " + ("this comparison is not finished; its command continues it" if begun else "no comparison")
+        )
+    return read_record(folder / ComparisonResults.FILE, ComparisonResults)
+
+
+def comparisons_in(folders: Sequence[Path]) -> list[Path]:
+    """Folders of single studies: those given, and in the place of a suite's its comparisons."""
+    found = []
+    for folder in folders:
+        own = any((folder / file).exists() for file in (ComparisonResults.FILE, ProbeResults.FILE, "comparison.yaml"))
+        inside = [] if own else sorted(path.parent for path in folder.glob("*/comparison.yaml"))
+        found += inside or [folder]
+    return found
+
+
+def joined_comparisons(folders: Sequence[Path]) -> Joined:
+    """Comparisons as one.
+
+    Raises:
+        Damaged: one is not finished, or cannot be read.  UsageError: they do not go together.
+    """
+    return join([(folder, read_comparison(folder)) for folder in folders])
+
+
+def report_of_joined(joined: Joined, folders: Sequence[Path], home: Path) -> Report:
+    """The report of several comparisons, which links to their own.
+
+    Args:
+        joined: `joined_comparisons` of these folders.
+        folders: of the comparisons, in the same order.
+        home: the folder where the report will be written.
+    """
+    pages = {task: folder / PAGE for task, folder in zip(joined.tasks, folders, strict=True)}
+    shown: dict[str, object] = {
+        "joined": joined,
+        "headline": joined_summary.sentences(joined),
+        "left_out": joined_summary.left_out(joined),
+        "tables": {
+            "Test scores": joined_summary.score_rows(joined),
+            "Ranks and price": joined_summary.rank_rows(joined),
+            "Verdicts": joined_summary.verdict_rows(joined),
+        },
+        "best": next(iter(joined.average_ranks)),
+        "links": {task: os.path.relpath(page, home) for task, page in pages.items() if page.exists()},
+    }  # fmt: skip
+    return Report("joined", shown, lambda: {"Average ranks": rank_figure(joined)})
+
+
+def _comparison(folder: Path) -> Report:
+    results = read_comparison(folder)
     curves, confusion = beside(folder, Curves), beside(folder, Confusion)
     missing = []
     if curves is None:
@@ -43,30 +138,25 @@ def write_comparison(folder: Path) -> Path:
     if outcomes is None:
         missing.append(f"{OUTCOMES} is missing in this folder, so no hardest examples are listed.")
     measured = results.measured
-    shown = {
+    shown: dict[str, object] = {
         "results": results,
         "headline": verdict.headline(results),
         "intervals": verdict.intervals_explained(results),
         "missing": missing,
         "held_equal": verdict.held_equal(results),
-        "tables": _tables(results),
+        "tables": {"Score and price": tables.score_rows(results), **_ladders(results)},
         "details": _details(results, confusion, outcomes),
         "settings": _settings(results),
         "environment": [
             *environment_rows(measured.date, measured.environment), ("processes at a time", str(measured.jobs)),
         ],
     }  # fmt: skip
-    return _write(folder, "compare", figures(results, curves, confusion), shown)
+    return Report("compare", shown, lambda: figures(results, curves, confusion))
 
 
-def write_probes(folder: Path) -> Path:
-    """Write report.html (one file, no network) and report.md from probes.json in `folder`; the path of the page.
-
-    Raises:
-        Damaged: probes.json is missing or cannot be read.
-    """
+def _probes(folder: Path) -> Report:
     results = read_record(folder / ProbeResults.FILE, ProbeResults)
-    shown = {
+    shown: dict[str, object] = {
         "results": results,
         "sentences": probe_summary.sentences(results),
         "verdicts": probe_summary.verdict_rows(results),
@@ -76,49 +166,7 @@ def write_probes(folder: Path) -> Path:
         "holds": probe_summary.HOLDS,
         "environment": environment_rows(results.measured.date, results.measured.environment),
     }
-    return _write(folder, "probes", {task: reach_figure(answers) for task, answers in results.tasks.items()}, shown)
-
-
-def _write(folder: Path, template: str, drawn: dict[str, go.Figure], shown: dict[str, object]) -> Path:
-    page = folder / "report.html"
-    write_page("gatedrnn.study", f"{template}.html", page, drawn, **shown)
-    write_page("gatedrnn.study", f"{template}.md", folder / "report.md", {}, **shown)
-    manifest.add(folder, "report.html", "report.md")
-    return page
-
-
-def print_comparison(results: ComparisonResults, console: Console) -> None:
-    """The main columns and the headline in the terminal."""
-    task = results.task
-    _print_table(f"{task}: structure", TERMINAL_STRUCTURE, tables.structure_rows(results), console)
-    title = f"{task}: test {results.metric.name}, mean and 95 % interval"
-    _print_table(title, TERMINAL_SCORES, tables.score_rows(results), console)
-    for title, rows in _ladders(results).items():
-        _print_table(f"{task}: {title}", TERMINAL_LADDER, rows, console)
-    for sentence in verdict.headline(results):
-        console.print(f"• {sentence}", highlight=False)
-
-
-def print_probes(results: ProbeResults, console: Console) -> None:
-    """The verdicts in the terminal."""
-    rows = probe_summary.verdict_rows(results)
-    console.print("longest solved length (seeds); scaled accuracy where none is solved", highlight=False)
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in rows[0]:  # narrow enough for a terminal
-        first, widest = column == "task", max(len(part) for part in column.split("-"))
-        table.add_column(
-            column.replace("-", "-\n"), justify="left" if first else "right", no_wrap=first, min_width=widest
-        )
-    for row in rows:
-        table.add_row(*row.values())
-    console.print(table)
-    for sentence in probe_summary.sentences(results):
-        console.print(f"• {sentence}", highlight=False)
-
-
-def _tables(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:
-    found = {"Score and price": tables.score_rows(results)}
-    return found | {title[0].upper() + title[1:]: rows for title, rows in _ladders(results).items()}
+    return Report("probes", shown, lambda: {task: reach_figure(own) for task, own in results.tasks.items()})
 
 
 def _details(
@@ -139,16 +187,7 @@ def _ladders(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:
     asked = results.settings.contenders
     if asked.ladder is None:
         return {}
-    return {f"the ladder with {MATCH_WORDS[match]}": tables.ladder_rows(results, match) for match in asked.match}
-
-
-def _print_table(title: str, columns: tuple[str, ...], rows: list[dict[str, str]], console: Console) -> None:
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in WORDS else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(row[column] for column in columns))
-    console.print(table)
+    return {f"The ladder with {MATCH_WORDS[match]}": tables.ladder_rows(results, match) for match in asked.match}
 
 
 def _settings(results: ComparisonResults) -> list[tuple[str, str]]:

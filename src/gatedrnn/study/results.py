@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import AliasChoices, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from gatedrnn.inspect.tracking import Tracking
 from gatedrnn.records import Machine
@@ -96,7 +96,7 @@ class Structure(Record):
     embedding_size: int
     gates: list[str]
     reads_state: bool
-    initialisation: Initialisation | None = Field(validation_alias=AliasChoices("initialisation", "initial_values"))
+    initialisation: Initialisation | None
     """None of a backbone."""
     block: bool
     pooling: str
@@ -167,7 +167,7 @@ class ContenderResults(Record):
     match: Match
     structure: Structure
     parameters: Parameters
-    core_mismatch: float = Field(validation_alias=AliasChoices("core_mismatch", "core_residue"))
+    core_mismatch: float
     """Core parameters over the count to match, minus one."""
     runs: list[RunScores]
     scores: dict[str, Estimate]
@@ -300,6 +300,10 @@ class ComparisonResults(Record):
             if (pair.other, pair.contender) == (contender, other):
                 return pair.turned(self.metric.name)
         raise KeyError(f"{contender}, {other}")
+
+    def contender(self, name: str) -> ContenderResults:
+        """The one of that name."""
+        return next(row for row in self.contenders if row.name == name)
 
     def best_on_validation(self) -> ContenderResults:
         """The contender with the best mean validation score: the one to choose before the test."""

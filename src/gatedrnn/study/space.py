@@ -176,6 +176,27 @@ def default_space(model: ModelSettings, train: TrainSettings) -> Space:
     return Space(shared=shared)
 
 
+def search_settings(
+    model: ModelSettings, train: TrainSettings, *, trials: int | None = None, space: Path | None = None,
+    minutes: float | None = None, search_seed: int | None = None,
+) -> dict[str, object] | None:  # fmt: skip
+    """The search that flags ask for, around a recipe if no space is given; None without --trials.
+
+    Raises:
+        UsageError: another flag of a search is given without it, or the budget ends before the first trial.
+    """
+    flags: dict[str, object] = {"--space": space, "--minutes": minutes, "--search-seed": search_seed}
+    if trials is None:
+        given = [flag for flag, value in flags.items() if value is not None]
+        if given:
+            raise UsageError(f"{given[0]} belongs to a search: give --trials too")
+        return None
+    if minutes is not None and not minutes > 0:
+        raise UsageError(f"--minutes {minutes:g}: the budget ends before the first trial; give more")
+    found = default_space(model, train) if space is None else read_space(space)
+    return {"trials": trials, "minutes": minutes, "seed": search_seed or 0, "space": found.model_dump()}
+
+
 def read_space(file: Path) -> Space:
     """A space from a YAML file: settings with `low` and `high` (and `scale: log`), or `choices`; under `contenders`,
     those of single cells.

@@ -43,7 +43,7 @@ def verdict(results: ComparisonResults) -> list[str]:
     beside = [best, *(row for row in others if against[row.name].verdict != "worse")]
     if (fastest := _fastest(results, best, beside)) is not None:
         sentences.append(fastest)
-    if named["cannot tell"]:
+    if named["cannot tell"] and best.scores["test"].runs > 1:
         sentences.append(_what_would_help([against[name] for name in named["cannot tell"]]))
     return [*sentences, _against_plain(results)]
 
@@ -80,8 +80,6 @@ def _fastest(results: ComparisonResults, best: ContenderResults, beside: list[Co
 
 def _what_would_help(pairs: list[PairResults]) -> str:
     """For the pairs without a verdict."""
-    if any(pair.better is None for pair in pairs):
-        return "One seed says nothing about other seeds; give 2 or more with --seeds."
     by_seeds = [pair for pair in pairs if pair.more_seeds is not None]
     by_examples = [pair for pair in pairs if pair.more_examples is not None]
     parts = []

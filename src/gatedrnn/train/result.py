@@ -20,7 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from gatedrnn.errors import Damaged
-from gatedrnn.records import read_json, write_whole
+from gatedrnn.records import Json, read_json, write_whole
 
 
 class Record(BaseModel):
@@ -53,12 +53,19 @@ def read_record(path: Path, kind: type[AnyRecord]) -> AnyRecord:
     Raises:
         Damaged: the file is missing, cannot be read, or holds something else.
     """
+    held: Json = None
     try:
         held = json.loads(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else read_json(path)
         return kind.model_validate(held)
     except FileNotFoundError as error:
         raise Damaged(f"{path}: is missing") from error
     except ValidationError as error:
+        version = kind.model_fields.get("version")
+        if version and isinstance(held, dict) and (written := held.get("schema", 0)) != version.default:
+            raise Damaged(
+                f"{path}: was written by another version of gatedrnn (schema {written}, here {version.default}); the "
+                "command that made it writes it anew"
+            ) from error
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "its content"
         raise Damaged(f"{path}: is no {kind.__name__} ({where}: {first['msg']})") from error

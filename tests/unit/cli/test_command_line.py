@@ -10,20 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from commands import outcome
 from processes import heeds_signals
 
-from gatedrnn.cli.app import build_app, main
+from gatedrnn.cli.app import build_app
 from gatedrnn.data import load_task
-
-
-def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    """Exit code, and what was said on the error stream."""
-    try:
-        main(arguments)
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    return code, capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from browser import needs_a_browser, visit
-from test_command_line import outcome
+from commands import outcome
 from train_helpers import small_text
 
 from gatedrnn.cli.app import main

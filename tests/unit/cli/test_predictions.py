@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from commands import outcome
 from datasets import Dataset
 from sklearn.metrics import accuracy_score, classification_report, confusion_matrix
-from test_command_line import outcome
 from test_language_commands import call
 from tolerances import assert_equal_within
 from train_helpers import small_text

@@ -15,7 +15,7 @@ from gatedrnn.data import DataSettings, data_settings
 from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
 from gatedrnn.study import runs
 from gatedrnn.study.experiment import Comparison, compare
-from gatedrnn.study.report import write_comparison
+from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults, PairResults, Speed
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.statistics import Estimate
@@ -190,7 +190,7 @@ def test_results_and_reports_name_no_folder_and_no_host(tmp_path: Path) -> None:
     data = text_files(tmp_path)
     settings = small(data=data, contenders=ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0]))
     compare(settings, tmp_path / "comparison")
-    write_comparison(tmp_path / "comparison")
+    write_report(tmp_path / "comparison")
     for name in ("results.json", "report.md", "report.html"):
         text = (tmp_path / "comparison" / name).read_text(encoding="utf-8")
         assert str(tmp_path) not in text, name
@@ -335,7 +335,7 @@ def test_no_damage_to_a_comparison_is_silent(damage: str, tmp_path: Path, caplog
     settings = small(data=text_files(tmp_path), contenders=contenders)
     whole, damaged = tmp_path / "whole", tmp_path / "damaged"
     results = compare(settings, whole)
-    write_comparison(whole)
+    write_report(whole)
     assert {
         "comparison.yaml",
         "manifest.json",

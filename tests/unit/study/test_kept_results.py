@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gatedrnn.study.beside import Confusion, Curves
-from gatedrnn.study.report import write_comparison, write_probes
+from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults, ProbeResults, run_name
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.train.outcomes import OUTCOMES, read_outcomes
@@ -40,7 +40,7 @@ def test_a_kept_report_is_made_from_the_kept_records(folder: Path, tmp_path: Pat
     for path in folder.iterdir():
         if path.name in RECORDS or path.name == OUTCOMES:
             (tmp_path / path.name).write_bytes(path.read_bytes())
-    (write_comparison if (folder / "results.json").exists() else write_probes)(tmp_path)
+    write_report(tmp_path)
     assert (tmp_path / "report.md").read_text() == (folder / "report.md").read_text()
 
 

@@ -7,7 +7,7 @@ from gatedrnn.pages import signed
 from gatedrnn.registry import CELLS
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.ladder import BESIDE, LADDERS, REMOVED, removed, steps_below
-from gatedrnn.study.report import write_comparison
+from gatedrnn.study.report import write_report
 from gatedrnn.study.settings import ContenderSettings
 from gatedrnn.study.tables import ladder_rows
 from gatedrnn.study.verdict import headline
@@ -90,7 +90,7 @@ def test_each_step_is_compared_with_the_step_above_it_seed_by_seed(finished):
 
 def test_the_report_has_the_ladder_in_words_in_tables_and_in_a_figure(finished):
     folder, results = finished
-    page = write_comparison(folder).read_text(encoding="utf-8")
+    page = write_report(folder).read_text(encoding="utf-8")
     text = (folder / "report.md").read_text(encoding="utf-8")
     for measure in ("test accuracy", "parameters of the recurrent core", "training tokens a second"):
         assert f"Down the ladder: {measure}</h2>" in page
@@ -107,5 +107,5 @@ def test_a_comparison_without_a_ladder_has_none(tmp_path):
         small(contenders=ContenderSettings(cells=["gru", "mingru"], hidden_size=16, seeds=[0])), tmp_path / "c"
     )
     assert not any("ladder" in line for line in headline(results))
-    write_comparison(tmp_path / "c")
+    write_report(tmp_path / "c")
     assert "ladder" not in (tmp_path / "c" / "report.md").read_text().replace("ladder: None", "")

@@ -10,7 +10,7 @@ from train_helpers import small_text, text_run
 from gatedrnn.errors import DataError
 from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.experiment import compare
-from gatedrnn.study.report import write_comparison
+from gatedrnn.study.report import write_report
 from gatedrnn.study.results import run_name
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.tables import score_rows
@@ -29,7 +29,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparison")
     text = small_text(folder / "text.txt")
     results = compare(settings_of(text), folder / "comparison")
-    return results, write_comparison(folder / "comparison")
+    return results, write_report(folder / "comparison")
 
 
 def test_embeddings_are_equal_and_cores_matched(finished):

@@ -14,7 +14,7 @@ from gatedrnn.pages.page import PLOTLY
 from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.figures import figures
-from gatedrnn.study.report import write_comparison
+from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.train.outcomes import OUTCOMES
 from gatedrnn.train.result import read_record
@@ -24,7 +24,7 @@ from gatedrnn.train.result import read_record
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report") / "comparison"
     compare(small(), folder, command="gatedrnn compare <script>alert(1)</script>")
-    return write_comparison(folder)
+    return write_report(folder)
 
 
 @needs_a_browser
@@ -50,14 +50,14 @@ def test_the_page_is_drawn_from_records_alone(page: Path, tmp_path: Path) -> Non
     for record in (ComparisonResults, Curves, Confusion):
         shutil.copy(page.parent / record.FILE, tmp_path)
     shutil.copy(page.parent / OUTCOMES, tmp_path)
-    again = write_comparison(tmp_path)
+    again = write_report(tmp_path)
     assert (tmp_path / "report.md").read_text() == (page.parent / "report.md").read_text()
     assert again.read_text().count("plotly-graph-div") == page.read_text().count("plotly-graph-div")
 
 
 def test_a_report_says_which_record_is_missing(page: Path, tmp_path: Path) -> None:
     shutil.copy(page.parent / ComparisonResults.FILE, tmp_path)
-    write_comparison(tmp_path)
+    write_report(tmp_path)
     said = (tmp_path / "report.md").read_text()
     assert "curves.json.gz is missing in this folder, so there are no learning curves." in said
     assert "confusion.json.gz is missing in this folder, so there is no confusion table." in said
@@ -72,10 +72,10 @@ def test_a_damaged_record_is_named(page: Path, tmp_path: Path) -> None:
     for torn in (whole[:-9], b"", whole[:40] + b"x" + whole[41:], b"{}"):
         (tmp_path / Curves.FILE).write_bytes(torn)
         with pytest.raises(Damaged, match=r"curves\.json\.gz: is damaged"):
-            write_comparison(tmp_path)
+            write_report(tmp_path)
     (tmp_path / ComparisonResults.FILE).write_text("{}")
     with pytest.raises(Damaged, match=r"results\.json: is no ComparisonResults \(task: Field required"):
-        write_comparison(tmp_path)
+        write_report(tmp_path)
 
 
 def test_what_a_user_typed_is_shown_and_not_run(page: Path) -> None:

@@ -1,0 +1,69 @@
+"""gatedrnn report."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from gatedrnn.errors import UsageError
+from gatedrnn.terminal import Console
+
+JOINED = Path("runs/joined")
+
+
+def report(
+    folders: Annotated[list[Path], Parameter(consume_multiple=True, negative=())],
+    /,
+    *,
+    format: Literal["html", "md", "csv", "latex"] = "html",
+    output: Path | None = None,
+) -> None:
+    """Write the report of a comparison again from its records, or one of several comparisons together.
+
+    Several comparisons of the same contenders on different data are joined: scores of all tasks, average ranks with a
+    critical-difference diagram, verdicts task by task, and price.
+
+    Args:
+        folders: Of finished comparisons, of a suite of them, or of one suite of probes.
+        format: html: report.html and report.md in the folder, or in runs/joined for several. md, csv and latex are
+            printed; csv has a line per contender and split.
+        output: File to write instead.
+    """
+    from gatedrnn.records import write_whole
+    from gatedrnn.study import exports
+    from gatedrnn.study import report as reports
+    from gatedrnn.study.printing import print_joined
+    from gatedrnn.study.results import ProbeResults
+
+    console, found = Console(), reports.comparisons_in(folders)
+    probes = [folder for folder in found if (folder / ProbeResults.FILE).exists()]
+    if probes and (len(found) > 1 or format in ("csv", "latex")):
+        raise UsageError(f"{probes[0]}: holds probes; they are reported alone, as html or md")
+    several = len(found) > 1
+    home = folders[0] if len(folders) == 1 else JOINED
+    if several:
+        joined = reports.joined_comparisons(found)
+        shown = reports.report_of_joined(joined, found, home if output is None else output.parent)
+    else:
+        shown = reports.report_of(found[0])
+    if format == "html":
+        if several:
+            print_joined(joined, console)
+        if output is not None:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            shown.write_page(output)
+        page = output or (shown.write(home) if several else reports.write_report(found[0]))
+        console.print(f"report: {page}", soft_wrap=True, highlight=False)
+        return
+    if format == "md":
+        text = shown.markdown()
+    elif several:
+        text = exports.as_csv(joined.tasks) if format == "csv" else exports.joined_as_latex(joined)
+    else:
+        results = reports.read_comparison(found[0])
+        text = exports.as_csv({results.task: results}) if format == "csv" else exports.as_latex(results)
+    if output is None:
+        print(text, end="")
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(output, text)

@@ -1,0 +1,142 @@
+"""A suite: comparisons of the same contenders on several tasks, from one YAML file to one joined report."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+from pydantic import ValidationError
+
+from gatedrnn.data import TASKS, Settings, data_settings
+from gatedrnn.data.settings import unknown_name
+from gatedrnn.errors import Error, UsageError
+from gatedrnn.study.experiment import Comparison
+from gatedrnn.study.joined import demand_common
+from gatedrnn.study.report import write_report
+from gatedrnn.study.results import ComparisonResults
+from gatedrnn.study.settings import CompareSettings, ContenderSettings
+from gatedrnn.study.space import search_settings
+from gatedrnn.train.recipes import with_options, with_recipe
+from gatedrnn.train.settings import ModelSettings, TrainSettings
+
+Run: TypeAlias = Callable[[CompareSettings, Path], ComparisonResults]
+OF_SEARCH = ("trials", "space", "minutes", "search_seed")
+LOG = logging.getLogger("gatedrnn")
+
+
+def read_suite(file: Path, threads: int) -> dict[str, CompareSettings]:
+    """Comparisons by name, in the order of the file.
+
+    Under `tasks` stand names with the settings of each; whatever stands beside `tasks` holds for all of them. Settings
+    are flags of `gatedrnn compare` without the dashes in front. A name is that of a task, or `task` names it.
+
+    Args:
+        file: YAML.
+        threads: of each run.
+
+    Raises:
+        UsageError: the file cannot be read, or a setting is unknown or out of range; it names the task.
+
+    Example::
+
+        cells: [lstm, gru, mingru]
+        match: [params]
+        tasks:
+          digits: {seeds: [0, 1, 2, 3, 4]}
+          reviews: {task: text-classification, train-file: reviews.csv}
+    """
+    try:
+        held = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"--suite {file}: cannot be read ({str(error).splitlines()[0]})") from error
+    if not isinstance(held, dict) or not isinstance(held.get("tasks"), dict) or len(held["tasks"]) < 2:
+        raise UsageError(f"--suite {file}: must name two comparisons or more under 'tasks'")
+    shared, found = {name: value for name, value in held.items() if name != "tasks"}, {}
+    for name, own in held["tasks"].items():
+        where = f"--suite {file}: {name}"
+        if not isinstance(name, str) or Path(name).name != name:
+            raise UsageError(f"{where}: a name becomes a folder's; write a word")
+        if own is not None and not isinstance(own, dict):
+            raise UsageError(f"{where}: must hold settings as 'name: value', got {own!r}")
+        with _naming(where):
+            found[name] = _settings({"task": name, **shared, **(own or {})}, threads)
+    return found
+
+
+def _settings(given: Mapping[str, Any], threads: int) -> CompareSettings:
+    """The settings of one comparison from flags, with the recipe of its task for all others."""
+    flags = {name.replace("-", "_"): value for name, value in given.items()}
+    task = data_settings(str(flags.pop("task"))).task
+    kinds: dict[str, type[Settings]] = {
+        "data": TASKS[task], "contenders": ContenderSettings, "model": ModelSettings, "train": TrainSettings,
+    }  # fmt: skip
+    known = [name for kind in kinds.values() for name in kind.model_fields] + [*OF_SEARCH]
+    for name in flags:
+        if name not in known:
+            raise UsageError(unknown_name("setting", name.replace("_", "-"), [n.replace("_", "-") for n in known]))
+    parts: dict[str, Any] = {
+        part: {name: flags[name] for name in kind.model_fields if name in flags} for part, kind in kinds.items()
+    }
+    parts["data"]["task"] = task
+    search: dict[str, Any] = {name: flags[name] for name in OF_SEARCH if name in flags}
+    if "space" in search:
+        search["space"] = Path(str(search["space"]))
+    if "minutes" in search and not isinstance(search["minutes"], int | float):
+        raise UsageError(f"minutes: must be a number, got {search['minutes']!r}")
+    parts = {part: with_recipe(task, part, kinds[part].model_validate(own)) for part, own in parts.items()}
+    who = parts["contenders"].model_dump()
+    if parts["contenders"].ladder is None:
+        who["cells"] = [with_options(task, cell) for cell in who["cells"]]
+    return CompareSettings.model_validate(
+        {
+            **{part: own.model_dump() for part, own in parts.items()}, "contenders": who, "threads": threads,
+            "search": search_settings(parts["model"], parts["train"], **search),
+        }
+    )  # fmt: skip
+
+
+def run_suite(suite: Mapping[str, CompareSettings], folder: Path, run: Run, *, fresh: bool) -> list[Path]:
+    """Run the comparisons one after another, each in a folder of `folder`, and write the report of each; their folders.
+
+    Everything that can be refused is refused before the first one runs.
+
+    Args:
+        suite: as `read_suite` returns it.
+        folder: of the suite.
+        run: `experiment.compare` but for the settings and the folder.
+        fresh: as it is given to `run`.
+
+    Raises:
+        UsageError: one cannot be run; they have fewer than two contenders in common, or different numbers of trials.
+        Whatever `run` raises.
+    """
+    names: list[list[str]] = []
+    for name, settings in suite.items():
+        with _naming(f"--suite: {name}"):
+            comparison = Comparison(settings, folder / name)
+        comparison.check(fresh=fresh)
+        names.append([contender.name for contender in comparison.contenders])
+    demand_common(names, list(suite))
+    if len({settings.search and settings.search.trials for settings in suite.values()}) > 1:
+        raise UsageError("--suite: all tasks need the same number of trials, or none")
+    for name, settings in suite.items():
+        LOG.info("%s, task %d of %d of the suite", name, list(suite).index(name) + 1, len(suite))
+        run(settings, folder / name)
+        write_report(folder / name)
+    return [folder / name for name in suite]
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Put the place before what is wrong there."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][-1:]).replace("_", "-")
+        said = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{where}: {f'{place}: ' if place else ''}{said}") from error
+    except Error as error:
+        raise UsageError(f"{where}: {error}") from error
