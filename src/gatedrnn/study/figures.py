@@ -195,23 +195,17 @@ def _tuning(results: ComparisonResults, search: SearchResults) -> go.Figure:
         around = [*bounded, *reversed(bounded)]
         band = [curve.high[n - 1] for n in bounded] + [curve.low[n - 1] for n in reversed(bounded)]
         figure.add_scatter(
-            x=around, y=band, fill="toself", fillcolor=colour, opacity=0.12, line={"width": 0}, hoverinfo="skip",
+            y=band, fill="toself", fillcolor=colour, opacity=0.12, line={"width": 0}, hoverinfo="skip",
             showlegend=False,
         )  # fmt: skip
         figure.add_scatter(
-            x=numbers, y=curve.median, mode="lines", name=row.name,
+            y=curve.median, mode="lines", name=row.name,
             line={"color": colour, "dash": dashes[row.name], "width": 2}, hovertemplate="%{x:.4~g}: %{y:.4f}",
         )  # fmt: skip
         for own, unit in zip(xs.values(), (1.0, minutes[row.name]), strict=True):
             own += [[unit * n for n in around], [unit * n for n in numbers]]
-    buttons = [
-        {"label": title.partition(" (")[0], "method": "update", "args": [{"x": own}, {"xaxis.title.text": title}]}
-        for title, own in xs.items()
-    ]
-    menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.04, "yanchor": "bottom"}
-    figure.update_xaxes(title="trials", rangemode="tozero")
     figure.update_yaxes(title=f"best validation {results.metric.name}", **_within_bounds(results))
-    figure.update_layout(height=HEIGHT + 60, updatemenus=[menu])
+    _choice_of_axis(figure, xs)
     return figure
 
 
@@ -223,20 +217,47 @@ def _dashes(results: ComparisonResults) -> dict[str, str]:
 
 
 def _curves(results: ComparisonResults, curves: Curves) -> go.Figure:
+    """Means over seeds against steps; a menu changes to minutes at the measured speed, which come first where the time
+    of training was matched."""
     figure, colours = go.Figure(), _colours(results)
-    dashes = _dashes(results)
+    dashes, is_text = _dashes(results), results.metric.name == "perplexity"
+    xs: dict[str, list[list[float]]] = {"steps": [], "minutes of training": []}
     for row in results.contenders:
         by_seed = [curves.runs[run_name(row.name, run.seed)] for run in row.runs]
-        means = [sum(values) / len(values) for values in zip(*(curve.score for curve in by_seed), strict=True)]
+        lines = [curve.loss if is_text else curve.score for curve in by_seed]
+        minutes = results.training_seconds(row) / 60 / (sum(run.steps for run in row.runs) / len(row.runs))
+        for own, unit in zip(xs.values(), (1.0, minutes), strict=True):
+            own.append([unit * step for step in by_seed[0].step])
         figure.add_scatter(
-            x=by_seed[0].step, y=means, mode="lines", name=row.name,
+            y=[sum(values) / len(values) for values in zip(*lines, strict=True)], mode="lines", name=row.name,
             line={"color": colours[row.cell], "dash": dashes[row.name], "width": 2},
-            hovertemplate="step %{x}: %{y:.4f}",
+            hovertemplate="%{x:,.4~g}: %{y:.4f}",
         )  # fmt: skip
-    figure.update_xaxes(title="step", rangemode="tozero")
-    figure.update_yaxes(title=f"validation {results.metric.name}", **_within_bounds(results))
-    figure.update_layout(height=420)
+    figure.update_yaxes(
+        title="validation loss in nats per token" if is_text else f"validation {results.metric.name}",
+        **_within_bounds(results),
+    )
+    _choice_of_axis(figure, xs, first=1 if "time" in results.settings.contenders.match else 0)
     return figure
+
+
+def _choice_of_axis(figure: go.Figure, xs: dict[str, list[list[float]]], first: int = 0) -> None:
+    """Let a menu change between horizontal axes.
+
+    Args:
+        xs: by the title of an axis, the values of every trace.
+        first: which one is shown at first.
+    """
+    buttons = [
+        {"label": title.partition(" (")[0], "method": "update", "args": [{"x": own}, {"xaxis.title.text": title}]}
+        for title, own in xs.items()
+    ]
+    title, shown = list(xs.items())[first]
+    for trace, values in zip(figure.data, shown, strict=True):
+        trace.x = values
+    menu = {"buttons": buttons, "active": first, "x": 0, "xanchor": "left", "y": 1.04, "yanchor": "bottom"}
+    figure.update_xaxes(title=title, rangemode="tozero")
+    figure.update_layout(height=HEIGHT + 60, updatemenus=[menu])
 
 
 def _confusion(results: ComparisonResults, confusion: Confusion) -> go.Figure:

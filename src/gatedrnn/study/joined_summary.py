@@ -12,11 +12,12 @@ RELATIONS: dict[Verdict, str] = {"better": "better than", "equivalent": "equival
 
 
 def sentences(joined: Joined) -> list[str]:
-    """Which contender does best over all tasks, how sure that is, its price, and the plain baselines."""
+    """Which contender does best over all tasks, how sure that is, the plain baselines, and what it holds for."""
     best = next(iter(joined.average_ranks))
     ranks = [f"{name} {rank:.1f}" for name, rank in joined.average_ranks.items()]
     average = f"Average rank over {plural(len(joined.tasks), 'task')}, 1 is best: {', '.join(ranks)}."
-    return [average, _ranks_differ(joined, best), _task_by_task(joined, best), _plain(joined, best)]
+    scope = "The unit is the task: what holds for these need not hold for others."
+    return [average, _ranks_differ(joined, best), _task_by_task(joined, best), _plain(joined, best), scope]
 
 
 def _ranks_differ(joined: Joined, best: str) -> str:

@@ -73,7 +73,7 @@ def test_the_kept_comparisons_are_joined_in_few_words() -> None:
     folders = [RESULTS / "ag_news", RESULTS / "digits"]
     joined = joined_comparisons(folders)
     said = sentences(joined)
-    assert len(said) == 4 and "Average rank over 2 tasks, 1 is best: lstm 2.0" in said[0]
+    assert len(said) == 5 and "Average rank over 2 tasks, 1 is best: lstm 2.0" in said[0]
     assert said[2] == "Task by task, lstm is better than mingru-params on digits; not told apart in 11 of 12 pairs."
     assert left_out(joined) is None
     assert [row["contender"] for row in rank_rows(joined)] == list(joined.average_ranks)
