@@ -12,10 +12,10 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from gatedrnn.study.beside import Confusion, Curves
+from gatedrnn.study.beside import Confusion, Curves, Trials
 from gatedrnn.study.results import ComparisonResults, ProbeResults
 
-RECORDS = (ComparisonResults, Curves, Confusion, ProbeResults)
+RECORDS = (ComparisonResults, Curves, Confusion, Trials, ProbeResults)
 FILES = (*(record.FILE for record in RECORDS), "bench.json", "report.md", "outcomes.npz")
 FIGURES, WIDTH, HEIGHT = 2, 1000, 900
 

@@ -72,30 +72,38 @@ def ladder_rows(results: ComparisonResults, match: str) -> list[dict[str, str]]:
 
 
 def structure_rows(results: ComparisonResults) -> list[dict[str, str]]:
-    """One row of text per contender, by column."""
-    rows = []
+    """One row of text per contender, by column; what was matched has its mismatch beside it."""
+    rows, asked = [], results.settings.contenders.match
+    base = results.contenders[0].structure.multiply_adds_per_step
     for row in results.contenders:
         structure, parameters, start = row.structure, row.parameters, row.structure.initialisation
-        mark = " !" if row.match == "params" and abs(row.core_mismatch) > MARKED else ""
-        rows.append(
-            {
-                "contender": row.name,
-                "layers": str(structure.layers),
-                "width": str(structure.hidden_size),
-                "gates": " ".join(structure.gates) or NONE,
-                "initialisation": NONE if start is None else f"{start.weights}; {start.biases}",
-                "embedding": f"{parameters.embedding:,}",
-                "core": f"{parameters.core:,}",
-                "to baseline's": f"{signed(row.core_mismatch, '.2%')}{mark}",
-                "block": f"{parameters.block:,}",
-                "head": f"{parameters.head:,}",
-                "total": f"{parameters.total:,}",
-                "state": NONE if structure.state_size is None else f"{structure.state_size:,}",
-                "multiply-adds": f"{structure.multiply_adds_per_step:,}",
-                "runs on": results.measured.runs_on[row.name],
-            }
-        )
+        own = {
+            "contender": row.name,
+            "layers": str(structure.layers),
+            "width": str(structure.hidden_size),
+            "gates": " ".join(structure.gates) or NONE,
+            "initialisation": NONE if start is None else f"{start.weights}; {start.biases}",
+            "embedding": f"{parameters.embedding:,}",
+            "core": f"{parameters.core:,}",
+            "to baseline's": _mismatch(row.core_mismatch, row.match in ("params", "time")),
+            "block": f"{parameters.block:,}",
+            "head": f"{parameters.head:,}",
+            "total": f"{parameters.total:,}",
+            "state": NONE if structure.state_size is None else f"{structure.state_size:,}",
+            "multiply-adds": f"{structure.multiply_adds_per_step:,}",
+        }
+        if "multiply-adds" in asked:
+            own["multiply-adds to baseline's"] = _mismatch(
+                structure.multiply_adds_per_step / base - 1, row.match == "multiply-adds"
+            )
+        if "time" in asked:
+            own["steps"] = f"{row.runs[0].steps:,}"
+        rows.append(own | {"runs on": results.measured.runs_on[row.name]})
     return rows
+
+
+def _mismatch(value: float, is_matched: bool) -> str:
+    return f"{signed(value, '.2%')}{' !' if is_matched and abs(value) > MARKED else ''}"
 
 
 def search_rows(results: ComparisonResults) -> list[dict[str, str]]:

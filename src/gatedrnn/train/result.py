@@ -61,7 +61,7 @@ def read_record(path: Path, kind: type[AnyRecord]) -> AnyRecord:
         raise Damaged(f"{path}: is missing") from error
     except ValidationError as error:
         version = kind.model_fields.get("version")
-        if version and isinstance(held, dict) and (written := held.get("schema", 0)) != version.default:
+        if version and isinstance(held, dict) and (written := held.get("schema")) not in (None, version.default):
             raise Damaged(
                 f"{path}: was written by another version of gatedrnn (schema {written}, here {version.default}); the "
                 "command that made it writes it anew"

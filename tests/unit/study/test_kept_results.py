@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gatedrnn.study.beside import Confusion, Curves
+from gatedrnn.study.beside import Confusion, Curves, Trials
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults, ProbeResults, run_name
 from gatedrnn.study.statistics import Sample, Table
@@ -17,7 +17,7 @@ from gatedrnn.train.result import RunResult, read_record
 RESULTS = Path(__file__).parents[3] / "results"
 RECORDS = {
     "results.json": ComparisonResults, "probes.json": ProbeResults, "result.json": RunResult,
-    **{record.FILE: record for record in (Curves, Confusion)},
+    **{record.FILE: record for record in (Curves, Confusion, Trials)},
 }  # fmt: skip
 KEPT = [path for path in sorted(RESULTS.rglob("*")) if path.name in RECORDS]
 STUDIES = sorted({path.parent for path in KEPT if path.name in ("results.json", "probes.json")})

@@ -53,6 +53,25 @@ def test_matched_parameters_are_the_nearest_that_an_integer_width_gives(layers: 
         assert contender.mismatch == contender.parameters.core / target - 1
 
 
+@pytest.mark.parametrize("layers", [1, 3])
+def test_matched_multiply_adds_are_the_nearest_that_an_integer_width_gives(layers: int) -> None:
+    chosen = {"cells": ["lstm", "mingru", "transformer"], "match": ["multiply-adds"], "hidden_size": 64}
+    comparison = settings({"layers": layers, "embedding_size": 64}, **chosen)
+    data = load_task(comparison.data)
+    baseline, *others = contenders(comparison, data)
+    target = baseline.structure.multiply_adds_per_step
+    assert [other.name for other in others] == ["mingru-multiply-adds", "transformer-multiply-adds"]
+    for contender in others:
+        own = contender.structure.multiply_adds_per_step
+        assert abs(own / target - 1) < 0.02, contender.name
+        for width in (contender.hidden_size - 1, contender.hidden_size + 1):
+            sizes = settings(
+                {"layers": layers, "embedding_size": 64}, **chosen | {"cells": [contender.cell], "hidden_size": width}
+            )
+            near = contenders(sizes, data)[0].structure.multiply_adds_per_step
+            assert abs(own - target) <= abs(near - target), contender.name
+
+
 def test_core_parameters_are_those_of_the_formulas() -> None:
     found, width, state = planned(hidden_size=64), 64, 64
     assert found["lstm"].parameters.core == 4 * state * (width + state) + 8 * state
