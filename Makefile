@@ -8,10 +8,10 @@ INSTALL := $(BIN)/pip install --quiet --constraint $(CONSTRAINTS)
 
 .PHONY: compare test test-lowest suite slow check docs clean
 
-# Parity and digits, four cells, both ways of matching, two seeds. FRESH=1 starts over.
+# Parity and digits, four cells, both ways of matching, five seeds. FRESH=1 starts over.
 compare: $(VENV)/.train
-	$(BIN)/gatedrnn compare --task parity --seeds 0 1 --jobs 2 $(if $(FRESH),--fresh)
-	$(BIN)/gatedrnn compare --task digits --seeds 0 1 --jobs 2 $(if $(FRESH),--fresh)
+	$(BIN)/gatedrnn compare --task parity --seeds 0 1 2 3 4 --jobs 2 $(if $(FRESH),--fresh)
+	$(BIN)/gatedrnn compare --task digits --seeds 0 1 2 3 4 --jobs 2 $(if $(FRESH),--fresh)
 	@echo "Reports: runs/compare-parity/report.html and runs/compare-digits/report.html"
 
 test: check suite
