@@ -292,8 +292,8 @@ def _confusion(results: ComparisonResults, confusion: Confusion) -> go.Figure:
 
 
 def rank_figure(joined: Joined) -> go.Figure:
-    """A critical-difference diagram: contenders at their average ranks, with a bar over those that are not told apart;
-    one row for each, so that no name lies over another."""
+    """A critical-difference diagram: contenders at their average ranks, with a bar over those that are not
+    distinguished; one row for each, so that no name lies over another."""
     figure, ranks = go.Figure(), joined.average_ranks
     groups, count = joined.groups(), len(ranks)
     for number, (name, rank) in enumerate(ranks.items()):
@@ -308,7 +308,7 @@ def rank_figure(joined: Joined) -> go.Figure:
     for number, group in enumerate(groups):
         figure.add_scatter(
             x=[ranks[group[0]] - 0.03, ranks[group[-1]] + 0.03], y=[-(number + 0.6)] * 2, mode="lines",
-            line={"color": PLAIN_COLOUR, "width": 6}, name="not told apart", hovertemplate=", ".join(group),
+            line={"color": PLAIN_COLOUR, "width": 6}, name="not distinguished", hovertemplate=", ".join(group),
         )  # fmt: skip
     difference = joined.critical_difference
     if difference < count - 1:

@@ -60,14 +60,14 @@ class Joined:
 
     @property
     def critical_difference(self) -> float:
-        """Of two average ranks: below it they are not told apart (Nemenyi, 95 % for all pairs together)."""
+        """Of two average ranks: below it they are not distinguished (Nemenyi, 95 % for all pairs together)."""
         tasks, count = self.ranks.shape
         quantile = studentized_range.isf(ERROR, count, np.inf) / np.sqrt(2)
         return float(quantile * np.sqrt(count * (count + 1) / (6 * tasks)))
 
     def groups(self) -> list[list[str]]:
-        """Contenders that are not told apart, each group as large as it can be: all of them, where ranks as a whole are
-        not shown to differ."""
+        """Contenders that are not distinguished, each group as large as it can be: all of them, where ranks as a whole
+        are not shown to differ."""
         ranked = list(self.average_ranks.items())
         if self.probability > ERROR:
             return [[name for name, _ in ranked]]

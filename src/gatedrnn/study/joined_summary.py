@@ -48,7 +48,7 @@ def _task_by_task(joined: Joined, best: str) -> str:
     pairs = (len(joined.contenders) - 1) * len(joined.tasks)
     untold = sum(map(len, found["cannot tell"].values()))
     if untold:
-        parts.append(f"not told apart in {untold} of {plural(pairs, 'pair')}")
+        parts.append(f"not distinguished in {untold} of {plural(pairs, 'pair')}")
     return f"Task by task, {best} is {'; '.join(parts)}."
 
 

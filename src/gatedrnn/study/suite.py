@@ -29,7 +29,7 @@ LOG = logging.getLogger("gatedrnn")
 def read_suite(file: Path, threads: int) -> dict[str, CompareSettings]:
     """Comparisons by name, in the order of the file.
 
-    Under `tasks` stand names with the settings of each; whatever stands beside `tasks` holds for all of them. Settings
+    `tasks` holds a name and the settings of each; whatever else the file holds is shared by all of them. Settings
     are flags of `gatedrnn compare` without the dashes in front. A name is that of a task, or `task` names it.
 
     Args:

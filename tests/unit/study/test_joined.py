@@ -62,7 +62,7 @@ def test_the_critical_difference_is_of_the_published_table(contenders: int, quan
     assert joined.critical_difference == pytest.approx(quantile * np.sqrt(contenders * (contenders + 1) / 36), abs=1e-3)
 
 
-def test_groups_join_what_is_not_told_apart() -> None:
+def test_groups_join_what_is_not_distinguished() -> None:
     few, many = of((0.9, 0.8, 0.7), (0.7, 0.9, 0.8)), of(*[(0.9, 0.8, 0.7, 0.6)] * 8)
     assert few.probability > 0.05 and few.groups() == [list(few.average_ranks)]
     assert many.critical_difference == pytest.approx(1.66, abs=0.01)
@@ -74,7 +74,7 @@ def test_the_kept_comparisons_are_joined_in_few_words() -> None:
     joined = joined_comparisons(folders)
     said = sentences(joined)
     assert len(said) == 5 and "Average rank over 2 tasks, 1 is best: lstm 2.0" in said[0]
-    assert said[2] == "Task by task, lstm is better than mingru-params on digits; not told apart in 11 of 12 pairs."
+    assert said[2] == "Task by task, lstm is better than mingru-params on digits; not distinguished in 11 of 12 pairs."
     assert left_out(joined) is None
     assert [row["contender"] for row in rank_rows(joined)] == list(joined.average_ranks)
     assert [row["task"] for row in score_rows(joined)] == ["ag_news", "digits"]
