@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias, final
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
+from torch.nn.functional import linear, logsigmoid
 
 from gatedrnn.shapes import Channels, Series, State, StateTuple, Step
 
@@ -222,6 +222,52 @@ class ScanEquations(Equations):
         return (decay * state[0] + recurrent.drop(drive),)
 
 
+class GappedScanEquations(ScanEquations):
+    """A scan cell whose steps may be unequally far apart: its decay can be raised to the time between two steps."""
+
+    @abstractmethod
+    def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
+        """(a_t, b_t) where step t comes `gaps` after the one before it; with gaps of 1, `coefficients`.
+
+        Args:
+            gaps: times, 0 or more; they broadcast with the projections.
+        """
+
+    @final
+    def step_over(
+        self, gaps: Step, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent
+    ) -> tuple[State, ...]:
+        """`step` after that time."""
+        decay, drive = self.coefficients_over(gaps, *projected)
+        return (decay * state[0] + recurrent.drop(drive),)
+
+
+class ConvexScanEquations(GappedScanEquations):
+    """A scan cell that mixes its state with a value: h_t = a_t * h_(t-1) + (1 - a_t) * v_t, a_t = sigmoid(s_t).
+
+    Over a gap the decay is raised to it, a_t ** gap, and the drive is taken from the raised decay: as if the same input
+    had come all the time.
+    """
+
+    @abstractmethod
+    def logit(self, *projected: Series) -> Series:
+        """s_t: of the decay, a_t = sigmoid(s_t)."""
+
+    @abstractmethod
+    def value(self, *projected: Series) -> Series:
+        """v_t: what the state is mixed with."""
+
+    @final
+    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
+        logit = self.logit(*projected)
+        return torch.sigmoid(logit), torch.sigmoid(-logit) * self.value(*projected)
+
+    @final
+    def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
+        log_decay = gaps * logsigmoid(self.logit(*projected))
+        return torch.exp(log_decay), -torch.expm1(log_decay) * self.value(*projected)
+
+
 class BlockScanEquations(Equations):
     """A cell whose gates read x_t only and that mixes its channels in blocks: h_t = A_t h_(t-1) + b_t.
 
@@ -242,18 +288,24 @@ class BlockScanEquations(Equations):
         return (applied(transition, h).flatten(-2) + recurrent.drop(drive),)
 
 
-class PositiveScanEquations(ScanEquations):
-    """A scan cell whose decay and drive are positive, so that the paper's scan over logarithms can run it too."""
+class PositiveScanEquations(ConvexScanEquations):
+    """A convex scan cell whose values are positive, so that the paper's scan over logarithms can run it too."""
 
     activation: str
-    """Of the candidate; "g" is the one that keeps the drive positive."""
+    """Of the candidate; "g" is the one that keeps values positive."""
     log_space: bool
     """Run whole sequences by `gatedrnn.ops.log_space_scan`, for fidelity to the paper: slower, and its error grows with
-    the length. Needs the activation g; no resets, no zoneout, no state_dropout."""
+    the length. Needs the activation g; no resets, no gaps, no zoneout, no state_dropout."""
 
     @abstractmethod
+    def log_value(self, *projected: Series) -> Series:
+        """log v_t, computed without underflow."""
+
+    @final
     def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        """(log a_t, log b_t): `coefficients` in logarithms, computed without underflow."""
+        """(log a_t, log b_t): `coefficients` in logarithms."""
+        logit = self.logit(*projected)
+        return logsigmoid(logit), logsigmoid(-logit) + self.log_value(*projected)
 
 
 def output_of(cell: Equations, state: StateTuple, projected: tuple[Tensor, ...]) -> Tensor:

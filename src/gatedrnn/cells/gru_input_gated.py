@@ -5,13 +5,13 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ScanEquations, ScanKernel
+from gatedrnn.equations import ConvexScanEquations, ScanKernel
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
 
 
-class InputGatedGRUEquations(ScanEquations):
+class InputGatedGRUEquations(ConvexScanEquations):
     """Step 2 of the ladder: nothing reads h any more, so all steps run at once; z *keeps*.
 
     z = sigmoid(W_z x),  n = tanh(W_n x),  h = (1 - z) * n + z * h
@@ -24,10 +24,13 @@ class InputGatedGRUEquations(ScanEquations):
     projections = ("update", "candidate")
     decay_gates = {"update": 1}
 
-    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        update, n = projected
-        z = torch.sigmoid(update)
-        return z, (1 - z) * torch.tanh(n)
+    def logit(self, *projected: Series) -> Series:
+        update, _ = projected
+        return update
+
+    def value(self, *projected: Series) -> Series:
+        _, n = projected
+        return torch.tanh(n)
 
 
 @documented

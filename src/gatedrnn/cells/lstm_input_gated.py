@@ -4,19 +4,20 @@ from typing import Never
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from gatedrnn.equations import ScanEquations, ScanKernel
+from gatedrnn.equations import GappedScanEquations, ScanKernel
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
 
 
-class InputGatedLSTMEquations(ScanEquations):
+class InputGatedLSTMEquations(GappedScanEquations):
     """Step 2 of the ladder: nothing reads h any more, so all steps run at once; the forget gate *keeps*.
 
     i = sigmoid(W_i x),  f = sigmoid(W_f x),  g = tanh(W_g x),  c = f * c + i * g,  h = tanh(c)
 
-    State c, output h, one bias a gate.
+    State c, output h, one bias a gate. A gap raises f alone: what is written does not grow with it.
     """
 
     name = "lstm-input-gated"
@@ -27,6 +28,10 @@ class InputGatedLSTMEquations(ScanEquations):
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         i, f, g = projected
         return torch.sigmoid(f), torch.sigmoid(i) * torch.tanh(g)
+
+    def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
+        _, f, _ = projected
+        return torch.exp(gaps * logsigmoid(f)), self.coefficients(*projected)[1]
 
     def output(self, state: tuple[Series, ...], projected: tuple[Series, ...]) -> Series:
         return torch.tanh(state[0])

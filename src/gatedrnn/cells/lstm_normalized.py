@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from gatedrnn.equations import ScanEquations, ScanKernel
+from gatedrnn.equations import ConvexScanEquations, ScanKernel
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
 
 
-class NormalizedLSTMEquations(ScanEquations):
+class NormalizedLSTMEquations(ConvexScanEquations):
     """Step 3 of the ladder: input and forget gate share one whole; the forget gate *keeps*.
 
     i = sigmoid(W_i x),  f = sigmoid(W_f x),  f' = f / (f + i),  i' = i / (f + i)
@@ -26,23 +26,22 @@ class NormalizedLSTMEquations(ScanEquations):
     projections = ("input", "forget", "candidate")
     decay_gates = {"forget": 1, "input": -1}
 
-    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        i, f, g = projected
-        keep = normalized_share(f, i)
-        return keep, (1 - keep) * torch.tanh(g)
+    def logit(self, *projected: Series) -> Series:
+        i, f, _ = projected
+        return normalized_log_ratio(f, i)
+
+    def value(self, *projected: Series) -> Series:
+        _, _, g = projected
+        return torch.tanh(g)
 
     def output(self, state: tuple[Series, ...], projected: tuple[Series, ...]) -> Series:
         return torch.tanh(state[0])
 
 
 def normalized_log_ratio(forget: Series, input_: Series) -> Series:
-    """log f - log i of the two gates from their pre-activations: sigmoid of it is f / (f + i)."""
+    """log f - log i of the two gates from their pre-activations: sigmoid of it is f / (f + i), which where both gates
+    are closed does not divide zero by zero."""
     return softplus(-input_) - softplus(-forget)
-
-
-def normalized_share(forget: Series, input_: Series) -> Series:
-    """f / (f + i) from pre-activations; where both gates are closed this does not divide zero by zero."""
-    return torch.sigmoid(normalized_log_ratio(forget, input_))
 
 
 @documented

@@ -4,7 +4,6 @@ from typing import Never
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from gatedrnn.cells.activations import ACTIVATIONS, Activation, check_activation, log_g
 from gatedrnn.equations import PositiveScanEquations, ScanKernel
@@ -31,14 +30,17 @@ class MinGRUEquations(PositiveScanEquations):
         self.activation, self.log_space = activation, log_space
         self.kernel = ScanKernel("replace", activation, candidate=0, first=1, second=1)
 
-    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        v, update = projected
-        z = torch.sigmoid(update)
-        return 1 - z, z * ACTIVATIONS[self.activation](v)
+    def logit(self, *projected: Series) -> Series:
+        _, update = projected
+        return -update
 
-    def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        v, update = projected
-        return logsigmoid(-update), logsigmoid(update) + log_g(v)
+    def value(self, *projected: Series) -> Series:
+        v, _ = projected
+        return ACTIVATIONS[self.activation](v)
+
+    def log_value(self, *projected: Series) -> Series:
+        v, _ = projected
+        return log_g(v)
 
 
 @documented
@@ -48,7 +50,7 @@ class MinGRU(RecurrentLayer[Tensor]):
     Keyword Args:
         activation: of the candidate: "g" (appendix B.3 of the paper, a positive state) or "identity" (appendix A).
         log_space: run whole sequences by the paper's scan over logarithms, for fidelity: slower, and its error grows
-            with the length; needs the activation g; no resets, no zoneout, no state_dropout.
+            with the length; needs the activation g; no resets, no gaps, no zoneout, no state_dropout.
 
     Example:
         >>> layer = MinGRU(3, 8, batch_first=True)

@@ -4,10 +4,9 @@ from typing import Never
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from gatedrnn.cells.activations import ACTIVATIONS, Activation, check_activation, log_g
-from gatedrnn.cells.lstm_normalized import normalized_log_ratio, normalized_share
+from gatedrnn.cells.lstm_normalized import normalized_log_ratio
 from gatedrnn.equations import PositiveScanEquations, ScanKernel
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
@@ -33,15 +32,17 @@ class MinLSTMEquations(PositiveScanEquations):
         self.activation, self.log_space = activation, log_space
         self.kernel = ScanKernel("share", activation, candidate=0, first=1, second=2)
 
-    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        v, f, i = projected
-        keep = normalized_share(f, i)
-        return keep, (1 - keep) * ACTIVATIONS[self.activation](v)
+    def logit(self, *projected: Series) -> Series:
+        _, f, i = projected
+        return normalized_log_ratio(f, i)
 
-    def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        v, f, i = projected
-        log_ratio = normalized_log_ratio(f, i)
-        return logsigmoid(log_ratio), logsigmoid(-log_ratio) + log_g(v)
+    def value(self, *projected: Series) -> Series:
+        v, _, _ = projected
+        return ACTIVATIONS[self.activation](v)
+
+    def log_value(self, *projected: Series) -> Series:
+        v, _, _ = projected
+        return log_g(v)
 
 
 @documented
@@ -51,7 +52,7 @@ class MinLSTM(RecurrentLayer[Tensor]):
     Keyword Args:
         activation: of the candidate: "g" (appendix B.3 of the paper, a positive state) or "identity" (appendix A).
         log_space: run whole sequences by the paper's scan over logarithms, for fidelity: slower, and its error grows
-            with the length; needs the activation g; no resets, no zoneout, no state_dropout.
+            with the length; needs the activation g; no resets, no gaps, no zoneout, no state_dropout.
 
     Example:
         >>> layer = MinLSTM(3, 8, batch_first=True)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import BlockScanEquations, Equations, Recurrent, ScanEquations, output_of
+from gatedrnn.equations import BlockScanEquations, Equations, GappedScanEquations, Recurrent, ScanEquations, output_of
 from gatedrnn.layers.parameters import shapes
 
 BATCH, STEPS, BLOCKS = 2, 3, 5
@@ -63,6 +63,9 @@ def _check_methods(cell: Equations) -> None:
         first = (BATCH, STEPS, k, k, BLOCKS) if blocks else (BATCH, STEPS, size)
         names = "(transition, drive)" if blocks else "(decay, drive)"
         _check(cell, "coefficients", found, names, [first, (BATCH, STEPS, size)])
+        if isinstance(cell, GappedScanEquations):
+            found = _call(cell, "coefficients_over", torch.ones(BATCH, STEPS, 1), *projected)
+            _check(cell, "coefficients_over", found, names, [first, (BATCH, STEPS, size)])
     else:
         weights = {name: torch.zeros(shape) for name, shape in shapes(cell, size, size, bias=True).items()}
         step = (tuple(x[:, 0] for x in projected), tuple(s[:, 0] for s in state), Recurrent(cell.projections, weights))

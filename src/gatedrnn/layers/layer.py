@@ -21,6 +21,7 @@ from gatedrnn.layers.arguments import (
     check_features,
     check_flag,
     check_flags,
+    check_gaps,
     check_hidden_sizes,
     check_input_axes,
     check_options,
@@ -44,7 +45,7 @@ from gatedrnn.ops.cells import known
 from gatedrnn.ops.flops import register_flop_formulas
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.step import one_step
-from gatedrnn.shapes import Features, Flags, Hidden, Series, States, StateTuple, Step, time_first
+from gatedrnn.shapes import Features, Flags, Gaps, Hidden, Series, States, StateTuple, Step, time_first
 
 HiddenT = TypeVar("HiddenT", bound=Hidden, default=Any)
 """The form of `hx` and `h_n`: a tensor, or for LSTMs the pair (h, c)."""
@@ -107,12 +108,12 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         @overload
         def __call__(
             self, input: Tensor, hx: HiddenT | None = None, *, mask: Tensor | None = None,
-            resets: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
+            resets: Tensor | None = None, gaps: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
         ) -> tuple[Tensor, HiddenT]: ...  # fmt: skip
         @overload
         def __call__(
             self, input: PackedSequence, hx: HiddenT | None = None, *, mask: Tensor | None = None,
-            resets: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
+            resets: Tensor | None = None, gaps: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
         ) -> tuple[PackedSequence, HiddenT]: ...  # fmt: skip
         def __call__(self, *args: object, **kwargs: object) -> object: ...
 
@@ -198,7 +199,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def forward(
         self, input: Features | PackedSequence, hx: Hidden | None = None, *,
-        mask: Flags | None = None, resets: Flags | None = None, dropout_masks: DropoutMasks | None = None,
+        mask: Flags | None = None, resets: Flags | None = None, gaps: Gaps | None = None,
+        dropout_masks: DropoutMasks | None = None,
     ) -> tuple[Tensor | PackedSequence, Hidden]:  # fmt: skip
         """The whole sequence at once.
 
@@ -210,6 +212,11 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             resets: bool, the input's first axes (of a packed sequence: of the same padded). A reset at t cuts between
                 t-1 and t, in both directions: the state returns to the layer's initial state; at t = 0 it discards
                 `hx`.
+            gaps: floating point, the input's first axes (of a packed sequence: of the same padded): the time from step
+                t-1 to t, 0 or more; at t = 0 since `hx`. The decay, which must lie between 0 and 1, is raised to it; 1
+                everywhere changes nothing. A masked step passes its gap on to the next real step, but not to another
+                call. In the reversed direction gaps shift by one: step t reads a state that is gaps[t+1] away, the last
+                step one that is 1 away.
             dropout_masks: from `draw_dropout_masks`, instead of new ones.
 
         Returns:
@@ -223,10 +230,12 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if self._runner.check_input is not None:
             self._runner.check_input(self, input, hx, resets)
         if is_proxy(input):
-            return whole_as_node(self, (input, hx), {"mask": mask, "resets": resets, "dropout_masks": dropout_masks})  # type: ignore[return-value]
+            given = {"mask": mask, "resets": resets, "gaps": gaps, "dropout_masks": dropout_masks}
+            return whole_as_node(self, (input, hx), given)  # type: ignore[return-value]
         if isinstance(input, PackedSequence):
-            return self._forward_packed(input, hx, mask, resets, dropout_masks)
-        if mask is None and resets is None and dropout_masks is None and streams(input) and input.dim() == 3:
+            return self._forward_packed(input, hx, mask, resets, gaps, dropout_masks)
+        alone = mask is None and resets is None and gaps is None and dropout_masks is None
+        if alone and streams(input) and input.dim() == 3:
             by_step = input.transpose(0, 1) if self.batch_first else input
             found = self._runner.stream(self, by_step[0], hx) if len(by_step) == 1 else None
             if found is not None:
@@ -240,8 +249,9 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         leading = tuple(input.shape[:-1])
         mask, resets = self._batch_first("mask", mask, leading), self._batch_first("resets", resets, leading)
+        gaps = self._gaps_batch_first(gaps, leading)
         state = self._state_of(hx, x, batched)
-        output, state = self._run(x, state, mask, resets, self._masks(dropout_masks, *x.shape[:2]))
+        output, state = self._run(x, state, mask, resets, gaps, self._masks(dropout_masks, *x.shape[:2]))
         narrow = autocast_dtype(x.device)
         if narrow is not None and output.dtype == torch.float32:
             output = output.to(narrow)  # whatever ran it, as nn.LSTM returns it
@@ -249,7 +259,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def step(
         self, x: Step, hx: States | StateTuple | None = None, *,
-        resets: Flags | None = None, dropout_masks: DropoutMasks | None = None,
+        resets: Flags | None = None, gaps: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
     ) -> tuple[Step, HiddenT]:  # fmt: skip
         """One step of a stream: the same values as the whole sequence at once.
 
@@ -257,13 +267,14 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             x: (batch, input_size), or (input_size,) without a batch.
             hx: the state that the last call returned; None for the layer's initial state.
             resets: bool, (batch,), or () without a batch: rows whose state first returns to the initial state.
+            gaps: the same axes: the time since the step before, 0 or more.
             dropout_masks: of this step, `draw_dropout_masks(batch, steps).at(t)`; needed in training if the layer has
                 dropout or zoneout of whole sequences.
 
         Returns:
             The output (batch, P), and the state for the next call.
         """
-        if resets is None and dropout_masks is None and streams(x) and x.dim() == 2:
+        if resets is None and gaps is None and dropout_masks is None and streams(x) and x.dim() == 2:
             found = self._runner.stream(self, x, hx)
             if found is not None:
                 output, state = found
@@ -286,8 +297,13 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             check_flags("resets", resets, tuple(x.shape[:-1]))
             anew = self._initial_state(rows)
             state = tuple(torch.where(resets.view(-1, 1), a, s) for a, s in zip(anew, state, strict=True))
-        found = None if self._runner.step is None else self._runner.step(self, rows, state, dropout_masks)
-        output, state = self._step_in_torch(rows, state, dropout_masks) if found is None else found
+        if gaps is not None:
+            check_gaps(self.cell, gaps, tuple(x.shape[:-1]))
+            gaps = gaps if batched else gaps.unsqueeze(0)
+        found = None
+        if self._runner.step is not None and gaps is None:
+            found = self._runner.step(self, rows, state, dropout_masks)
+        output, state = self._step_in_torch(rows, state, gaps, dropout_masks) if found is None else found
         return (output if batched else output.squeeze(0)), self._as_hidden(state, batched)
 
     def initial_state(self, batch: int) -> HiddenT:
@@ -313,14 +329,15 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def _forward_packed(
         self, packed: PackedSequence, hx: States | StateTuple | None, mask: Flags | None, resets: Flags | None,
-        dropout_masks: DropoutMasks | None,
+        gaps: Gaps | None, dropout_masks: DropoutMasks | None,
     ) -> tuple[PackedSequence, HiddenT]:  # fmt: skip
         if mask is not None:
             raise ValueError("a PackedSequence has its own lengths; leave mask out")
         if packed.data.dim() != 2:
             raise RuntimeError(f"input must have 2 dimensions, got {packed.data.dim()}")
         check_features(packed.data, self.weight_ih_l0, self.input_size)
-        if self._runner.packed is not None and resets is None and dropout_masks is None and not self._draws:
+        as_it_is = resets is None and gaps is None and dropout_masks is None and not self._draws
+        if self._runner.packed is not None and as_it_is:
             state = self._state_of(hx, packed.data.new_empty(int(packed.batch_sizes[0]), 0), batched=True)
             if packed.sorted_indices is not None:
                 state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
@@ -332,16 +349,18 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 return sorted_output, self._as_hidden(last, batched=True)
         x, mask = unpacked(packed)
         state = self._state_of(hx, x, batched=True)
-        time_first = (x.shape[1], x.shape[0])
-        resets = self._batch_first("resets", resets, tuple(x.shape[:2]) if self.batch_first else time_first)
-        output, state = self._run(x, state, mask, resets, self._masks(dropout_masks, *x.shape[:2]))
+        leading = (x.shape[0], x.shape[1]) if self.batch_first else (x.shape[1], x.shape[0])
+        resets, gaps = self._batch_first("resets", resets, leading), self._gaps_batch_first(gaps, leading)
+        output, state = self._run(x, state, mask, resets, gaps, self._masks(dropout_masks, *x.shape[:2]))
         return repacked(output, packed), self._as_hidden(state, batched=True)
 
     def _run(
-        self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, masks: DropoutMasks | None
-    ) -> tuple[Series, StateTuple]:
+        self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, gaps: Gaps | None,
+        masks: DropoutMasks | None,
+    ) -> tuple[Series, StateTuple]:  # fmt: skip
         """The whole stack over (batch, time, features), layer by layer; states are stacked over all of them."""
-        if self._runner.stack is not None and mask is None and resets is None and masks is None:
+        alone = mask is None and resets is None and gaps is None and masks is None
+        if self._runner.stack is not None and alone:
             found = self._runner.stack(self, x, state)
             if found is not None:
                 return found
@@ -355,14 +374,16 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 own = NO_MASKS if masks is None else masks.directions[index]
                 read = x if own.input is None else x * own.input.unsqueeze(1)
                 start, weights = tuple(s[index] for s in state), self._weights(layer, suffix, own.weight)
-                given = Direction(read, start, weights, own, mask, resets, reverse=direction == 1)
+                given = Direction(read, start, weights, own, mask, resets, reverse=direction == 1, gaps=gaps)
                 output, last = self._runner.direction(self, given)
                 outputs.append(output)
                 finals.append(last)
             x = self._dropped(_concatenated(outputs), layer)
         return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
 
-    def _step_in_torch(self, x: Step, state: StateTuple, masks: DropoutMasks | None) -> tuple[Step, StateTuple]:
+    def _step_in_torch(
+        self, x: Step, state: StateTuple, gaps: Tensor | None, masks: DropoutMasks | None
+    ) -> tuple[Step, StateTuple]:
         """One step of the whole stack by the equations."""
         finals: list[StateTuple] = []
         for layer in range(self.num_layers):
@@ -371,7 +392,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             weights, before = self._weights(layer, "", own.weight), tuple(s[layer] for s in state)
             projected = self._project(read, weights)
             recurrent = Recurrent(self.cell.projections, weights, own.state)
-            after = one_step(self.cell, projected, before, recurrent, self._zoneout(own))
+            after = one_step(self.cell, projected, before, recurrent, self._zoneout(own), gaps)
             gates = split_gates(len(self.cell.projections), projected.to(accumulation_dtype(projected.dtype)))
             output = output_of(self.cell, after, gates).to(projected.dtype)
             x = self._dropped(self._project_output(output, weights), layer)
@@ -420,6 +441,15 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if flags.dim() == 1:
             return flags.unsqueeze(0)
         return flags if self.batch_first else flags.transpose(0, 1)
+
+    def _gaps_batch_first(self, gaps: Gaps | None, expected: tuple[int, ...]) -> Gaps | None:
+        """Gaps as (batch, time), checked."""
+        if gaps is None:
+            return None
+        check_gaps(self.cell, gaps, expected)
+        if gaps.dim() == 1:
+            return gaps.unsqueeze(0)
+        return gaps if self.batch_first else gaps.transpose(0, 1)
 
     def _state_of(self, hx: Any, x: Tensor, batched: bool) -> StateTuple:
         """`hx`, checked, as a tuple of (L, batch, size); the initial state where it is None."""

@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.equations import ScanEquations, ScanKernel, output_of, split_gates
+from gatedrnn.equations import GappedScanEquations, ScanEquations, ScanKernel, output_of, split_gates
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, has_cpu_kernels, native_kernels
 from gatedrnn.ops.cells import EQUATIONS, scan_kernel
 from gatedrnn.ops.linear_scan import linear_scan
 from gatedrnn.ops.masking import hold_masked_steps, zero_masked_steps
 from gatedrnn.ops.step import ZoneoutMask, zoned_coefficients
-from gatedrnn.shapes import Channels, Flags, Projections, Series, State
+from gatedrnn.shapes import Channels, Flags, Gaps, Projections, Series, State
 
 
 def scan_in_torch(
     cell: ScanEquations, projected: Projections, h0: State | None, mask: Flags | None, resets: Flags | None,
-    reset_state: Channels | None, reverse: bool, *, dropout_mask: State | None = None,
+    reset_state: Channels | None, reverse: bool, *, gaps: Gaps | None = None, dropout_mask: State | None = None,
     zoneout: ZoneoutMask | None = None, backend: str = "auto",
 ) -> tuple[Series, State]:  # fmt: skip
     """Outputs, in the dtype of `projected`, and the last state of any scan cell.
@@ -31,12 +31,17 @@ def scan_in_torch(
         projected: W x + b, (batch, time, gates · channels).
         mask: a masked step leaves the state as it was; its output is 0.
         resets: a reset returns the state to `reset_state`, zeros if None.
+        gaps: from the state that a step reads to the step (`gaps_between_real_steps`); None for 1 everywhere.
         dropout_mask: (batch, channels), multiplies the drive at every step.
         zoneout: the zoneout mask, (batch, time, channels), or its expectation.
         backend: of `linear_scan`.
     """
     gates = split_gates(len(cell.projections), projected.to(accumulation_dtype(projected.dtype)))
-    decay, drive = cell.coefficients(*gates)
+    if gaps is None:
+        decay, drive = cell.coefficients(*gates)
+    else:
+        assert isinstance(cell, GappedScanEquations)
+        decay, drive = cell.coefficients_over(gaps.to(gates[0].dtype).unsqueeze(2), *gates)
     if dropout_mask is not None:
         drive = drive * dropout_mask.unsqueeze(1)
     decay, drive = zoned_coefficients(zoneout, decay, drive)

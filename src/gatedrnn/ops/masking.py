@@ -1,8 +1,11 @@
-"""Masked steps of a series by torch operations: they leave the state as it was, and their output is 0."""
+"""Masked steps of a series by torch operations: they leave the state as it was, their output is 0, and their time
+passes on to the next real step."""
 
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
-from gatedrnn.shapes import Flags, Series
+from gatedrnn.shapes import Flags, Gaps, Series
 
 
 def hold_masked_steps(decay: Series, drive: Series, mask: Flags) -> tuple[Series, Series]:
@@ -19,3 +22,40 @@ def zero_masked_steps(output: Series, mask: Flags) -> Series:
 def reversed_resets(resets: Flags) -> Flags:
     """The same cuts for a run from the last step to the first: a cut between t-1 and t comes before step t-1."""
     return torch.cat([resets[:, 1:], torch.zeros_like(resets[:, :1])], dim=1)
+
+
+def gaps_between_real_steps(gaps: Gaps, mask: Flags | None, resets: Flags | None, reverse: bool) -> Gaps:
+    """The time from the state that a step reads to the step itself.
+
+    Forward, that is its own gap and those of the masked steps before it, since the last real step, cut or beginning.
+    Reversed, gaps shift by one: the state comes from the next real step, later by the gaps in between; 1 where there is
+    none before the end or a cut.
+
+    Args:
+        gaps: (batch, time), from the step before to each step; at the first one, since the state that is passed in.
+        mask: True for real steps.
+        resets: True at t for a cut between t-1 and t, whatever the direction.
+    """
+    batch, steps = gaps.shape
+    if not reverse and mask is None:
+        return gaps
+    places = torch.arange(steps, device=gaps.device).expand(batch, steps)
+    # Differences of sums in float64: long series lose nothing. clock[t] is the time before the gap of step t.
+    clock = pad(gaps.to(torch.float64).cumsum(1), (1, 0))
+    if not reverse:
+        assert mask is not None
+        since = pad(torch.where(mask, places + 1, 0)[:, :-1], (1, 0)).cummax(1).values
+        if resets is not None:
+            since = torch.maximum(since, torch.where(resets, places, 0).cummax(1).values)
+        return (clock[:, 1:] - clock.gather(1, since)).to(gaps.dtype)
+    next_real = _next(places if mask is None else torch.where(mask, places, steps), steps)
+    is_joined = next_real < steps
+    if resets is not None:
+        is_joined &= next_real < _next(torch.where(resets, places, steps), steps)
+    later = clock.gather(1, (next_real + 1).clamp(max=steps))
+    return torch.where(is_joined, later - clock[:, 1:], 1).to(gaps.dtype)
+
+
+def _next(places: Tensor, none: int) -> Tensor:
+    """The smallest of the places after each step."""
+    return pad(places[:, 1:], (0, 1), value=none).flip(1).cummin(1).values.flip(1)

@@ -5,7 +5,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import Equations, Recurrent, split_gates
+from gatedrnn.equations import Equations, GappedScanEquations, Recurrent, split_gates
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.shapes import Series, StateTuple
 
@@ -15,13 +15,22 @@ ZoneoutMask: TypeAlias = tuple[Tensor | float, ...]
 
 def one_step(
     cell: Equations, projected: Tensor, state: StateTuple, recurrent: Recurrent,
-    zoneout: ZoneoutMask | None = None,
+    zoneout: ZoneoutMask | None = None, gaps: Tensor | None = None,
 ) -> StateTuple:  # fmt: skip
-    """The next state, in the dtype of the state before, from a step's projections (batch, gates · channels)."""
+    """The next state, in the dtype of the state before, from a step's projections (batch, gates · channels).
+
+    Args:
+        gaps: (batch,), since the step before, of a cell that takes them; None for 1.
+    """
     # Computed in at least float32, as torch's kernels do it, and rounded to the state's dtype at the end of the step.
     wide = accumulation_dtype(projected.dtype)
     gates, before = split_gates(len(cell.projections), projected.to(wide)), tuple(s.to(wide) for s in state)
-    after = zoned(zoneout, before, cell.step(gates, before, recurrent))
+    if gaps is None:
+        after = cell.step(gates, before, recurrent)
+    else:
+        assert isinstance(cell, GappedScanEquations)
+        after = cell.step_over(gaps.to(wide).unsqueeze(1), gates, before, recurrent)
+    after = zoned(zoneout, before, after)
     return tuple(a.to(s.dtype) for a, s in zip(after, state, strict=True))
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import Equations, PositiveScanEquations
+from gatedrnn.equations import Equations, GappedScanEquations, PositiveScanEquations
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.verify import oracle
 from gatedrnn.verify.decay import wrong_change
 from gatedrnn.verify.definition import Sequences, States, initial_states, run_by_definition
-from gatedrnn.verify.modes import LOG_SPACE, SETTINGS, Mode, Setting, as_tuple, whole
+from gatedrnn.verify.modes import LOG_SPACE, SETTINGS, Mode, Setting, as_tuple, settings_for, whole
 from gatedrnn.verify.tolerances import (
     DIFFERENCES,
     EQUAL_TO_TORCH,
@@ -74,8 +74,10 @@ def check_cell(cell: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[R
             yield from _of_decay_gates(name, options, title)
             if name in oracle.ORACLES:  # numpy's own
                 yield from _against_oracle(name, options, title)
+            if issubclass(CELLS[name].equations, GappedScanEquations):
+                yield _of_gaps(name, options, title)
         for dtype in dtypes:
-            for setting in SETTINGS:
+            for setting in settings_for(CELLS[name].equations):
                 yield from _against_definition(name, options, title, dtype, setting)
             if not options and issubclass(CELLS[name].equations, PositiveScanEquations):
                 for row in _against_definition(name, options, title, dtype, LOG_SPACE):
@@ -134,6 +136,18 @@ def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[
             allowed,
             "" if error <= allowed else declared,
         )
+
+
+def _of_gaps(name: str, options: dict[str, Any], title: str) -> Row:
+    """The decay over a gap is the decay of one step, raised to it."""
+    layer, generator = _layer(name, options, torch.float64), _generator()
+    cell = layer.cell
+    assert isinstance(cell, GappedScanEquations)
+    projected = torch.randn(len(cell.projections), 100, generator=generator, dtype=torch.float64).unbind()
+    gaps = 4 * torch.rand(100, generator=generator, dtype=torch.float64)
+    expected, (found, _) = cell.coefficients(*projected)[0] ** gaps, cell.coefficients_over(gaps, *projected)
+    allowed = allowed_error(expected, torch.float64)
+    return Row(title, "float64", "definition", "decay raised to gaps", "decay", largest_error(found, expected), allowed)
 
 
 def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[Row]:
@@ -260,7 +274,12 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             masks = layer.draw_dropout_masks(BATCH, TIME)
-    return Sequences(x, hx, mask, resets, masks)
+    gaps = None
+    if setting.gaps:  # of 0 too, and so large that nothing of the state is left
+        gaps = torch.rand(BATCH, TIME, generator=generator, dtype=torch.float64) ** 2 * 4
+        gaps[0, 1], gaps[0, 3] = 0, 100
+        gaps = gaps.to(torch.promote_types(dtype, torch.float32))
+    return Sequences(x, hx, mask, resets, masks, gaps)
 
 
 def _upstream(layer: RecurrentLayer, sequences: Sequences) -> tuple[Tensor, States]:
@@ -277,9 +296,12 @@ def _results(
     """Output, last states, and the gradients of everything that they depend on, by name."""
     x = sequences.x.detach().requires_grad_()
     hx = tuple(s.detach().requires_grad_() for s in sequences.hx) if with_hx else initial_states(layer, len(x))
-    output, state = mode(layer, sequences._replace(x=x, hx=hx))
+    gaps = None if sequences.gaps is None else sequences.gaps.detach().requires_grad_()
+    output, state = mode(layer, sequences._replace(x=x, hx=hx, gaps=gaps))
     found = {"output": output} | {f"state {i}": s for i, s in enumerate(state)}
     wanted = {"input": x} | dict(layer.named_parameters())
+    if gaps is not None:
+        wanted["gaps"] = gaps
     if with_hx:
         wanted |= {f"hx{i}": s for i, s in enumerate(hx)}
     loss = sum((a.double() * g).sum() for a, g in zip((output, *state), (grads[0], *grads[1]), strict=True))
@@ -311,7 +333,8 @@ def _double(s: Sequences) -> Sequences:
             })
             for part in masks.directions
         ))  # fmt: skip
-    return s._replace(x=s.x.double(), hx=tuple(h.double() for h in s.hx), masks=masks)
+    gaps = None if s.gaps is None else s.gaps.double()
+    return s._replace(x=s.x.double(), hx=tuple(h.double() for h in s.hx), masks=masks, gaps=gaps)
 
 
 def _generator(draw: int = 0) -> torch.Generator:

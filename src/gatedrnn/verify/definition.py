@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from gatedrnn.equations import Recurrent, output_of
+from gatedrnn.equations import GappedScanEquations, Recurrent, output_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import NO_MASKS, DirectionMasks, DropoutMasks
-from gatedrnn.shapes import Flags, Series, Step
+from gatedrnn.shapes import Flags, Gaps, Series, Step
 
 States = tuple[Tensor, ...]
 
@@ -25,6 +25,8 @@ class Sequences(NamedTuple):
     mask: Flags
     resets: Flags
     masks: DropoutMasks | None = None
+    gaps: Gaps | None = None
+    """(batch, time); None for a cell that takes none, or for none given."""
 
 
 def initial_states(layer: RecurrentLayer, batch: int) -> States:
@@ -81,16 +83,28 @@ def _direction(
         weights = {**weights, "weight_hh": weights["weight_hh"] * masks.weight}
     recurrent = Recurrent(layer.cell.projections, weights, dropped)
     outputs: list[Tensor] = [x.new_zeros(layer.proj_size or layer.hidden_size)] * time
+    # The time since the state that is carried; None for a reversed run that has not begun.
+    gaps, since = None if sequences.gaps is None else sequences.gaps[row], None if reverse else x.new_zeros(())
     for t in reversed(range(time)) if reverse else range(time):
         # A reset cuts between t-1 and t, so a reversed run meets it before step t-1.
         cut = (t + 1 < time and sequences.resets[row, t + 1]) if reverse else sequences.resets[row, t]
         if cut:
             state = tuple(s * 0 + weights.get("initial_state", 0) for s in state)
+            since = None if reverse else x.new_zeros(())
+        if gaps is not None and since is not None:
+            since = since + gaps[t + 1 if reverse else t]
         if not sequences.mask[row, t]:
             continue
         read = x[t : t + 1] if masks.input is None else x[t : t + 1] * masks.input[row]
         gates = _projected(layer, weights, read)
-        before, state = state, layer.cell.step(gates, state, recurrent)
+        before = state
+        if gaps is None:
+            state = layer.cell.step(gates, state, recurrent)
+        else:
+            assert isinstance(layer.cell, GappedScanEquations)
+            gap = x.new_ones(1, 1) if since is None else since.view(1, 1)
+            state = layer.cell.step_over(gap, gates, state, recurrent)
+            since = x.new_zeros(())
         if layer.zoneout and (masks.zoneout is not None or not layer.training):
             kept = (
                 [x.new_tensor(layer.zoneout)] * len(state)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from gatedrnn.equations import ConvexScanEquations, Equations, GappedScanEquations
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.shapes import Flags, Hidden, Series
@@ -33,6 +34,10 @@ class Setting(NamedTuple):
     left: bool = False
     """Padded on the left instead."""
     resets: bool = False
+    gaps: bool = False
+    """With times between steps, for cells that take them."""
+    convex: bool = False
+    """For cells alone that mix their state with a value."""
     regularisers: tuple[str, ...] = ()
     """Rates of the layer that are above 0; their masks are the same in every mode."""
 
@@ -49,8 +54,8 @@ def without_hx(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
 
 def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     layer.batch_first = False
-    mask, resets = (None if flags is None else flags.T for flags in (_mask(s), _resets(s)))
-    output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=mask, resets=resets, dropout_masks=s.masks)
+    mask, resets, gaps = (None if given is None else given.T for given in (_mask(s), _resets(s), s.gaps))
+    output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=mask, resets=resets, gaps=gaps, dropout_masks=s.masks)
     layer.batch_first = True
     return output.transpose(0, 1), as_tuple(state)
 
@@ -69,8 +74,8 @@ def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     outputs, state = [], packed(s.hx)
     for t in range(s.x.shape[1]):
         resets = s.resets[:, t] if s.resets.any() else None
-        masks = None if s.masks is None else s.masks.at(t)
-        output, state = layer.step(s.x[:, t], state, resets=resets, dropout_masks=masks)
+        masks, gaps = None if s.masks is None else s.masks.at(t), None if s.gaps is None else s.gaps[:, t]
+        output, state = layer.step(s.x[:, t], state, resets=resets, gaps=gaps, dropout_masks=masks)
         outputs.append(output)
     return torch.stack(outputs, dim=1), as_tuple(state)
 
@@ -78,8 +83,11 @@ def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
 def chunks(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     outputs, state, time = [], packed(s.hx), s.x.shape[1]
     for low, high in pairwise((0, 1, time // 2, time)):
-        resets = s.resets[:, low:high] if s.resets.any() else None
-        output, state = layer(s.x[:, low:high], state, resets=resets)
+        resets, gaps = (
+            s.resets[:, low:high] if s.resets.any() else None,
+            None if s.gaps is None else s.gaps[:, low:high],
+        )
+        output, state = layer(s.x[:, low:high], state, resets=resets, gaps=gaps)
         outputs.append(output)
     return torch.cat(outputs, dim=1), as_tuple(state)
 
@@ -118,6 +126,46 @@ def cut_apart(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     return torch.stack(outputs), tuple(torch.stack(kind, dim=1) for kind in zip(*lasts, strict=True))
 
 
+def masked_between(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    """A masked step before each step, which has a part of its gap."""
+    assert s.gaps is not None
+    nothing, part = torch.full_like(s.x, torch.nan), 0.3 * s.gaps
+    longer = s._replace(
+        x=_by_turns(nothing, s.x), mask=_by_turns(torch.zeros_like(s.mask), s.mask),
+        resets=_by_turns(s.resets, torch.zeros_like(s.resets)), gaps=_by_turns(part, s.gaps - part),
+    )  # fmt: skip
+    output, state = whole(layer, longer)
+    return output[:, 1::2], state
+
+
+def at_no_time(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    """After each step another one with other inputs and no gap."""
+    assert s.gaps is not None
+    longer = s._replace(
+        x=_by_turns(s.x, s.x.flip(1)), mask=_by_turns(s.mask, torch.ones_like(s.mask)),
+        resets=_by_turns(s.resets, torch.zeros_like(s.resets)), gaps=_by_turns(s.gaps, torch.zeros_like(s.gaps)),
+    )  # fmt: skip
+    output, state = whole(layer, longer)
+    return output[:, ::2], state
+
+
+def in_two_steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    """Each step twice, each time with a part of its gap; one layer, one direction."""
+    assert s.gaps is not None
+    part = 0.3 * s.gaps
+    longer = s._replace(
+        x=_by_turns(s.x, s.x), mask=_by_turns(s.mask, s.mask),
+        resets=_by_turns(s.resets, torch.zeros_like(s.resets)), gaps=_by_turns(part, s.gaps - part),
+    )  # fmt: skip
+    output, state = whole(layer, longer)
+    return output[:, 1::2], state
+
+
+def _by_turns(first: Tensor, second: Tensor) -> Tensor:
+    """(batch, 2 · time, …): a step of the first, one of the second, and so on."""
+    return torch.stack((first, second), dim=2).flatten(1, 2)
+
+
 ONE_DIRECTION = {"num_layers": 2, "proj_size": 2}
 TWO_DIRECTIONS = {"num_layers": 2, "bidirectional": True}
 RAGGED = (5, 9, 1)
@@ -145,6 +193,18 @@ SETTINGS = (
     Setting("both directions, resets", TWO_DIRECTIONS, {
         "both directions, resets": whole, "both directions, resets, time first": time_first,
     }, holes=True, resets=True),
+    Setting("gaps", ONE_DIRECTION, {
+        "gaps": whole, "gaps, step by step": steps, "gaps, in chunks": chunks, "gaps, time first": time_first,
+        "gaps, masked steps between": masked_between,
+    }, gaps=True),
+    Setting("gaps, holes", TWO_DIRECTIONS, {
+        "both directions, gaps": whole, "both directions, gaps, time first": time_first,
+        "both directions, gaps, masked steps between": masked_between,
+    }, holes=True, resets=True, gaps=True),
+    Setting("gaps, packed", TWO_DIRECTIONS, {"gaps, packed": packed_unsorted}, lengths=RAGGED, gaps=True),
+    Setting("gaps, mixed", {"num_layers": 1}, {
+        "gaps, each step in two": in_two_steps, "gaps, steps at no time": at_no_time,
+    }, resets=True, gaps=True, convex=True),
     Setting("locked", ONE_DIRECTION, {
         "dropped inputs and weights": whole, "dropped inputs and weights, step by step": steps,
     }, regularisers=("input_dropout", "weight_dropout")),
@@ -160,6 +220,12 @@ LOG_SPACE = Setting("log_space", {"num_layers": 2, "log_space": True}, {
     "mask, padded right": whole, "packed, unsorted": packed_unsorted,
 }, positive_hx=True, lengths=RAGGED)  # fmt: skip
 """Informative: the paper's scan is not held to the law."""
+
+
+def settings_for(cell: type[Equations]) -> list[Setting]:
+    """Those of `SETTINGS` that a cell has: with gaps only where it takes them."""
+    takes_gaps, is_convex = issubclass(cell, GappedScanEquations), issubclass(cell, ConvexScanEquations)
+    return [s for s in SETTINGS if (takes_gaps or not s.gaps) and (is_convex or not s.convex)]
 
 
 def packed(states: States) -> Hidden:
@@ -181,4 +247,4 @@ def _mask(s: Sequences) -> Flags | None:
 
 
 def _extras(s: Sequences) -> dict[str, Any]:
-    return {"resets": _resets(s), "dropout_masks": s.masks}
+    return {"resets": _resets(s), "gaps": s.gaps, "dropout_masks": s.masks}

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import PackedSequence
 from gatedrnn.layers.dropout import DirectionMasks, DropoutMasks
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.parameters import Weights
-from gatedrnn.shapes import Flags, Series, StateTuple, Step
+from gatedrnn.shapes import Flags, Gaps, Series, StateTuple, Step
 
 StepResult: TypeAlias = tuple[Step, StateTuple]
 SeriesResult: TypeAlias = tuple[Series, StateTuple]
@@ -35,6 +35,8 @@ class Direction(NamedTuple):
     mask: Flags | None
     resets: Flags | None
     reverse: bool
+    gaps: Gaps | None = None
+    """As they are passed in."""
 
 
 class Runner(NamedTuple):

@@ -14,7 +14,7 @@ from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult
 from gatedrnn.layers.step_inputs import layer_suffixes, plain_states, plain_weights, scan_weights, state_shapes
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, native_kernels, plain_torch_only
 from gatedrnn.ops.gated_scan import gated_scan, has_gated_scan, has_projected_scan, projected_scan, scan_in_torch
-from gatedrnn.ops.masking import reversed_resets
+from gatedrnn.ops.masking import gaps_between_real_steps, reversed_resets
 from gatedrnn.shapes import Channels, Flags, State, StateTuple, Step
 
 FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
@@ -52,7 +52,9 @@ def _gates_apart(layer: RecurrentModule, training: bool) -> str | None:
 
 
 def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
-    cell, x, weights, resets = _cell(layer), given.x, given.weights, given.resets
+    cell, x, weights, resets, gaps = _cell(layer), given.x, given.weights, given.resets, given.gaps
+    if gaps is not None:
+        gaps = gaps_between_real_steps(gaps, given.mask, resets, given.reverse)
     if given.reverse and resets is not None:
         resets = reversed_resets(resets)
     if layer._backend == "native" and plain_torch_only():
@@ -60,7 +62,7 @@ def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
             "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto' or 'reference'"
         )
     zoneout, dropout_mask = layer._zoneout(given.masks), given.masks.state
-    one_kernel = zoneout is None and dropout_mask is None and has_gated_scan(cell, x.device)
+    one_kernel = gaps is None and zoneout is None and dropout_mask is None and has_gated_scan(cell, x.device)
     if one_kernel and layer._backend != "reference" and not plain_torch_only():
         output, last = _in_one_kernel(layer, given._replace(resets=resets))
     else:
@@ -68,7 +70,7 @@ def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
         h0 = given.state[0].to(accumulation_dtype(projected.dtype))
         output, last = scan_in_torch(
             cell, projected, h0, given.mask, resets, _reset_state(weights, resets), given.reverse,
-            dropout_mask=dropout_mask, zoneout=zoneout, backend=layer._backend,
+            gaps=gaps, dropout_mask=dropout_mask, zoneout=zoneout, backend=layer._backend,
         )  # fmt: skip
     return layer._project_output(output, weights), (last,)
 
