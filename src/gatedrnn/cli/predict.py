@@ -26,8 +26,8 @@ def predict(
 
     Args:
         model: Folder of a finished run of `gatedrnn train`, or of a model that one wrote.
-        file: CSV, TSV, JSON lines or Parquet with a column of texts; for a model that was not trained on texts, with
-            `input_ids` (token numbers) or `input_values` (a list of numbers for each step).
+        file: CSV, TSV, JSON lines or Parquet with a column of texts; series, in a file as that of training; for any
+            other model, with `input_ids` (token numbers) or `input_values` (a list of numbers for each step).
         output: Where to write; the ending decides: .csv, .tsv, .jsonl or .parquet.
         text_column: Of the file; the one of training, if not given.
         threads: Threads of torch; all cores if not given.

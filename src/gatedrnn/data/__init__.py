@@ -5,12 +5,14 @@ from functools import lru_cache
 from gatedrnn.data.batches import Batch, Examples, Lanes, TrainingSource, tokens_in
 from gatedrnn.data.settings import (
     LANGUAGE,
+    SERIES,
     TASKS,
     DataSettings,
     DigitsTask,
     LanguageTask,
     MnistTask,
     ProbeTask,
+    SeriesTask,
     Settings,
     TextTask,
     data_settings,
@@ -43,6 +45,10 @@ def load_task(settings: DataSettings) -> TaskData:
             from gatedrnn.data.text import load_ag_news, load_text_classification
 
             return (load_ag_news if settings.task == "ag_news" else load_text_classification)(settings)
+        case SeriesTask():
+            from gatedrnn.data.series.classification import load_series_classification
+
+            return load_series_classification(settings)
         case LanguageTask():
             from gatedrnn.data.language import load_language_model
 
@@ -50,6 +56,6 @@ def load_task(settings: DataSettings) -> TaskData:
 
 
 __all__ = [
-    "LANGUAGE", "TASKS", "Batch", "DataSettings", "Examples", "Lanes", "Settings", "TaskData", "Texts",
+    "LANGUAGE", "SERIES", "TASKS", "Batch", "DataSettings", "Examples", "Lanes", "Settings", "TaskData", "Texts",
     "TrainingSource", "data_settings", "load_task", "tokens_in",
 ]  # fmt: skip

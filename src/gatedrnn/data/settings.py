@@ -10,9 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, P
 from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import UsageError
 
-LANGUAGE = "language-model"
+LANGUAGE, SERIES = "language-model", "series-classification"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """What numpy, torch and scikit-learn all take."""
+Frames: TypeAlias = Literal["log-mel", "mfcc", "samples"]
 Tokenizer: TypeAlias = Literal["words", "whitespace", "tokens", "bpe", "characters", "bytes"]
 
 
@@ -28,7 +29,8 @@ class TaskSettings(Settings):
     """What the settings of all tasks share."""
 
     task: str
-    """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification or language-model."""
+    """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification, series-classification or
+    language-model."""
 
 
 class ProbeTask(TaskSettings):
@@ -119,6 +121,35 @@ class TextTask(TaskSettings):
     """Seed of those splits."""
 
 
+class SeriesTask(TaskSettings):
+    """Series of numbers with a class each."""
+
+    expert = ("split_seed",)
+
+    train_file: Path | None = None
+    """Training series: .ts (or .ts.gz), a CSV, TSV, JSON-lines or Parquet table with a row a time, or a CSV that names
+    WAV files."""
+    validation_file: Path | None = None
+    """Validation series; a fraction of the training series if not given."""
+    test_file: Path | None = None
+    """Test series; a fraction of the training series if not given."""
+    series_column: str | None = None
+    """Of a table: column of the series' names; guessed where one name is obvious."""
+    time_column: str | None = None
+    """Column of the times; guessed where one name is obvious."""
+    label_column: str | None = None
+    """Column of the labels; guessed where one name is obvious."""
+    frames: Frames = "log-mel"
+    """Of recordings: 40 bands of a spectrum on the mel scale, every 10 ms; their first 20 cepstral coefficients (mfcc);
+    or the samples themselves."""
+    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    """Fraction of the training series used for validation, without --validation-file."""
+    test_fraction: float = Field(0.2, gt=0, lt=1)
+    """Fraction of the training series used for the test, without --test-file."""
+    split_seed: Seed = 0
+    """Seed of those splits."""
+
+
 class LanguageTask(TaskSettings):
     """Language modelling on running text."""
 
@@ -159,7 +190,7 @@ class LanguageTask(TaskSettings):
 
 TASKS: dict[str, type[TaskSettings]] = {
     **dict.fromkeys(PROBES, ProbeTask), "digits": DigitsTask, "mnist": MnistTask, "ag_news": TextTask,
-    "text-classification": TextTask, LANGUAGE: LanguageTask,
+    "text-classification": TextTask, SERIES: SeriesTask, LANGUAGE: LanguageTask,
 }  # fmt: skip
 """Settings of each task by its name."""
 
@@ -201,8 +232,9 @@ def tasks_with(field: str) -> list[str]:
 
 def belongs(field: str, owners: Iterable[str], task: str) -> str:
     """A sentence for a setting of another task; probes are named as one."""
-    named = dict.fromkeys("probes" if owner in PROBES else owner for owner in owners)
-    return f"--{field.replace('_', '-')} belongs to {' and '.join(named)}, not to {task}; name one with --task"
+    *most, last = dict.fromkeys("probes" if owner in PROBES else owner for owner in owners)
+    named = f"{', '.join(most)} and {last}" if most else last
+    return f"--{field.replace('_', '-')} belongs to {named}, not to {task}; name one with --task"
 
 
 def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
@@ -226,6 +258,6 @@ def _is_default(name: str, value: object) -> bool:
 
 
 DataSettings: TypeAlias = Annotated[
-    ProbeTask | DigitsTask | MnistTask | TextTask | LanguageTask, BeforeValidator(_of_its_task)
+    ProbeTask | DigitsTask | MnistTask | TextTask | SeriesTask | LanguageTask, BeforeValidator(_of_its_task)
 ]
 """Settings of any task; from a mapping, of the task that it names."""

@@ -28,6 +28,10 @@ class GatedRNNConfig(PreTrainedConfig):
             it. None for none.
         vocab_size: size of the vocabulary; None for a model that reads numbers instead of tokens.
         input_size: features per step, where `vocab_size` is None.
+        channel_means, channel_deviations: of each feature; a value less its mean, over its deviation, is what the model
+            reads. None for values as they are.
+        flagged_channels: features that may be missing: NaN is read as the mean, and a flag says whether it was there.
+        series: how files of series are read: columns, channels, frames. None for a model of anything else.
         embedding_size: width of the embedding of tokens, or of the linear map of numbers. With `block` it is the width
             of the model.
         hidden_size: channels of each layer's state.
@@ -57,6 +61,10 @@ class GatedRNNConfig(PreTrainedConfig):
     cell_options: dict[str, OptionValue] | None = None
     vocab_size: int | None = None
     input_size: int | None = None
+    channel_means: list[float] | None = None
+    channel_deviations: list[float] | None = None
+    flagged_channels: list[int] | None = None
+    series: dict[str, str | list[str] | None] | None = None
     embedding_size: int = 64
     hidden_size: int = 128
     num_hidden_layers: int = 1
@@ -106,6 +114,11 @@ class GatedRNNConfig(PreTrainedConfig):
             choices.append(CellChoice(choice.name, {**choice.options, **own}))
         return choices * self.num_hidden_layers if len(choices) == 1 else choices
 
+    @property
+    def input_features(self) -> int:
+        """What the linear map of numbers reads at each step: features, and flags of those that may be missing."""
+        return (self.input_size or 0) + len(self.flagged_channels or ())
+
     def is_boundary(self, token: int | None) -> bool:
         """Whether a token begins or ends texts; as padding it has a meaning of its own."""
         return token in (self.bos_token_id, self.eos_token_id)
@@ -148,5 +161,13 @@ class GatedRNNConfig(PreTrainedConfig):
         for name in ("embedding_size", "hidden_size", "num_hidden_layers", "feed_forward_factor"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("channel_means", "channel_deviations"):
+            values = getattr(self, name)
+            if values is not None and len(values) != self.input_size:
+                raise ValueError(f"{name} must have a number for each of {self.input_size} features, got {len(values)}")
+        if not all(deviation > 0 for deviation in self.channel_deviations or ()):
+            raise ValueError("channel_deviations must be above 0")
+        if not all(0 <= channel < (self.input_size or 0) for channel in self.flagged_channels or ()):
+            raise ValueError(f"flagged_channels must be numbers of features, below {self.input_size}")
         if self.vocab_size is not None and self.input_size is not None:
             raise ValueError("give vocab_size (a model that reads tokens) or input_size (numbers), not both")

@@ -76,6 +76,26 @@ def advance(
     return layer(x, hx, mask=mask, resets=resets)
 
 
+class ChannelScale(nn.Module):
+    """Numbers with mean 0 and deviation 1 in each channel, and a flag for each channel that may be missing."""
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        super().__init__()
+        size = config.input_size or 0
+        self.flagged = list(config.flagged_channels or ())
+        self.mean: Tensor
+        self.deviation: Tensor
+        self.register_buffer("mean", torch.tensor(config.channel_means or [0.0] * size))
+        self.register_buffer("deviation", torch.tensor(config.channel_deviations or [1.0] * size))
+
+    def forward(self, values: Series) -> Series:
+        """(batch, time, input_size) to (batch, time, input_features); NaN becomes 0, the mean."""
+        scaled = ((values - self.mean) / self.deviation).nan_to_num(0.0, torch.inf, -torch.inf)
+        if not self.flagged:
+            return scaled
+        return torch.cat([scaled, (~values[..., self.flagged].isnan()).to(scaled.dtype)], dim=-1)
+
+
 class GatedRNNEmbeddings(nn.Module):
     """Tokens through a table, or numbers through a linear map, to (batch, time, embedding_size)."""
 
@@ -89,12 +109,16 @@ class GatedRNNEmbeddings(nn.Module):
             padding = None if config.is_boundary(config.pad_token_id) else config.pad_token_id
             self.map: nn.Module = nn.Embedding(config.vocab_size, config.embedding_size, padding)
         elif config.input_size is not None:
-            self.map = nn.Linear(config.input_size, config.embedding_size)
+            self.map = nn.Linear(config.input_features, config.embedding_size)
         else:
             raise ValueError("a configuration needs vocab_size (tokens) or input_size (numbers); both are None")
+        scales = config.channel_means is not None or config.flagged_channels
+        self.scale = ChannelScale(config) if scales else None
         self.dropout = nn.Dropout(config.embedding_dropout)
 
     def forward(self, inputs: Tensor) -> Series:
+        if self.scale is not None:
+            inputs = self.scale(inputs)
         if self.training and self.token_dropout and self.unknown is not None and not inputs.is_floating_point():
             dropped = torch.rand(inputs.shape, device=inputs.device) < self.token_dropout
             inputs = torch.where(dropped, self.unknown, inputs)

@@ -89,11 +89,11 @@ def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Struct
         and not name.endswith("embeddings.map.weight")
     )
     if config.input_size is not None:
-        products += config.input_size * config.embedding_size
+        products += config.input_features * config.embedding_size
     backbone = next((module for module in model.modules() if isinstance(module, BackbonePart)), None)
     if backbone is not None:
         products = multiply_adds(backbone, config.embedding_size, steps)
-        products += (config.input_size or 0) * config.embedding_size
+        products += config.input_features * config.embedding_size
     return {
         "cell": config.cell,
         "options": options,

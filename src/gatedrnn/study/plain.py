@@ -39,13 +39,16 @@ class Fitted(NamedTuple):
 
 
 Fit = Callable[[], Fitted | None]
+Features = Callable[[Examples], np.ndarray]
+"""(rows, features) of examples."""
 
 
 def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
     """Fit the plain baselines of a task to its training split and score all others.
 
-    Texts have a linear classifier, running text an n-gram model, numbers in sequences of one length a logistic
-    regression and gradient-boosted trees; any other task has its most frequent label, or its mean.
+    Texts have a linear classifier, running text an n-gram model, series a linear classifier and gradient-boosted trees
+    on summary features, numbers in sequences of one length the same on all of them; any other task has its most
+    frequent label, or its mean.
 
     Args:
         threads: of the boosted trees.
@@ -70,9 +73,12 @@ def _of_task(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
         yield "TF-IDF bigrams + LinearSVC", lambda: _linear_text(data)
     elif isinstance(data.train, Lanes):
         yield "Kneser-Ney 5-gram", lambda: _ngram(data)
-    elif (train := _flat(data)) is not None:
-        yield "logistic regression", lambda: _logistic(data, train)
-        yield "gradient boosting", lambda: _boosted(data, train, threads)
+    elif "series" in data.model_inputs:
+        yield "ridge on summary features", lambda: _ridge(data)
+        yield "gradient boosting on summary features", lambda: _boosted(data, _summaries, threads)
+    elif _is_flat(data):
+        yield "logistic regression", lambda: _logistic(data)
+        yield "gradient boosting", lambda: _boosted(data, _flat, threads)
 
 
 def _linear_text(data: TaskData) -> Fitted | None:
@@ -107,30 +113,69 @@ def _ngram(data: TaskData) -> Fitted:
     return Fitted(model.parameters, answer)
 
 
-def _flat(data: TaskData) -> Examples | None:
-    """The training examples, if they are rows of numbers of one length with one class each."""
+def _is_flat(data: TaskData) -> bool:
+    """Whether training examples are rows of numbers of one length with one class each."""
     train = data.train
     if not isinstance(train, Examples) or data.labelled != "sequence" or train.within:
-        return None
-    numbers = np.issubdtype(train.inputs[0].dtype, np.floating)
-    return train if numbers and len({len(x) for x in train.inputs}) == 1 else None
+        return False
+    return np.issubdtype(train.inputs[0].dtype, np.floating) and len({len(x) for x in train.inputs}) == 1
 
 
-def _rows(examples: Examples) -> np.ndarray:
+def _flat(examples: Examples) -> np.ndarray:
+    """(rows, time · features)"""
     return np.stack(examples.inputs).reshape(len(examples), -1)
 
 
-def _logistic(data: TaskData, train: Examples) -> Fitted:
+def _summaries(examples: Examples) -> np.ndarray:
+    """(rows, 7 · channels): of each channel its mean, deviation, least, largest, first and last value, and the share
+    that is missing; NaN where a channel has no value."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of channels without a value
+        return np.stack([_summary(series.astype(np.float64)) for series in examples.inputs])
+
+
+def _summary(series: np.ndarray) -> np.ndarray:
+    missing = np.isnan(series)
+    first, last = (~missing).argmax(0), len(series) - 1 - (~missing)[::-1].argmax(0)
+    columns = np.arange(series.shape[1])
+    found = [reduce(series, axis=0) for reduce in (np.nanmean, np.nanstd, np.nanmin, np.nanmax)]
+    return np.concatenate([*found, series[first, columns], series[last, columns], missing.mean(0)])
+
+
+def _train(data: TaskData) -> Examples:
+    assert isinstance(data.train, Examples)
+    return data.train
+
+
+def _logistic(data: TaskData) -> Fitted:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    pipeline.fit(_rows(train), train.labels)
-    return Fitted(int(pipeline[-1].coef_.size + pipeline[-1].intercept_.size), _answers(data, pipeline.predict))
+    pipeline.fit(_flat(_train(data)), _train(data).labels)
+    return _of_linear(data, _flat, pipeline)
 
 
-def _boosted(data: TaskData, train: Examples, threads: int) -> Fitted:
+def _ridge(data: TaskData) -> Fitted:
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    pipeline = make_pipeline(
+        SimpleImputer(keep_empty_features=True), StandardScaler(), RidgeClassifierCV(np.logspace(-3, 3, 10))
+    )
+    pipeline.fit(_summaries(_train(data)), _train(data).labels)
+    return _of_linear(data, _summaries, pipeline)
+
+
+def _of_linear(data: TaskData, features: Features, pipeline: Any) -> Fitted:
+    size = int(pipeline[-1].coef_.size + pipeline[-1].intercept_.size)
+    return Fitted(size, _answers(data, features, pipeline.predict))
+
+
+def _boosted(data: TaskData, features: Features, threads: int) -> Fitted:
     try:
         from lightgbm import LGBMClassifier
     except OSError as error:
@@ -140,7 +185,7 @@ def _boosted(data: TaskData, train: Examples, threads: int) -> Fitted:
         ) from error
 
     model = LGBMClassifier(random_state=0, n_jobs=threads, deterministic=True, force_row_wise=True, verbosity=-1)
-    model.fit(_rows(train), train.labels)
+    model.fit(features(_train(data)), _train(data).labels)
 
     def predict(rows: np.ndarray) -> Any:
         with warnings.catch_warnings():  # it names columns of its own, and misses them
@@ -148,14 +193,14 @@ def _boosted(data: TaskData, train: Examples, threads: int) -> Fitted:
             return model.predict(rows)
 
     leaves = sum(tree["num_leaves"] for tree in model.booster_.dump_model()["tree_info"])
-    return Fitted(leaves, _answers(data, predict))
+    return Fitted(leaves, _answers(data, features, predict))
 
 
-def _answers(data: TaskData, predict: Callable[[np.ndarray], Any]) -> Callable[[str], Outcomes]:
+def _answers(data: TaskData, features: Features, predict: Callable[[np.ndarray], Any]) -> Callable[[str], Outcomes]:
     def answer(split: str) -> Outcomes:
         examples = data.evaluation[split]
         assert isinstance(examples, Examples)
-        return _right(predict(_rows(examples)), examples.labels)
+        return _right(predict(features(examples)), examples.labels)
 
     return answer
 

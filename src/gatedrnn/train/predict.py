@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples
 from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
+from gatedrnn.data.series.files import Reading, demand_channels, read_series
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
 from gatedrnn.models.configuration import GatedRNNConfig
@@ -57,10 +58,12 @@ def read_labelled_rows(
     Raises:
         DataError: the file or a column of it cannot be read, or a row or label does not fit the model.
     """
+    config, tokenizer = finished.model.config, finished.tokenizer
+    if config.series is not None:
+        return _series_rows(finished, config.series, file, label_column, labelled)
     data, place, notes = read_all_columns(file), str(file), list[str]()
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
-    config, tokenizer = finished.model.config, finished.tokenizer
     if tokenizer is not None:
         column = _column(data, place, "text", text_column, [_recorded(tokenizer, "text_column", "text")])
         longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
@@ -75,6 +78,23 @@ def read_labelled_rows(
         column = _column(data, place, "label", label_column, usual)
         labels = _labels(finished, data, place, column, inputs)
     return Rows(data, inputs, labels, notes)
+
+
+def _series_rows(finished: Finished, how: dict[str, Any], file: Path, label_column: str | None, labelled: bool) -> Rows:
+    """The series of a file, read as those of training; a row of the table that is written is the name of one."""
+    recorded = {name: value for name, value in how.items() if name in Reading._fields}
+    reading = Reading(**recorded | ({} if label_column is None else {"label_column": label_column}))
+    series = read_series(file, reading, labelled=labelled)
+    demand_channels(series, how["channels"], str(file))
+    names = {name: number for number, name in enumerate(class_names(finished.model.config))}
+    for label, place in zip(series.labels if labelled else (), series.places, strict=False):
+        if label not in names:
+            raise DataError(
+                f"{file}: {place}: the label {_cut(label)!r} is not one that the model was trained on: "
+                f"{_cut(', '.join(names))}"
+            )
+    labels = [np.array(names[label]) for label in series.labels] if labelled else None
+    return Rows(Dataset.from_dict({"series": series.places}), series.values, labels, [])
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar
 
-from gatedrnn.data import LANGUAGE, Settings
+from gatedrnn.data import LANGUAGE, SERIES, Settings
 
 S = TypeVar("S", bound=Settings)
 
@@ -102,6 +102,19 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         "data": {"tokenizer": "bpe"},
         "model": _TEXT_MODEL,
         "train": _TEXT_TRAIN,
+    },
+    SERIES: {
+        "contenders": {"hidden_size": 64},
+        "model": {
+            "embedding_size": 64,
+            "layers": 2,
+            "bidirectional": True,
+            "pooling": "mean",
+            "embedding_dropout": 0.1,
+            "dropout": 0.1,
+            "head_dropout": 0.1,
+        },
+        "train": {"total_steps": 1000, "batch_size": 16, "learning_rate": 3e-3, "validate_every": 50},
     },
     LANGUAGE: _CHARACTERS,
 }

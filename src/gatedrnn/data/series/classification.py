@@ -1,0 +1,113 @@
+"""Series with a class each as a task: files, splits, and the scale of the training split, which the model keeps."""
+
+from typing import cast
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from gatedrnn.data.batches import Examples
+from gatedrnn.data.series.files import Reading, demand_channels, read_series
+from gatedrnn.data.series.labelled import LabelledSeries
+from gatedrnn.data.settings import SeriesTask
+from gatedrnn.data.task import TaskData
+from gatedrnn.errors import DataError
+from gatedrnn.records import Json
+
+
+def load_series_classification(settings: SeriesTask) -> TaskData:
+    """Series of one or more channels, of equal or unequal lengths, with a class each.
+
+    Raises:
+        DataError: a file cannot be used, or a split cannot be made.
+    """
+    if settings.train_file is None:
+        raise DataError(
+            f"{settings.task}: needs --train-file: .ts, a table (CSV, TSV, JSON lines, Parquet) with a row a time, or "
+            "one that names WAV files"
+        )
+    notes: list[str] = []
+    reading = Reading(settings.series_column, settings.time_column, settings.label_column, settings.frames)
+    read = {"train": read_series(settings.train_file, reading)}
+    for split, file in (("validation", settings.validation_file), ("test", settings.test_file)):
+        if file is not None:
+            read[split] = read_series(file, reading)
+            demand_channels(read[split], read["train"].channels, str(file))
+    sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
+    names = read["train"].label_names or tuple(sorted(set(read["train"].labels)))
+    for split in read.keys() - {"train"}:
+        _demand_known(read[split], names, split)
+    for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
+        if split not in read:
+            read["train"], read[split] = _set_apart(settings, read["train"], fraction, split)
+            notes.append(f"{split.capitalize()}: {len(read[split].values)} series set apart from the training data.")
+    scale = _scale(read["train"])
+    if scale["flagged_channels"]:
+        named = [read["train"].channels[n] for n in cast(list[int], scale["flagged_channels"])]
+        notes.append(
+            f"Values are missing in {', '.join(named[:30])}; the model reads a flag for each of these channels."
+        )
+    number = {label: place for place, label in enumerate(names)}
+
+    def examples(series: LabelledSeries) -> Examples:
+        return Examples(
+            series.values,
+            np.array([number[label] for label in series.labels], dtype=np.int64),
+        )
+
+    return TaskData(
+        name=settings.task,
+        model_inputs={
+            **scale, "pad_token_id": None, "unk_token_id": None,
+            "series": {"channels": list(read["train"].channels), **reading._asdict()},
+        },
+        labelled="sequence",
+        train=examples(read["train"]),
+        evaluation={split: examples(read[split]) for split in ("validation", "test")},
+        sources=sources, label_names=names, notes=notes,
+    )  # fmt: skip
+
+
+def _scale(train: LabelledSeries) -> dict[str, Json]:
+    """Fields of the model's configuration: mean and deviation of each channel over the training split, and the channels
+    in which values are missing there."""
+    whole = np.concatenate(train.values).astype(np.float64)
+    missing = np.isnan(whole)
+    if missing.all(0).any():
+        raise DataError(f"channel {train.channels[int(missing.all(0).argmax())]!r}: all values are missing")
+    deviation = np.nanstd(whole, 0)
+    return {
+        "input_size": whole.shape[1],
+        "channel_means": np.nanmean(whole, 0).tolist(),
+        "channel_deviations": np.where(deviation > 0, deviation, 1.0).tolist(),  # a constant channel says nothing
+        "flagged_channels": np.flatnonzero(missing.any(0)).tolist(),
+    }
+
+
+def _set_apart(
+    settings: SeriesTask, series: LabelledSeries, fraction: float, split: str
+) -> tuple[LabelledSeries, LabelledSeries]:
+    """All series but a fraction, by class, and those."""
+    try:
+        rest, apart = train_test_split(
+            np.arange(len(series.values)), test_size=fraction, random_state=settings.split_seed,
+            stratify=series.labels,
+        )  # fmt: skip
+    except ValueError as error:
+        raise DataError(f"{settings.task}: no {split} split can be set apart: {error}") from error
+    return _rows(series, rest), _rows(series, apart)
+
+
+def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
+    return LabelledSeries(
+        [series.values[row] for row in rows], [series.labels[row] for row in rows], series.label_names,
+        series.channels, [series.places[row] for row in rows], series.source,
+    )  # fmt: skip
+
+
+def _demand_known(series: LabelledSeries, names: tuple[str, ...], split: str) -> None:
+    for label, place in zip(series.labels, series.places, strict=True):
+        if label not in names:
+            raise DataError(
+                f"{series.source['name']}: {place}: the label {label!r} is in no training series; there are "
+                f"{', '.join(names[:30])}"
+            )

@@ -1,0 +1,24 @@
+"""Series of numbers with a label each, as they are read."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gatedrnn.records import Json
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledSeries:
+    """One file of series."""
+
+    values: list[np.ndarray]
+    """(time, channels), float32; NaN where a value is missing."""
+    labels: list[str]
+    """As they are in the file; empty where it has none."""
+    label_names: tuple[str, ...] | None
+    """All of them in order, where the file says so."""
+    channels: tuple[str, ...]
+    places: list[str]
+    """Of each series in the file, for messages: "line 12", "id 7"."""
+    source: dict[str, Json]
+    """Name, rows and sha256, without any path."""

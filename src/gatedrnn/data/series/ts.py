@@ -1,0 +1,122 @@
+"""The .ts files of the UCR and UEA archives: a header of @ lines, then a series a line.
+
+    @dimensions 2
+    @classLabel true sit run
+    @data
+    0.1,0.2,0.3:5,?,6:sit
+
+Colons separate channels, commas values; ? and NaN are missing; the label comes last.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from gatedrnn.data.files import BoundedGzip
+from gatedrnn.data.series.labelled import LabelledSeries
+from gatedrnn.errors import DataError
+
+TRUE, FALSE = "true", "false"
+MISSING = ("?", "nan")
+
+
+def read_ts(path: Path, *, labelled: bool = True) -> LabelledSeries:
+    """The series of a .ts or .ts.gz file, which may be of unequal lengths.
+
+    Raises:
+        DataError: it is missing, no text, without a label, or not what its header says; the line and the channel are
+            named.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
+    header: dict[str, list[str]] = {}
+    values, labels, places = list[np.ndarray](), list[str](), list[str]()
+    begun = False
+    for number, line in _lines(path):
+        if not begun and line.startswith("@"):
+            name, *words = line[1:].split()
+            begun = name.lower() == "data"
+            header[name.lower()] = words
+        elif begun:
+            place = f"line {number}"
+            if labelled and not _has_labels(header):
+                raise DataError(
+                    f"{path}: {place}: the header promises no label (@classLabel true, or @targetLabel true)"
+                )
+            series, label = _series(f"{path}: {place}", line, header, values)
+            values.append(series)
+            labels += [] if label is None else [label]
+            places.append(place)
+        else:
+            raise DataError(f"{path}: line {number}: must begin with @ before @data, got {line[:30]!r}")
+    if not values:
+        raise DataError(f"{path}: there are no series in it" if begun else f"{path}: has no @data line; no .ts file")
+    named = header.get("classlabel", [])[1:]
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return LabelledSeries(
+        values, labels, tuple(named) or None, tuple(str(n) for n in range(values[0].shape[1])), places,
+        {"name": path.name, "rows": len(values), "sha256": digest},
+    )  # fmt: skip
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered from 1, without comments and empty lines."""
+    try:
+        content = BoundedGzip(path).read() if path.suffix == ".gz" else path.read_bytes()
+        text = content.decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as .ts: {error}") from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not line.lstrip().startswith(("#", "%")):
+            yield number, line.strip()
+
+
+def _series(
+    where: str, line: str, header: dict[str, list[str]], before: list[np.ndarray]
+) -> tuple[np.ndarray, str | None]:
+    """One line as (time, channels) and its label."""
+    if _is(header, "timestamps"):
+        raise DataError(f"{where}: series with time stamps are not read; give a table with a row a time")
+    parts = line.split(":")
+    label = parts.pop().strip() if _has_labels(header) else None
+    dimensions = 1 if _is(header, "univariate") else int(header.get("dimensions", ["0"])[0])
+    if dimensions and len(parts) != dimensions:
+        raise DataError(f"{where}: the header says {dimensions} channels, the line has {len(parts)}")
+    if before and len(parts) != before[0].shape[1]:
+        raise DataError(f"{where}: has {len(parts)} channels, the first series has {before[0].shape[1]}")
+    channels = [_numbers(f"{where}, channel {number}", part) for number, part in enumerate(parts, start=1)]
+    lengths = {len(channel) for channel in channels}
+    if len(lengths) > 1:
+        raise DataError(f"{where}: channels of unequal lengths, {' and '.join(map(str, sorted(lengths)))}")
+    series = np.stack(channels, axis=1)
+    if _is(header, "equallength") and header.get("serieslength") not in (None, [str(len(series))]):
+        raise DataError(f"{where}: has {len(series)} values, the header says {header['serieslength'][0]}")
+    if [word.lower() for word in header.get("missing", [])] == [FALSE] and np.isnan(series).any():
+        raise DataError(f"{where}: a value is missing, and the header says that none is")
+    named = header.get("classlabel", [])[1:]
+    if named and label is not None and label not in named:
+        raise DataError(f"{where}: the label {label!r} is none of the header's: {', '.join(named)}")
+    return series, label
+
+
+def _numbers(where: str, text: str) -> np.ndarray:
+    fields = [field.strip() for field in text.split(",")]
+    found = np.empty(len(fields), np.float32)
+    for number, field in enumerate(fields):
+        try:
+            found[number] = np.nan if field.lower() in MISSING else float(field)
+        except ValueError:
+            raise DataError(f"{where}, value {number + 1}: must be a number, got {field!r}") from None
+        if np.isinf(found[number]):
+            raise DataError(f"{where}, value {number + 1}: {field} is infinite")
+    return found
+
+
+def _has_labels(header: dict[str, list[str]]) -> bool:
+    return _is(header, "classlabel") or _is(header, "targetlabel")
+
+
+def _is(header: dict[str, list[str]], name: str) -> bool:
+    return [word.lower() for word in header.get(name, [])[:1]] == [TRUE]

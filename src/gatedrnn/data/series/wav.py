@@ -1,0 +1,106 @@
+"""Recordings: WAV files named by a table, as samples or as frames of a spectrum."""
+
+import hashlib
+import struct
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy.fft import dct
+from scipy.io import wavfile
+from scipy.signal import ShortTimeFFT
+from scipy.signal.windows import hann
+
+from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
+from gatedrnn.data.series.labelled import LabelledSeries
+from gatedrnn.data.settings import Frames
+from gatedrnn.errors import DataError
+
+FILE_COLUMNS = ("file", "path", "wav", "filename", "file_name", "audio")
+WINDOW, HOP = 0.025, 0.010
+"""Seconds that a frame covers, and from one frame to the next."""
+MELS, COEFFICIENTS = 40, 20
+"""Bands of a spectrum on the mel scale, and of its cosine transform those that are kept."""
+FLOOR = 1e-6
+"""Added to energies before their logarithm."""
+
+
+def names_recordings(path: Path) -> bool:
+    """Whether a table has a column that names WAV files."""
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        return False
+    data = read_all_columns(path)
+    found = [name for name in data.column_names if name.lower() in FILE_COLUMNS]
+    return len(found) == 1 and len(data) > 0 and str(data[found[0]][0]).lower().endswith(".wav")
+
+
+def read_recordings(path: Path, label_column: str | None, frames: Frames, *, labelled: bool = True) -> LabelledSeries:
+    """The recordings that a table names, a row each; files are looked for from the table's folder on.
+
+    Raises:
+        DataError: a file is missing, broken or of another rate than the first; the row is named.
+    """
+    data = read_all_columns(path)
+    column = column_of(data.column_names, str(path), "file", None, FILE_COLUMNS)
+    labels, names = labels_in_column(
+        data, str(path), column_of(data.column_names, str(path), "label", label_column, LABEL_COLUMNS)
+    )
+    values, rate, digest = list[np.ndarray](), None, hashlib.sha256(path.read_bytes())
+    for row, name in enumerate(data[column], start=1):
+        file = path.parent / name
+        where = f"{path}: row {row}, column {column!r}: {name}"
+        samples, own = _read(where, file)
+        if rate is not None and own != rate:
+            raise DataError(f"{where}: has {own:,} samples a second, the first recording has {rate:,}")
+        rate = own
+        digest.update(file.read_bytes())
+        values.append(_framed(samples, own, frames))
+    if not values:
+        raise DataError(f"{path}: there are columns but no rows")
+    channels = tuple(str(number) for number in range(values[0].shape[1]))
+    return LabelledSeries(
+        values, labels, names, channels, [str(name) for name in data[column]],
+        {"name": path.name, "rows": len(values), "sha256": digest.hexdigest()},
+    )  # fmt: skip
+
+
+def _read(where: str, file: Path) -> tuple[np.ndarray, int]:
+    """Samples from -1 to 1, (time,), the channels' mean, and how many there are in a second."""
+    if not file.is_file():
+        raise DataError(f"{where}: no such file")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", wavfile.WavFileWarning)  # a file cut short, among others
+            rate, samples = wavfile.read(file)
+    except (ValueError, EOFError, OSError, struct.error, wavfile.WavFileWarning) as error:
+        raise DataError(f"{where}: cannot be read as WAV: {error}") from error
+    if not len(samples):
+        raise DataError(f"{where}: there are no samples in it")
+    if np.issubdtype(samples.dtype, np.unsignedinteger):
+        found = (samples.astype(np.float32) - 128) / 128
+    elif np.issubdtype(samples.dtype, np.integer):
+        found = samples.astype(np.float32) / np.float32(np.iinfo(samples.dtype).max)
+    else:
+        found = samples.astype(np.float32)
+    return (found.mean(1) if found.ndim > 1 else found), int(rate)
+
+
+def _framed(samples: np.ndarray, rate: int, frames: Frames) -> np.ndarray:
+    """(time, features), float32."""
+    if frames == "samples":
+        return samples[:, None]
+    size, hop = round(WINDOW * rate), round(HOP * rate)
+    padded = np.pad(samples, (0, max(0, size - len(samples))))
+    transform = ShortTimeFFT(hann(size), hop, rate, fft_mode="onesided", mfft=1 << (size - 1).bit_length())
+    energies = transform.spectrogram(padded).T @ _mel_bands(transform.f)
+    logarithms = np.log(energies + FLOOR)
+    found = logarithms if frames == "log-mel" else dct(logarithms, norm="ortho")[:, :COEFFICIENTS]
+    return np.asarray(found, np.float32)
+
+
+def _mel_bands(frequencies: np.ndarray) -> np.ndarray:
+    """(frequencies, bands): triangles equally wide on the mel scale, 2595 log10(1 + f / 700)."""
+    edges = 700 * (10 ** (np.linspace(0, np.log10(1 + frequencies[-1] / 700), MELS + 2)) - 1)
+    low, middle, high = edges[:-2], edges[1:-1], edges[2:]
+    rising, falling = (frequencies[:, None] - low) / (middle - low), (high - frequencies[:, None]) / (high - middle)
+    return np.maximum(0, np.minimum(rising, falling))

@@ -1,0 +1,80 @@
+"""Series with a class each, end to end: trained, evaluated and predicted from files, compared with plain baselines."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import outcome, printed
+
+from gatedrnn.cli.app import main
+from gatedrnn.data import data_settings
+from gatedrnn.data.series.classification import load_series_classification
+from gatedrnn.study.plain import plain_baselines
+
+FLAGS = "--cell mingru --hidden-size 8 --embedding-size 8 --layers 1 --total-steps 100 --validate-every 20 --threads 1"
+
+
+def table(folder: Path, name: str, series: int, *, labelled: bool = True, seed: int = 0) -> Path:
+    """Rising and falling series of unequal lengths, one channel with holes."""
+    random, lines = np.random.default_rng(seed), [f"unique_id,ds,load,heat{',label' if labelled else ''}"]
+    for number in range(series):
+        slope, length = 1 if number % 2 else -1, int(random.integers(6, 12))
+        for step in range(length):
+            heat = "" if step % 4 == 1 else f"{100 + random.normal():.3f}"
+            line = f"s{number},{step},{slope * step + random.normal() / 5:.3f},{heat}"
+            lines.append(line + (f",{'up' if slope > 0 else 'down'}" if labelled else ""))
+    (folder / name).write_text("\n".join(lines) + "\n")
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("series")
+    train = table(found, "train.csv", 80)
+    flags = ["--train-file", str(train), *FLAGS.split(), "--output", str(found / "run")]
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--task", "series-classification", *flags])
+    assert not stop.value.code
+    return found
+
+
+def test_a_run_predicts_a_file_without_labels_in_units_of_its_training_data(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, out = table(folder, "new.csv", 10, labelled=False, seed=1), folder / "predictions.csv"
+    printed(capsys, "predict", str(folder / "run"), str(new), "--output", str(out))
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["series"] for row in rows] == [f"unique_id s{n}" for n in range(10)]
+    assert [row["prediction"] for row in rows] == ["down", "up"] * 5
+    assert all(float(row["probability_up"]) + float(row["probability_down"]) == pytest.approx(1) for row in rows)
+
+
+def test_a_run_is_evaluated_on_a_labelled_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = printed(capsys, "evaluate", str(folder / "run"), "--file", str(table(folder, "more.csv", 10, seed=2)))
+    assert "1.0000" in said and "more.csv: 10 rows" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("heat", "cold", "has the channels load, cold; training had load, heat"),
+        (",up", ",sideways", "the label 'sideways' is not one that the model was trained on: down, up"),
+    ],
+)
+def test_a_file_that_does_not_fit_the_model_is_refused(
+    old: str, new: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = table(folder, "wrong.csv", 4)
+    path.write_text(path.read_text().replace(old, new))
+    code, error = outcome(capsys, "evaluate", str(folder / "run"), "--file", str(path))
+    assert code == 2 and error.count("\n") == 1 and said in error
+
+
+def test_plain_baselines_read_summaries_of_unequal_series_with_missing_values(tmp_path: Path) -> None:
+    data = load_series_classification(
+        data_settings("series-classification", train_file=table(tmp_path, "a.csv", 120), test_fraction=0.3)
+    )
+    found = {one.name: one.outcomes["test"].rate for one in plain_baselines(data, threads=1)}
+    assert list(found) == ["ridge on summary features", "gradient boosting on summary features"]
+    assert all(rate > 0.95 for rate in found.values())
