@@ -22,7 +22,7 @@ from gatedrnn.train.interrupt import ended_by_signals
 
 OF_TASKS = ("compare", "train")
 """Commands whose flags are those of the task that is named."""
-EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript")}
+EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript"), "series": ("statsforecast", "statsmodels", "sktime")}
 """Packages by the extra that brings them; all others come with [train]."""
 
 

@@ -97,9 +97,8 @@ def train(
     with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
         result = run(settings, folder, display.show_one, wait=wait)
     for split, scores in result.scores.items():
-        for name in ("accuracy", "perplexity", "bits_per_byte"):
-            if (value := getattr(scores, name)) is not None:
-                console.print(f"{split} {name}: {value:.4f}".replace("_", " "), highlight=False)
+        for name, value in scores.model_dump(exclude={"loss", "tokens"}, exclude_none=True).items():
+            console.print(f"{split} {name}: {value:.4f}".replace("_", " "), highlight=False)
     with sole_writer(folder, wait=True):
         if settings.data.task == LANGUAGE:
             from gatedrnn.train.sample import write_samples

@@ -4,11 +4,13 @@ from functools import lru_cache
 
 from gatedrnn.data.batches import Batch, Examples, Lanes, TrainingSource, tokens_in
 from gatedrnn.data.settings import (
+    FORECAST,
     LANGUAGE,
     SERIES,
     TASKS,
     DataSettings,
     DigitsTask,
+    ForecastTask,
     LanguageTask,
     MnistTask,
     ProbeTask,
@@ -18,6 +20,7 @@ from gatedrnn.data.settings import (
     data_settings,
 )
 from gatedrnn.data.task import TaskData, Texts
+from gatedrnn.data.windows import Windows
 
 
 @lru_cache(maxsize=2)
@@ -49,6 +52,10 @@ def load_task(settings: DataSettings) -> TaskData:
             from gatedrnn.data.series.classification import load_series_classification
 
             return load_series_classification(settings)
+        case ForecastTask():
+            from gatedrnn.data.forecast.task import load_forecast
+
+            return load_forecast(settings)
         case LanguageTask():
             from gatedrnn.data.language import load_language_model
 
@@ -56,6 +63,6 @@ def load_task(settings: DataSettings) -> TaskData:
 
 
 __all__ = [
-    "LANGUAGE", "SERIES", "TASKS", "Batch", "DataSettings", "Examples", "Lanes", "Settings", "TaskData", "Texts",
-    "TrainingSource", "data_settings", "load_task", "tokens_in",
+    "FORECAST", "LANGUAGE", "SERIES", "TASKS", "Batch", "DataSettings", "Examples", "Lanes", "Settings", "TaskData",
+    "Texts", "TrainingSource", "Windows", "data_settings", "load_task", "tokens_in",
 ]  # fmt: skip

@@ -104,7 +104,7 @@ def tokens_in(batch: Batch) -> int:
     """Real steps in a batch, padding not counted."""
     if "attention_mask" in batch:
         return int(batch["attention_mask"].sum())
-    inputs = batch["input_ids"] if "input_ids" in batch else batch["input_values"]
+    inputs = next(batch[name] for name in ("input_ids", "input_values", "past_values") if name in batch)
     return inputs.shape[0] * inputs.shape[1]
 
 

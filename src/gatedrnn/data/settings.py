@@ -10,10 +10,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, P
 from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import UsageError
 
-LANGUAGE, SERIES = "language-model", "series-classification"
+LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """What numpy, torch and scikit-learn all take."""
 Frames: TypeAlias = Literal["log-mel", "mfcc", "samples"]
+Calendar: TypeAlias = Literal[
+    "minute-of-hour", "hour-of-day", "day-of-week", "day-of-month", "day-of-year", "month-of-year"
+]
 Tokenizer: TypeAlias = Literal["words", "whitespace", "tokens", "bpe", "characters", "bytes"]
 
 
@@ -29,8 +32,8 @@ class TaskSettings(Settings):
     """What the settings of all tasks share."""
 
     task: str
-    """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification, series-classification or
-    language-model."""
+    """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification, series-classification,
+    forecast or language-model."""
 
 
 class ProbeTask(TaskSettings):
@@ -150,6 +153,64 @@ class SeriesTask(TaskSettings):
     """Seed of those splits."""
 
 
+class ForecastTask(TaskSettings):
+    """Series of numbers, to be forecast from their past."""
+
+    expert = ("origins", "stride", "frequency", "train_steps", "validation_steps", "test_steps")
+
+    train_file: Path | None = None
+    """A CSV, TSV, JSON-lines or Parquet table: long, with a row for each series and time, or wide, with a row for each
+    time. Without it: weekly carbon dioxide above Mauna Loa."""
+    test_file: Path | None = None
+    """The steps that follow those of --train-file; the last part of its times if not given."""
+    target: tuple[str, ...] = ()
+    """What to forecast: one column of a long table; of a wide one, each column is a series. Guessed if not given: y, or
+    all columns of a wide table."""
+    series_column: str | None = None
+    """Column of the series' names in a long table; guessed where one name is obvious."""
+    time_column: str | None = None
+    """Column of the times, dates or numbers; guessed where one name is obvious."""
+    known: tuple[str, ...] = ()
+    """Columns whose future is known: prices, holidays."""
+    past: tuple[str, ...] = ()
+    """Columns whose past alone is known: other measurements."""
+    fixed: tuple[str, ...] = ()
+    """Columns that a series has for all times."""
+    calendar: tuple[Calendar, ...] = ()
+    """Features of the dates: minute-of-hour, hour-of-day, day-of-week, day-of-month, day-of-year, month-of-year."""
+    frequency: str | None = None
+    """Step between times, such as 15min, h, D or MS; guessed from the times if not given."""
+    horizon: int | None = Field(None, ge=1)
+    """Steps to forecast; a season if not given."""
+    season: tuple[PositiveInt, ...] = ()
+    """Steps after which a pattern repeats, such as 24 168 of hours; guessed from the frequency if not given."""
+    context: int | None = Field(None, ge=1)
+    """Steps that a forecast is made from; twice the longest season, or the horizon if that is longer, if not given."""
+    quantiles: tuple[float, ...] = (0.1, 0.5, 0.9)
+    """Quantiles to forecast, rising, with the median, 0.5, among them."""
+    origins: int = Field(24, ge=1)
+    """Forecasts in a window of training, each a step after the one before; the window is read once for all."""
+    stride: int | None = Field(None, ge=1)
+    """Steps from one forecast of the validation and test parts to the next; the horizon if not given."""
+    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    """Last part of each series' training steps that is used for validation; no less than the horizon."""
+    test_fraction: float = Field(0.2, gt=0, lt=1)
+    """Last part of each series' steps that is used for the test, without --test-file; no less than the horizon."""
+    train_steps: int | None = Field(None, ge=1)
+    """First steps of each series that are used for training; those after validation and test are left out."""
+    validation_steps: int | None = Field(None, ge=1)
+    """Steps of the validation part, in the place of the fraction."""
+    test_steps: int | None = Field(None, ge=1)
+    """Steps of the test part, likewise."""
+
+    @field_validator("quantiles")
+    @classmethod
+    def _with_the_median(cls, quantiles: tuple[float, ...]) -> tuple[float, ...]:
+        if list(quantiles) != sorted(set(quantiles)) or 0.5 not in quantiles or quantiles[0] <= 0 or quantiles[-1] >= 1:
+            raise ValueError("must rise, lie between 0 and 1 and hold 0.5, the median")
+        return quantiles
+
+
 class LanguageTask(TaskSettings):
     """Language modelling on running text."""
 
@@ -190,7 +251,8 @@ class LanguageTask(TaskSettings):
 
 TASKS: dict[str, type[TaskSettings]] = {
     **dict.fromkeys(PROBES, ProbeTask), "digits": DigitsTask, "mnist": MnistTask, "ag_news": TextTask,
-    "text-classification": TextTask, SERIES: SeriesTask, LANGUAGE: LanguageTask,
+    "text-classification": TextTask, SERIES: SeriesTask, FORECAST: ForecastTask,
+    LANGUAGE: LanguageTask,
 }  # fmt: skip
 """Settings of each task by its name."""
 
@@ -258,6 +320,7 @@ def _is_default(name: str, value: object) -> bool:
 
 
 DataSettings: TypeAlias = Annotated[
-    ProbeTask | DigitsTask | MnistTask | TextTask | SeriesTask | LanguageTask, BeforeValidator(_of_its_task)
+    ProbeTask | DigitsTask | MnistTask | TextTask | SeriesTask | ForecastTask | LanguageTask,
+    BeforeValidator(_of_its_task),
 ]
 """Settings of any task; from a mapping, of the task that it names."""

@@ -7,6 +7,7 @@ from typing import Literal
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples, Lanes, TrainingSource
+from gatedrnn.data.windows import Windows
 from gatedrnn.records import Json
 
 
@@ -25,10 +26,11 @@ class TaskData:
     name: str
     model_inputs: dict[str, Json]
     """Fields of the model's configuration that the data decide: vocab_size or input_size, and the special tokens."""
-    labelled: Literal["sequence", "step", "next"]
-    """What has a label: a sequence, every step of it, or every step with the token that comes next."""
+    labelled: Literal["sequence", "step", "next", "future"]
+    """What has a label: a sequence, every step of it, every step with the token that comes next, or a window with the
+    values that come after it."""
     train: TrainingSource
-    evaluation: Mapping[str, Examples | Lanes]
+    evaluation: Mapping[str, Examples | Lanes | Windows]
     """"validation" and "test", and whatever else is measured at the end, by name."""
     sources: list[dict[str, Json]]
     """Name, rows and sha256 of what was read, without any path."""
@@ -42,6 +44,8 @@ class TaskData:
 
     @property
     def steps(self) -> int:
-        """Of a sequence of training, in the mean: of the validation split, or of a batch of running text."""
+        """Of a sequence of training, in the mean: of the validation split, or of a batch of running text or windows."""
         validation = self.evaluation["validation"]
-        return validation.length if isinstance(validation, Lanes) else max(1, round(float(validation.lengths.mean())))
+        if isinstance(validation, Examples):
+            return max(1, round(float(validation.lengths.mean())))
+        return validation.length

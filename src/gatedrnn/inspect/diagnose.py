@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.data import Examples, Lanes
+from gatedrnn.data import Examples, Lanes, Windows
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError
@@ -114,12 +114,17 @@ def from_run(path: Path, split: str, rows: int, steps: int) -> Inspected:
     if split not in data.evaluation:
         raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
     found = data.evaluation[split]
-    inputs = _of_lanes(found, rows, steps) if isinstance(found, Lanes) else _of_examples(found, rows, steps)
     place = check_model(path)
     try:
         model = open_model(HEADS[data.labelled], place)
     except Exception as error:  # the library raises many kinds for a torn or foreign folder
         raise DataError(f"{place}: cannot be loaded: {str(error).splitlines()[0]}") from error
+    if isinstance(found, Lanes):
+        inputs = _of_lanes(found, rows, steps)
+    elif isinstance(found, Windows):
+        inputs = _of_windows(model, found, rows, steps)
+    else:
+        inputs = _of_examples(found, rows, steps)
     return Inspected(model, inputs, f"{data.name}, {split} split")
 
 
@@ -148,6 +153,14 @@ def _of_examples(examples: Examples, rows: int, steps: int) -> dict[str, Tensor]
     steps = _enough(min(steps, int(np.median(examples.lengths[chosen]))))
     batch = examples.collate(chosen[examples.lengths[chosen] >= steps])
     return {name: values[:, :steps] for name, values in batch.items() if name in ("input_ids", "input_values")}
+
+
+def _of_windows(model: Any, windows: Windows, rows: int, steps: int) -> dict[str, Tensor]:
+    """Windows from the first to the last, as a model reads them."""
+    chosen = np.unique(np.linspace(0, len(windows) - 1, min(rows, len(windows))).round().astype(int))
+    batch = windows.collate(windows.places[chosen])
+    del batch["labels"]
+    return {"input_values": model.inputs_of(**batch)[:, -_enough(min(steps, windows.length)) :]}
 
 
 def _enough(steps: int) -> int:
@@ -182,7 +195,7 @@ def diagnose(inspected: Inspected, command: str = "") -> Diagnosis:
     )  # fmt: skip
 
 
-def _inputs_of(model: nn.Module, modules: dict[str, RecurrentLayer], inputs: dict[str, Tensor]) -> dict[str, Series]:
+def _inputs_of(model: Any, modules: dict[str, RecurrentLayer], inputs: dict[str, Tensor]) -> dict[str, Series]:
     """The input of each recurrent layer."""
     read: dict[str, Series] = {}
 
@@ -190,7 +203,7 @@ def _inputs_of(model: nn.Module, modules: dict[str, RecurrentLayer], inputs: dic
         return lambda module, given: read.__setitem__(name, given[0])
 
     handles = [module.register_forward_pre_hook(note(name)) for name, module in modules.items()]
-    model(**inputs)
+    model.model(**inputs)
     for handle in handles:
         handle.remove()
     return read

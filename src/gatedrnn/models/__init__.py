@@ -5,12 +5,15 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
+    AutoModelForTimeSeriesPrediction,
     AutoModelForTokenClassification,
 )
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.causal_lm import GatedRNNForCausalLM
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
+from gatedrnn.models.forecasting import GatedRNNForForecasting
 from gatedrnn.models.modeling import (
     GatedRNNForSequenceClassification,
     GatedRNNForTokenClassification,
@@ -18,12 +21,14 @@ from gatedrnn.models.modeling import (
 )
 
 AutoConfig.register(GatedRNNConfig.model_type, GatedRNNConfig)
+AutoConfig.register(GatedRNNForecastConfig.model_type, GatedRNNForecastConfig)
 AutoModel.register(GatedRNNConfig, GatedRNNModel)
+AutoModelForTimeSeriesPrediction.register(GatedRNNForecastConfig, GatedRNNForForecasting)
 AutoModelForCausalLM.register(GatedRNNConfig, GatedRNNForCausalLM)
 AutoModelForSequenceClassification.register(GatedRNNConfig, GatedRNNForSequenceClassification)
 AutoModelForTokenClassification.register(GatedRNNConfig, GatedRNNForTokenClassification)
 
 __all__ = [
-    "GatedRNNCache", "GatedRNNConfig", "GatedRNNForCausalLM", "GatedRNNForSequenceClassification",
-    "GatedRNNForTokenClassification", "GatedRNNModel",
+    "GatedRNNCache", "GatedRNNConfig", "GatedRNNForCausalLM", "GatedRNNForForecasting",
+    "GatedRNNForSequenceClassification", "GatedRNNForTokenClassification", "GatedRNNForecastConfig", "GatedRNNModel",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from gatedrnn.models.modeling import BackbonePart, GatedRNNBlock, GatedRNNEmbedd
 from gatedrnn.registry import CELLS
 
 PARTS = ("embedding", "core", "block", "head")
-OTHERS = {"classifier": "head", "lm_head": "head", "projection": "core"}
+OTHERS = {"classifier": "head", "lm_head": "head", "head": "head", "projection": "core"}
 """Modules beside the model itself, by part: heads, and the projection back to the model's width."""
 
 

@@ -8,14 +8,15 @@ _LATEX = {sign: "\\" + sign for sign in "&%$#_{}"} | {
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun.
+    """A count with its noun, whatever follows "of" in it.
 
     Example:
-        >>> plural(1, "seed"), plural(2, "process")
-        ('1 seed', '2 processes')
+        >>> plural(1, "seed"), plural(2, "process"), plural(3, "block of 100 tokens"), plural(4, "series")
+        ('1 seed', '2 processes', '3 blocks of 100 tokens', '4 series')
     """
-    ending = "" if count == 1 else "es" if noun.endswith(("s", "x", "ch")) else "s"
-    return f"{count:,} {noun}{ending}"
+    noun, of, rest = noun.partition(" of ")
+    ending = "es" if noun.endswith(("s", "x", "ch")) else "s"
+    return f"{count:,} {noun}{'' if count == 1 or noun == 'series' else ending}{of}{rest}"
 
 
 def signed(value: float, form: str = ".4f") -> str:

@@ -30,7 +30,7 @@ from gatedrnn.study.results import (
 )
 from gatedrnn.study.runs import Records
 from gatedrnn.study.settings import CompareSettings
-from gatedrnn.study.statistics import MARGINS, Sample, Score, Table
+from gatedrnn.study.statistics import MARGINS, Sample, Table
 from gatedrnn.train.folder import read_metrics
 from gatedrnn.train.objective import metric_of
 from gatedrnn.train.outcomes import Outcomes
@@ -53,15 +53,15 @@ def assembled(
         margin: the largest difference that does not matter; that of `MARGINS` if None.
         measured: what differs from one time to the next.
     """
-    ladder, seeds, metric = settings.contenders.ladder, settings.contenders.seeds, metric_of(data)
-    score: Score = "accuracy" if metric.higher_is_better else "perplexity"
+    ladder, seeds = settings.contenders.ladder, settings.contenders.seeds
+    metric = Metric.model_validate(metric_of(data)._asdict())
     fixed = [one.name for one in plain]
     names = [one.name for one in compared] + fixed
 
     def sample(name: str, split: str) -> Sample:
         runs = [name] if name in fixed else [run_name(name, seed) for seed in seeds]
         own = [outcomes[run][split] for run in runs]
-        return Sample(np.array([one.values for one in own]), own[0].counts, score, name in fixed)
+        return Sample(np.array([one.values for one in own]), own[0].counts, metric.score, name in fixed)
 
     def above(contender: Contender) -> str | None:
         cell = None if ladder is None else step_above(ladder, contender.cell)
@@ -69,11 +69,11 @@ def assembled(
 
     tables = {split: Table([sample(name, split) for name in names]) for split in data.evaluation}
     scores = {split: table.estimates() for split, table in tables.items()}
-    margin = MARGINS[score] if margin is None else margin
+    margin = MARGINS[metric.score] if margin is None else margin
     one_run = outcomes[run_name(compared[0].name, seeds[0])]
     return ComparisonResults(
         task=data.name,
-        metric=Metric.model_validate(metric._asdict()),
+        metric=metric,
         settings=ComparisonAsked.model_validate(_without_paths(settings.model_dump(mode="json"))),
         data=Data(
             sources=[Source.model_validate(source) for source in data.sources],
@@ -98,7 +98,7 @@ def assembled(
             contender=compared[0].name,
             plain=[
                 PlainScores(
-                    name=one.name, parameters=one.parameters,
+                    name=one.name, parameters=one.parameters, further=one.further,
                     scores={split: own[len(compared) + number] for split, own in scores.items()},
                 )
                 for number, one in enumerate(plain)

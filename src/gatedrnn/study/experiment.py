@@ -234,7 +234,10 @@ class Comparison:
             found = plain_baselines(self.data, self.settings.threads)
             write_outcomes(outcomes, _by_run_and_split({one.name: one.outcomes for one in found}))
             manifest.add(self.folder, outcomes.name)
-            return [PlainFit(name=one.name, parameters=one.parameters, seconds=one.seconds) for one in found]
+            return [
+                PlainFit(name=one.name, parameters=one.parameters, seconds=one.seconds, further=one.scores)
+                for one in found
+            ]
 
         return _once(path, PLAIN, fit)
 

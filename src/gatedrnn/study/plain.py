@@ -9,26 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gatedrnn.data import Examples, Lanes, TaskData
-from gatedrnn.errors import BackendUnavailable
+from gatedrnn.data import Examples, Lanes, TaskData, Windows
+from gatedrnn.study.baseline import PlainBaseline
+from gatedrnn.study.boosting import demand_lightgbm
+from gatedrnn.study.forecast_baselines import forecast_baselines
 from gatedrnn.study.ngram import NGramModel
 from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
 
 LOG = logging.getLogger("gatedrnn")
 BATCHES, ROWS = 100, 64
 """Of training examples that are drawn without end: as many are enough to count labels."""
-
-
-class PlainBaseline(NamedTuple):
-    """A fitted one."""
-
-    name: str
-    parameters: int | None
-    """Weights, or n-grams; None where it has none to speak of."""
-    outcomes: dict[str, Outcomes]
-    """By split."""
-    seconds: float
-    """Of fitting."""
 
 
 class Fitted(NamedTuple):
@@ -47,8 +37,8 @@ def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
     """Fit the plain baselines of a task to its training split and score all others.
 
     Texts have a linear classifier, running text an n-gram model, series a linear classifier and gradient-boosted trees
-    on summary features, numbers in sequences of one length the same on all of them; any other task has its most
-    frequent label, or its mean.
+    on summary features, numbers in sequences of one length the same on all of them; forecasts have naive ones,
+    exponential smoothing, a linear map and boosted trees; any other task has its most frequent label, or its mean.
 
     Args:
         threads: of the boosted trees.
@@ -56,6 +46,8 @@ def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
     Raises:
         BackendUnavailable: LightGBM lacks a library of the system.
     """
+    if isinstance(data.train, Windows):
+        return forecast_baselines(data, threads)
     found = []
     for name, fit in _of_task(data, threads):
         LOG.info("fitting %s", name)
@@ -64,7 +56,7 @@ def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
         seconds = time.perf_counter() - started
         if fitted is not None:
             outcomes = {split: fitted.answer(split) for split in data.evaluation}
-            found.append(PlainBaseline(name, fitted.parameters, outcomes, seconds))
+            found.append(PlainBaseline(name, fitted.parameters, outcomes, seconds, {}))
     return found or [_constant(data)]
 
 
@@ -176,13 +168,8 @@ def _of_linear(data: TaskData, features: Features, pipeline: Any) -> Fitted:
 
 
 def _boosted(data: TaskData, features: Features, threads: int) -> Fitted:
-    try:
-        from lightgbm import LGBMClassifier
-    except OSError as error:
-        raise BackendUnavailable(
-            f"LightGBM, the baseline of boosted trees, cannot be loaded: {error}; it needs the system's OpenMP library "
-            "(on Debian: apt-get install libgomp1)"
-        ) from error
+    demand_lightgbm()
+    from lightgbm import LGBMClassifier
 
     model = LGBMClassifier(random_state=0, n_jobs=threads, deterministic=True, force_row_wise=True, verbosity=-1)
     model.fit(features(_train(data)), _train(data).labels)
@@ -219,7 +206,7 @@ def _constant(data: TaskData) -> PlainBaseline:
         right = np.abs(own - always) < examples.within if numbers else own == always
         counted = np.ones_like(own, bool) if numbers else own != -100
         outcomes[split] = of_rows((right & counted).sum(1), counted.sum(1))
-    return PlainBaseline("mean answer" if numbers else "majority class", None, outcomes, 0.0)
+    return PlainBaseline("mean answer" if numbers else "majority class", None, outcomes, 0.0, {})
 
 
 def _right(predicted: np.ndarray, labels: np.ndarray) -> Outcomes:

@@ -22,6 +22,8 @@ def print_comparison(results: ComparisonResults, console: Console) -> None:
     _print_table(f"{task}: structure", tables.structure_rows(results), console, STRUCTURE)
     title = f"{task}: test {results.metric.name}, mean and 95 % interval"
     _print_table(title, tables.score_rows(results), console, SCORES)
+    if results.metric.name == "mase":
+        _print_table(f"{task}: all test scores", tables.forecast_rows(results), console)
     asked = results.settings.contenders
     for match in asked.match if asked.ladder is not None else ():
         title = f"{task}: the ladder with {MATCH_WORDS[match]}"

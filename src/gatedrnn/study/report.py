@@ -174,6 +174,8 @@ def _details(
 ) -> dict[str, list[dict[str, str]]]:
     """Tables for a second look, below the figures."""
     found = {"Structure": tables.structure_rows(results)}
+    if results.metric.name == "mase":
+        found["All scores of the test forecasts"] = tables.forecast_rows(results)
     if results.search is not None:
         found["Settings that the search chose"] = tables.search_rows(results)
     if confusion is not None and shows_confusion(results):

@@ -7,8 +7,8 @@ from pydantic import ConfigDict, Field, JsonValue
 from gatedrnn.inspect.tracking import Tracking
 from gatedrnn.records import Machine
 from gatedrnn.study.beside import Trial
-from gatedrnn.study.statistics import Estimate, Verdict
-from gatedrnn.train.result import Record, RunMeasured, RunScores
+from gatedrnn.study.statistics import Estimate, Score, Verdict
+from gatedrnn.train.result import Record, RunMeasured, RunScores, Scores
 
 Match = Literal["baseline", "layers", "params", "multiply-adds", "time"]
 
@@ -21,8 +21,14 @@ def run_name(contender: str, seed: int) -> str:
 class Metric(Record):
     """The score that contenders are compared by."""
 
-    name: Literal["accuracy", "perplexity"]
+    name: Literal["accuracy", "perplexity", "mase"]
     higher_is_better: bool
+
+    @property
+    def score(self) -> Score:
+        """What statistics make of it."""
+        kinds: dict[str, Score] = {"accuracy": "accuracy", "perplexity": "perplexity"}
+        return kinds.get(self.name, "error")
 
     @property
     def sign(self) -> int:
@@ -75,7 +81,7 @@ class Data(Record):
     examples: dict[str, int]
     """By split: what scores are means of, and what would be others in another test split."""
     unit: str
-    """What an example is: "example", "document", "block of 279 tokens"."""
+    """What an example is: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
 
 
 class Initialisation(Record):
@@ -124,7 +130,7 @@ class PairResults(Record):
     other: str
     """A contender, or a plain baseline."""
     difference: Estimate
-    """Of accuracies, the contender's less the other's; of perplexities, as a part of the other's."""
+    """Of accuracies and errors, the contender's less the other's; of perplexities, as a part of the other's."""
     better: float | None
     """The probability that the contender is better by more than the margin; None with one seed, as the next two."""
     equivalent: float | None
@@ -137,13 +143,13 @@ class PairResults(Record):
     """The same for the test split: so many examples in all, with ten seeds; None where seeds would do, or where
     nothing would."""
 
-    def turned(self, score: str) -> "PairResults":
+    def turned(self, score: Score) -> "PairResults":
         """The other against the contender."""
 
         def opposite(value: float | None) -> float | None:
             if value is None:
                 return None
-            return -value if score == "accuracy" else 1 / (1 + value) - 1
+            return 1 / (1 + value) - 1 if score == "perplexity" else -value
 
         words: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
         found = self.difference
@@ -184,6 +190,8 @@ class PlainScores(Record):
     """Weights, leaves or n-grams; None where it has none."""
     scores: dict[str, Estimate]
     """By split."""
+    further: dict[str, Scores] = {}
+    """By split: all scores of a forecast."""
 
 
 class PlainFit(Record):
@@ -192,6 +200,8 @@ class PlainFit(Record):
     name: str
     parameters: int | None
     seconds: float
+    further: dict[str, Scores] = {}
+    """By split: all scores of a forecast."""
 
 
 class Baseline(Record):
@@ -298,7 +308,7 @@ class ComparisonResults(Record):
             if (pair.contender, pair.other) == (contender, other):
                 return pair
             if (pair.other, pair.contender) == (contender, other):
-                return pair.turned(self.metric.name)
+                return pair.turned(self.metric.score)
         raise KeyError(f"{contender}, {other}")
 
     def contender(self, name: str) -> ContenderResults:

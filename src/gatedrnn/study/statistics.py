@@ -27,12 +27,14 @@ import numpy as np
 from scipy.stats import t as student
 
 Array: TypeAlias = np.ndarray
-Score: TypeAlias = Literal["accuracy", "perplexity"]
+Score: TypeAlias = Literal["accuracy", "perplexity", "error"]
+"""A share; the exponential of a mean loss; a mean error."""
 Verdict: TypeAlias = Literal["better", "equivalent", "worse", "cannot tell"]
 ERROR = 0.05
 """The share of tables with a false verdict, at most."""
-MARGINS: dict[Score, float] = {"accuracy": 0.005, "perplexity": 0.01}
-"""Differences that do not matter, unless another margin is given: half a point; a hundredth of a perplexity."""
+MARGINS: dict[Score, float] = {"accuracy": 0.005, "perplexity": 0.01, "error": 0.01}
+"""Differences that do not matter, unless another margin is given: half a point; a hundredth of a perplexity; a
+hundredth of the error that errors are in units of."""
 MOST_SEEDS, MOST_GROWTH = 100, 1000
 """Nothing is promised beyond: more seeds than the first, or a test split so many times as large."""
 USUAL_SEEDS = 10
@@ -44,7 +46,7 @@ class Sample:
     """Outcomes of one contender's runs on one split."""
 
     values: Array
-    """(runs, examples): right labels of each example, or nats of each piece of a text."""
+    """(runs, examples): right labels of each example, nats of each piece of a text, or sums of errors."""
     counts: Array
     """(examples,): its labels, or its tokens."""
     score: Score
@@ -58,7 +60,7 @@ class Sample:
 
     @cached_property
     def rates(self) -> Array:
-        """Of each run: its accuracy, or its nats per token."""
+        """Of each run: its accuracy, its nats per token, or its mean error."""
         found: Array = self.values.sum(1) / self.counts.sum()
         return found
 
@@ -80,7 +82,7 @@ class Pair:
     first: int
     second: int
     difference: Estimate
-    """First less second: of accuracies, or of perplexities as a part of the second's."""
+    """First less second: of accuracies or errors, or of perplexities as a part of the second's."""
     better: float | None
     """The probability that the first is better by more than the margin; None with one seed, as the next two."""
     equivalent: float | None
@@ -142,7 +144,7 @@ class Table:
         self._seeds = self._of_seeds(weight)
 
     def estimates(self) -> list[Estimate]:
-        """The score of each contender: its accuracy, or the perplexity of its mean loss."""
+        """The score of each contender: its accuracy or mean error, or the perplexity of its mean loss."""
         tail, variance = ERROR / 2, self._variance(self._of_examples())
         low, high = (self._bound(variance, side, tail) for side in (-1, 1))
         return [
@@ -217,7 +219,7 @@ class Table:
 
     def _doubt(self) -> Array:
         """What that half success and half failure add to the variance of an example: what never failed still may."""
-        if self.score == "perplexity":
+        if self.score != "accuracy":
             return np.zeros(len(self.means))
         found: Array = 0.5 * (self.means**2 + (1 - self.means) ** 2) / (self.examples + 1)
         return found
@@ -254,7 +256,7 @@ class Table:
         return np.clip(found, 0, 1) if self.score == "accuracy" else np.maximum(found, 0)
 
     def _shown(self, mean: float) -> float:
-        return float(mean) if self.score == "accuracy" else math.exp(min(float(mean), 700.0))
+        return math.exp(min(float(mean), 700.0)) if self.score == "perplexity" else float(mean)
 
     def _difference(self, mean: float, half: float | None, runs: int) -> Estimate:
         """In units of `Pair.difference`."""
@@ -262,6 +264,8 @@ class Table:
         def shown(value: float) -> float:
             if self.score == "perplexity":
                 return math.expm1(min(value, 700.0))
+            if self.score == "error":
+                return value
             return min(1.0, max(-1.0, value))
 
         if half is None:

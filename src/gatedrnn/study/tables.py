@@ -11,6 +11,7 @@ from gatedrnn.study.match import MARKED
 from gatedrnn.study.results import ComparisonResults, ContenderResults, run_name
 from gatedrnn.study.words import NONE, difference_in_words, with_interval
 from gatedrnn.train.outcomes import Outcomes
+from gatedrnn.train.result import Scores
 
 HARDEST = 10
 """Examples that are listed."""
@@ -69,6 +70,20 @@ def ladder_rows(results: ComparisonResults, match: str) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def forecast_rows(results: ComparisonResults) -> list[dict[str, str]]:
+    """One row of text per contender and plain baseline: all test scores of their forecasts, in the mean over seeds."""
+    own = {row.name: [run.scores["test"] for run in row.runs] for row in results.contenders}
+    own |= {plain.name: [plain.further["test"]] for plain in results.baseline.plain if plain.further}
+    first = own[results.contenders[0].name][0]
+    columns = [name for name in Scores.model_fields if name != "loss" and getattr(first, name) is not None]
+    return [
+        {"contender": name} | {
+            column.replace("_", " "): f"{np.mean([getattr(one, column) for one in found]):.4g}" for column in columns
+        }
+        for name, found in own.items()
+    ]  # fmt: skip
 
 
 def structure_rows(results: ComparisonResults) -> list[dict[str, str]]:

@@ -28,8 +28,8 @@ def _digits(estimate: Estimate) -> int:
 
 
 def difference_in_words(difference: Estimate, results: ComparisonResults) -> str:
-    """+0.0012 [-0.0003, +0.0027], of accuracies; +1.2% [-0.3%, +2.7%], of perplexities."""
-    form = ".4f" if results.metric.name == "accuracy" else ".1%"
+    """+0.0012 [-0.0003, +0.0027], of accuracies and errors; +1.2% [-0.3%, +2.7%], of perplexities."""
+    form = ".1%" if results.metric.score == "perplexity" else ".4f"
     mean = signed(difference.mean, form)
     if difference.low is None or difference.high is None:
         return mean
@@ -37,7 +37,9 @@ def difference_in_words(difference: Estimate, results: ComparisonResults) -> str
 
 
 def margin_in_words(results: ComparisonResults) -> str:
-    """0.5 points, or 1 % of the perplexity."""
+    """0.5 points, 1 % of the perplexity, or 0.01 in mase."""
+    if results.metric.score == "error":
+        return f"{results.margin:g} in {results.metric.name}"
     if results.metric.name == "accuracy":
         return f"{100 * results.margin:g} points"
     return f"{100 * results.margin:g} % of the perplexity"

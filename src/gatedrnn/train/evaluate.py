@@ -1,4 +1,5 @@
-"""Scores of a model while its run is under way, and at its end: accuracy, or perplexity and bits per byte."""
+"""Scores of a model while its run is under way, and at its end: accuracy; perplexity and bits per byte; or errors of
+forecasts."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,8 +9,9 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from gatedrnn.data import Examples, Lanes
+from gatedrnn.data import Examples, Lanes, Windows
 from gatedrnn.models import GatedRNNForCausalLM
+from gatedrnn.train.forecast_scores import ForecastTally
 from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
 from gatedrnn.train.result import Scores
 
@@ -24,12 +26,14 @@ class Evaluation(NamedTuple):
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, split: Examples | Lanes, accelerator: Accelerator) -> Evaluation:
+def evaluate(model: nn.Module, split: Examples | Lanes | Windows, accelerator: Accelerator) -> Evaluation:
     """Scores of `model` on every example, or every token, once."""
     was_training = model.training
     model.eval()
     if isinstance(split, Lanes):
         found = _text(model, split)
+    elif isinstance(split, Windows):
+        found = _future(model, split, accelerator)
     else:
         found = (_numbers if split.within else _classes)(model, split, accelerator)
     model.train(was_training)
@@ -83,6 +87,19 @@ def _text(model: Any, text: Lanes) -> Evaluation:
         tokens=len(losses),
     )
     return Evaluation(scores, of_text(losses, stream.starts))
+
+
+def _future(model: Any, windows: Windows, accelerator: Accelerator) -> Evaluation:
+    """Every window once, each with the mean and deviation of its own context."""
+    tally, done = ForecastTally(windows, model.config.levels), 0
+    loss, rows = 0.0, 0
+    for batch in windows.evaluation_batches():
+        with accelerator.autocast():
+            output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
+        loss, rows = loss + float(output.loss) * len(batch["labels"]), rows + len(batch["labels"])
+        tally.add(done, output.quantiles.cpu().numpy(), batch["labels"].numpy())
+        done += len(batch["labels"])
+    return Evaluation(tally.scores(loss / rows), tally.outcomes())
 
 
 @torch.no_grad()

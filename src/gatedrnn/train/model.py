@@ -7,12 +7,13 @@ from jinja2 import Environment, PackageLoader
 from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn import manifest
-from gatedrnn.data import Lanes, TaskData
+from gatedrnn.data import Lanes, TaskData, Windows
 from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.errors import DataError
 from gatedrnn.models import (
     GatedRNNConfig,
     GatedRNNForCausalLM,
+    GatedRNNForForecasting,
     GatedRNNForSequenceClassification,
     GatedRNNForTokenClassification,
 )
@@ -28,11 +29,12 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     """The configuration of a run's model."""
     if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
         raise DataError(f"--token-dropout: {data.name} has no unknown token; leave it at 0")
-    model = run.model.model_dump(exclude={"layers", "tied"})
+    forecasts = isinstance(data.train, Windows)
+    model = run.model.model_dump(exclude={"layers", "tied"} | (set() if forecasts else {"linear_size"}))
     if run.backbone is not None:
         # It has blocks of its own; --block is for the cells that it is compared with.
         model |= {"block": False, "window": data.train.length if isinstance(data.train, Lanes) else None}
-    return GatedRNNConfig(
+    return HEADS[data.labelled].config_class(
         cell=run.backbone or run.cell,
         hidden_size=run.hidden_size,
         num_hidden_layers=run.model.layers,
@@ -46,6 +48,7 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
 
 HEADS = {
     "sequence": GatedRNNForSequenceClassification, "step": GatedRNNForTokenClassification, "next": GatedRNNForCausalLM,
+    "future": GatedRNNForForecasting,
 }  # fmt: skip
 
 
@@ -77,9 +80,10 @@ def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, ca
 
 
 PIPELINES = {"sequence": "text-classification", "step": "token-classification", "next": "text-generation"}
+"""Of models with a tokenizer."""
 CLASSES = {
     "sequence": "AutoModelForSequenceClassification", "step": "AutoModelForTokenClassification",
-    "next": "AutoModelForCausalLM",
+    "next": "AutoModelForCausalLM", "future": "AutoModelForTimeSeriesPrediction",
 }  # fmt: skip
 
 
@@ -90,7 +94,7 @@ def model_card(
     card = Environment(loader=PackageLoader("gatedrnn.train"), trim_blocks=True, lstrip_blocks=True)
     return card.get_template("card.md").render(
         settings=settings.shown(), data=data, structure=structure, parameters=parameters,
-        scores=scores_of(result), environment=environment(), language=data.labelled == "next",
+        scores=scores_of(result), environment=environment(), labelled=data.labelled,
         pipeline=PIPELINES[data.labelled] if data.tokenizer is not None else None, auto=CLASSES[data.labelled],
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from gatedrnn.data import Batch, TaskData
+from gatedrnn.data import Batch, TaskData, Windows
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
 from gatedrnn.records import naming
 from gatedrnn.train.result import Scores
@@ -26,7 +26,7 @@ class Metric(NamedTuple):
         return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
 
 
-ACCURACY, PERPLEXITY = Metric("accuracy", True), Metric("perplexity", False)
+ACCURACY, PERPLEXITY, MASE = Metric("accuracy", True), Metric("perplexity", False), Metric("mase", False)
 
 
 class Objective(Protocol):
@@ -97,6 +97,21 @@ class Regression(_Stateless):
         return mse_loss(_logits(model, batch)[:, 0].float(), batch["labels"], reduction="sum") / items
 
 
+class Quantiles(_Stateless):
+    """Pinball loss of the quantiles of every forecast of a window."""
+
+    metric = MASE
+
+    def __init__(self, origins: int) -> None:
+        self.origins = origins
+
+    def count(self, batch: Batch) -> int:
+        return len(batch["labels"])
+
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
+        return model(**batch, origins=self.origins).loss * (len(batch["labels"]) / items)
+
+
 def _logits(model: nn.Module, batch: Batch) -> Tensor:
     """Without the labels, from which the model would make a loss of its own."""
     logits: Tensor = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).logits
@@ -139,13 +154,15 @@ class NextToken:
 
 def metric_of(data: TaskData) -> Metric:
     """The score of a task."""
-    return PERPLEXITY if data.labelled == "next" else ACCURACY
+    return {"next": PERPLEXITY, "future": MASE}.get(data.labelled, ACCURACY)
 
 
 def objective_of(data: TaskData, config: GatedRNNConfig, label_smoothing: float) -> Objective:
     """The one that fits the labels of the data."""
     if data.labelled == "next":
         return NextToken(config)
+    if isinstance(data.train, Windows):
+        return Quantiles(data.train.origins)
     return Regression() if config.problem_type == "regression" else Classification(label_smoothing)
 
 

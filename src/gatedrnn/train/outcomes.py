@@ -15,6 +15,8 @@ from gatedrnn.records import write_whole
 OUTCOMES = "outcomes.npz"
 FEWEST_DOCUMENTS = 20
 """Fewer are too few to stand for others: the text is cut into blocks then."""
+FEWEST_SERIES = 20
+"""Likewise, of forecasts."""
 MOST_PIECES = 2000
 BLOCKS, SHORTEST_BLOCK = 200, 100
 """Of consecutive tokens: so many, and none shorter, which is longer than the losses of tokens are correlated."""
@@ -25,15 +27,16 @@ class Outcomes:
     """Of one run on one split."""
 
     values: np.ndarray
-    """(examples,), float64: how many labels of each example are right, or the nats of each piece of a text."""
+    """(examples,), float64: how many labels of each example are right, the nats of each piece of a text, or the scaled
+    errors of each series."""
     counts: np.ndarray
     """(examples,), int64: the labels of each example, or the tokens of each piece."""
     unit: str
-    """What an example is: "example", "document", "block of 279 tokens"."""
+    """What an example is: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
 
     @property
     def rate(self) -> float:
-        """The accuracy, or nats per token."""
+        """The accuracy, nats per token, or the scaled error."""
         return float(self.values.sum() / self.counts.sum())
 
 
@@ -60,6 +63,25 @@ def of_text(losses: np.ndarray, starts: np.ndarray) -> Outcomes:
         edges, unit = np.arange(0, len(losses), length), f"block of {length:,} tokens"
     counts = np.diff(np.append(edges, len(losses)))
     return Outcomes(np.add.reduceat(losses.astype(np.float64), edges), counts, unit)
+
+
+def of_windows(errors: np.ndarray, labels: np.ndarray, places: np.ndarray, horizon: int) -> Outcomes:
+    """Of forecasts: each series an example, or, where there are few, each block of time.
+
+    Args:
+        errors: sums over the labels of each window, (windows,); `labels`: how many, (windows,).
+        places: series and origin of each window, (windows, 2).
+        horizon: the shortest block, since forecasts of neighbouring origins have most labels in common.
+    """
+    if len(np.unique(places[:, 0])) >= FEWEST_SERIES:
+        _, group, unit = *np.unique(places[:, 0], return_inverse=True), "series"
+    else:
+        times = places[:, 1] - places[:, 1].min()
+        length = max(horizon, -(-int(times.max() + 1) // BLOCKS))
+        _, group = np.unique(times // length, return_inverse=True)
+        unit = f"block of {length:,} steps"
+    counts = np.bincount(group, labels).astype(np.int64)
+    return Outcomes(np.bincount(group, errors), counts, unit)
 
 
 def write_outcomes(path: Path, outcomes: Mapping[str, Outcomes]) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar
 
-from gatedrnn.data import LANGUAGE, SERIES, Settings
+from gatedrnn.data import FORECAST, LANGUAGE, SERIES, Settings
 
 S = TypeVar("S", bound=Settings)
 
@@ -115,6 +115,11 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
             "head_dropout": 0.1,
         },
         "train": {"total_steps": 1000, "batch_size": 16, "learning_rate": 3e-3, "validate_every": 50},
+    },
+    FORECAST: {
+        "contenders": {"hidden_size": 128},
+        "model": {"embedding_size": 128, "layers": 2},
+        "train": {"total_steps": 1000, "batch_size": 32, "learning_rate": 2e-3, "validate_every": 100},
     },
     LANGUAGE: _CHARACTERS,
 }

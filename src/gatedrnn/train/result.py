@@ -83,6 +83,20 @@ class Scores(Record):
     bits_per_byte: float | None = None
     tokens: int | None = None
     """Predicted tokens of a text."""
+    mase: float | None = None
+    """Mean absolute scaled error of the median: in units of the seasonal naive forecast's error on each series' past
+    (Hyndman and Koehler 2006)."""
+    mae: float | None = None
+    """Mean absolute error of the median, in the units of the series."""
+    scaled_mae: float | None = None
+    """The same, in units of the deviation of each series' training values; and of squares."""
+    scaled_mse: float | None = None
+    smape: float | None = None
+    """200 |y - f| / (|y| + |f|) in the mean, from 0 to 200, as the M4 competition has it."""
+    weighted_quantile_loss: float | None = None
+    """Twice the pinball loss over the absolute values, both summed over all labels; the mean over quantiles."""
+    coverage: float | None = None
+    """Share of values between the lowest and the highest quantile."""
 
 
 SCORE = re.compile(rf"(\w+?)_({'|'.join(Scores.model_fields)})")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from gatedrnn.data import LANGUAGE, DataSettings, Settings
+from gatedrnn.data import FORECAST, LANGUAGE, DataSettings, Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
 from gatedrnn.layers.dropout import REGULARISERS
@@ -49,7 +49,7 @@ class ModelSettings(Settings):
 
     expert = (
         "weight_init", "bias_init", "longest_time_scale", "zoneout", "input_dropout", "state_dropout",
-        "weight_dropout", "layer_norm", "feed_forward_factor", "tied",
+        "weight_dropout", "layer_norm", "feed_forward_factor", "tied", "linear_size",
     )  # fmt: skip
 
     layers: int = Field(1, ge=1)
@@ -88,6 +88,8 @@ class ModelSettings(Settings):
     """Dropout before the head."""
     tied: bool = True
     """language-model: the embedding's weights are the head's too; the core's output is projected to their width."""
+    linear_size: int = Field(0, ge=0)
+    """forecast: last values of the context that a linear map reads beside the network, its result added; 0 for none."""
     pooling: Literal["last", "mean", "max"] = "last"
     """What a sequence classifier reads: the last valid step, or the mean or maximum over the valid steps."""
 
@@ -193,6 +195,12 @@ class RunSettings(Settings):
             raise ValueError("--bidirectional: a language model reads forwards alone")
         if task != LANGUAGE and not self.model.tied:
             raise ValueError(belongs("tied", [LANGUAGE], task))
+        if task != FORECAST and self.model.linear_size:
+            raise ValueError(belongs("linear_size", [FORECAST], task))
+        if task == FORECAST and self.model.bidirectional:
+            raise ValueError("--bidirectional: a forecast reads forwards alone")
+        if task == FORECAST and self.train.label_smoothing:
+            raise ValueError(f"--label-smoothing: the loss of {task} has none; leave it at 0")
         return self
 
     def flat(self) -> dict[str, JsonValue]:

@@ -40,7 +40,7 @@ def read_long(
         raise DataError(f"{path}: there are columns but no rows")
     labels, names = ([], None) if label is None else labels_in_column(data, place, label)
     times = times_in_column(path, data, time)
-    table = np.stack([numbers_in_column(path, data, name) for name in channels], axis=1)
+    table = np.stack([numbers_in_column(path, data, name) for name in channels], axis=1).astype(np.float32)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(map(str, data[series])):
         own = rows.setdefault(name, [])
@@ -59,12 +59,12 @@ def read_long(
 
 
 def numbers_in_column(path: Path, data: Dataset, column: str) -> np.ndarray:
-    """(rows,), float32; NaN where a field is empty or says that nothing was measured.
+    """(rows,), float64; NaN where a field is empty or says that nothing was measured.
 
     Raises:
         DataError: a field is no number, or infinite; the row is named.
     """
-    found = np.empty(len(data), np.float32)
+    found = np.empty(len(data))
     for row, value in enumerate(data[column]):
         if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
             found[row] = np.nan

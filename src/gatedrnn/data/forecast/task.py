@@ -1,0 +1,242 @@
+"""Forecasts as a task: a table, its splits by time, and the scale of its covariates, which the model keeps."""
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from gatedrnn.data.forecast.embedded import weekly_co2
+from gatedrnn.data.forecast.frequency import CALENDAR_FEATURES, NUMBERS, calendar_features
+from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
+from gatedrnn.data.settings import ForecastTask
+from gatedrnn.data.task import TaskData
+from gatedrnn.data.windows import OneSeries, Windows
+from gatedrnn.errors import DataError
+from gatedrnn.records import Json
+
+LEAST_SEASONS = 3
+"""A season that is guessed must fit so many times into the training part of the shortest series."""
+
+
+class Cuts(NamedTuple):
+    """Where each series is cut, (series,): training ends before `validation`, validation before `test`."""
+
+    validation: np.ndarray
+    test: np.ndarray
+    stop: np.ndarray
+
+
+def load_forecast(settings: ForecastTask) -> TaskData:
+    """Series, to be forecast from their past.
+
+    Raises:
+        DataError: a file cannot be used, or a series is too short for its splits.
+    """
+    columns = columns_of(settings)
+    if settings.train_file is None:
+        table, continued = weekly_co2(), None
+        if settings.test_file is not None:
+            raise DataError("--test-file continues --train-file; give both")
+    else:
+        table = read_table(settings.train_file, columns)
+        continued = None if settings.test_file is None else read_table(settings.test_file, table.columns)
+    notes = _notes(table)
+    lengths = np.array([len(one.values) for one in table.series])
+    sources = [table.source]
+    if continued is not None:
+        table = _joined(table, continued)
+        sources = [{**table.source, "split": "train"}, {**continued.source, "split": "test"}]
+    table = with_calendar(table, settings.calendar)
+    whole = np.array([len(one.values) for one in table.series])
+    horizon = settings.horizon or max(1, table.frequency.seasons[0])
+    cuts = _cuts(settings, table, horizon, whole, None if continued is None else whole - lengths)
+    seasons = settings.season or _seasons(table, cuts, notes)
+    context = settings.context or max(2 * seasons[-1], 2 * horizon)
+    shortest = int(cuts.validation.min())
+    if settings.context is None:
+        context = max(min(context, shortest - horizon), seasons[-1], 1)
+    notes.append(f"Season of {_joined_words(seasons)} steps ({table.frequency}), horizon {horizon}, context {context}.")
+
+    deviation = _over_series(lambda values: np.nanstd(values), table, cuts.validation)
+
+    def windows(first: np.ndarray, stop: np.ndarray, origins: int = 1) -> Windows:
+        naive = _over_series(lambda values: _naive_error(values, seasons[0]), table, first)
+        return Windows(
+            table.series, first, stop, naive, deviation, context, horizon, origins, settings.stride or horizon
+        )
+
+    train = windows(np.ones_like(whole), cuts.validation, min(settings.origins, max(1, shortest - horizon - 1)))
+    evaluation = {
+        "validation": windows(cuts.validation, cuts.test), "test": windows(cuts.test, cuts.stop),
+    }  # fmt: skip
+    for split, found in evaluation.items():
+        if not len(found):
+            raise DataError(f"{settings.task}: no series has a {split} part as long as the horizon, {horizon}")
+    features = _features(table, cuts, seasons)
+    return TaskData(
+        name=settings.task,
+        model_inputs={
+            **features, "pad_token_id": None, "unk_token_id": None,
+            "horizon": horizon, "context": context, "seasons": list(seasons), "quantiles": list(settings.quantiles),
+            "table": {
+                **{k: list(v) if isinstance(v, tuple) else v for k, v in table.columns._asdict().items()},
+                "frequency": table.frequency.name if table.frequency.name != NUMBERS else f"{table.frequency.step:g}",
+                "calendar": list(settings.calendar),
+            },
+        },
+        labelled="future", train=train, evaluation=evaluation, sources=sources, notes=notes,
+    )  # fmt: skip
+
+
+def columns_of(settings: ForecastTask) -> Columns:
+    """What the settings say of a table's columns."""
+    return Columns(
+        settings.target, settings.series_column, settings.time_column, settings.known, settings.past, settings.fixed,
+        settings.frequency,
+    )  # fmt: skip
+
+
+def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
+    """The table with features of its calendar among the covariates whose future is known.
+
+    Raises:
+        DataError: its times are numbers.
+    """
+    if not names:
+        return table
+    if table.frequency.name == NUMBERS:
+        raise DataError(f"{table.source['name']}: --calendar needs dates; times are numbers here")
+    series = [
+        OneSeries(
+            one.name, one.times, one.values, np.concatenate([one.known, calendar_features(one.times, names)], axis=1),
+            one.past, one.fixed,
+        )
+        for one in table.series
+    ]  # fmt: skip
+    return SeriesTable(series, table.frequency, table.columns, table.source, table.unused)
+
+
+def _notes(table: SeriesTable) -> list[str]:
+    notes, missing = list[str](), sum(int(np.isnan(one.values).sum()) for one in table.series)
+    if missing:
+        total = sum(len(one.values) for one in table.series)
+        notes.append(f"{missing:,} of {total:,} values are missing, times that the file leaves out among them.")
+    if table.unused:
+        notes.append(
+            f"Columns that are not used: {', '.join(table.unused[:30])}; --target, --known, --past and --fixed give a "
+            "column a role."
+        )
+    constant = [one.name for one in table.series if np.nanmin(one.values) == np.nanmax(one.values)]
+    if constant:
+        notes.append(f"Constant series: {', '.join(constant[:30])}.")
+    return notes
+
+
+def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
+    """Each series with the times that follow it in another file.
+
+    Raises:
+        DataError: the other file has other series, or times that do not follow.
+    """
+    later = {one.name: one for one in after.series}
+    series = []
+    for one in table.series:
+        if one.name not in later:
+            raise DataError(f"{after.source['name']}: has no series {one.name}, which is in {table.source['name']}")
+        then = later.pop(one.name)
+        following = table.frequency.after(one.times, 1)[0]
+        if then.times[0] != following:
+            raise DataError(
+                f"{after.source['name']}: series {one.name} begins at {then.times[0]}; after {table.source['name']} "
+                f"comes {following}"
+            )
+        if (then.fixed != one.fixed).any():
+            raise DataError(f"{after.source['name']}: series {one.name}: its --fixed columns have other values")
+        series.append(
+            OneSeries(
+                one.name, np.concatenate([one.times, then.times]), np.concatenate([one.values, then.values]),
+                np.concatenate([one.known, then.known]), np.concatenate([one.past, then.past]), one.fixed,
+            )
+        )  # fmt: skip
+    if later:
+        raise DataError(f"{after.source['name']}: series {next(iter(later))} is not in {table.source['name']}")
+    return SeriesTable(series, table.frequency, table.columns, table.source, table.unused)
+
+
+def _cuts(
+    settings: ForecastTask, table: SeriesTable, horizon: int, whole: np.ndarray, apart: np.ndarray | None
+) -> Cuts:
+    """Splits by time. A part that is given by its steps has as many; a fraction, no less than the horizon."""
+
+    def steps(given: int | None, fraction: float, of: np.ndarray) -> np.ndarray:
+        return np.full_like(of, given) if given else np.maximum(horizon, np.round(fraction * of).astype(of.dtype))
+
+    test = apart if apart is not None else steps(settings.test_steps, settings.test_fraction, whole)
+    validation = steps(settings.validation_steps, settings.validation_fraction, whole - test)
+    if settings.train_steps:
+        whole = np.minimum(whole, settings.train_steps + validation + test)
+    found = Cuts(whole - test - validation, whole - test, whole)
+    short = int(found.validation.argmin())
+    if found.validation[short] < horizon + 2:
+        one, left = table.series[short], max(0, int(found.validation[short]))
+        raise DataError(
+            f"{table.source['name']}: series {one.name}: of {len(one.values):,} steps, {left:,} are left for training, "
+            f"which must be more than the horizon, {horizon}; take a shorter --horizon or shorter splits, or leave the "
+            "series out"
+        )
+    for one, stop in zip(table.series, found.validation, strict=True):
+        if np.isnan(one.values[:stop]).all():
+            raise DataError(f"{table.source['name']}: series {one.name}: all training values are missing")
+    return found
+
+
+def _seasons(table: SeriesTable, cuts: Cuts, notes: list[str]) -> tuple[int, ...]:
+    """Those of the frequency that fit into the shortest series."""
+    usual, shortest = table.frequency.seasons, int(cuts.validation.min())
+    found = tuple(season for season in usual if LEAST_SEASONS * season <= shortest)
+    return found or usual[:1] if usual[0] <= shortest else (1,)
+
+
+def _naive_error(values: np.ndarray, season: int) -> float:
+    """Mean absolute difference from a season before; NaN where it is 0 or there is no pair."""
+    found = np.abs(values[season:] - values[:-season])
+    mean = float(np.nanmean(found)) if len(found) and not np.isnan(found).all() else np.nan
+    return mean or np.nan
+
+
+def _over_series(of: Callable[[np.ndarray], float], table: SeriesTable, stop: np.ndarray) -> np.ndarray:
+    """(series,): a figure of each series' values up to `stop`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of series without any value there
+        return np.array([of(one.values[:end]) for one, end in zip(table.series, stop, strict=True)])
+
+
+def _features(table: SeriesTable, cuts: Cuts, seasons: tuple[int, ...]) -> dict[str, Json]:
+    """Fields of the model's configuration: how many features a step has, and mean, deviation and flag of each."""
+    parts = zip(table.series, cuts.validation, strict=True)
+    training = [(one.known[:stop], one.past[:stop], one.fixed) for one, stop in parts]
+    columns = [np.concatenate([part[kind] for part in training]).astype(np.float64) for kind in (0, 1)]
+    columns.append(np.stack([part[2] for part in training]).astype(np.float64))
+    # The value in units of its window, which is flagged where it is missing, and less that of each season before.
+    means, deviations, flagged = [0.0] * (1 + len(seasons)), [1.0] * (1 + len(seasons)), [0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without any value
+        for column in columns:
+            missing = np.isnan(column).any(0)
+            flagged += [len(means) + int(place) for place in np.flatnonzero(missing)]
+            means += np.nan_to_num(np.nanmean(column, 0)).tolist()
+            deviation = np.nan_to_num(np.nanstd(column, 0))
+            deviations += np.where(deviation > 0, deviation, 1.0).tolist()
+    known, past, fixed = (column.shape[1] for column in columns)
+    return {
+        "input_size": len(means), "channel_means": means, "channel_deviations": deviations,
+        "flagged_channels": flagged, "known_size": known, "past_size": past, "static_size": fixed,
+    }  # fmt: skip
+
+
+def _joined_words(numbers: tuple[int, ...]) -> str:
+    return " and ".join(map(str, numbers))
+
+
+__all__ = ["CALENDAR_FEATURES", "columns_of", "load_forecast", "with_calendar"]

@@ -1,0 +1,140 @@
+"""Windows of series: what a model reads up to an origin, and the values after it. A pure function of (seed, epoch,
+index), as all batches are."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import torch
+
+from gatedrnn.data.batches import Batch
+from gatedrnn.errors import DataError
+
+EVALUATION_STEPS = 65_536
+"""Steps of all windows of an evaluation batch together, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneSeries:
+    """A series on its whole grid of times."""
+
+    name: str
+    times: np.ndarray
+    """(time,), numbers or datetime64, without gaps."""
+    values: np.ndarray
+    """(time,), float64; NaN where a value is missing, or the whole time."""
+    known: np.ndarray
+    """(time, known covariates), float32; NaN likewise."""
+    past: np.ndarray
+    """(time, past covariates), float32."""
+    fixed: np.ndarray
+    """(fixed covariates,), float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows whose labels lie in one range of times of each series.
+
+    An origin is the number of steps before the first one that is forecast. A window of evaluation has one origin; one
+    of training has several that follow each other, and is read once for all of them.
+    """
+
+    series: Sequence[OneSeries]
+    first: np.ndarray
+    """(series,): the first step that may be forecast."""
+    stop: np.ndarray
+    """(series,): the step after the last one."""
+    naive_error: np.ndarray
+    """(series,): mean absolute seasonal difference of the values before `first`, which MASE is in units of; NaN where
+    there is none, or where it is 0."""
+    deviation: np.ndarray
+    """(series,): of the training values, which scaled errors are in units of."""
+    context: int
+    """Steps before the first origin that the model reads; fewer where a series begins later."""
+    horizon: int
+    origins: int = 1
+    """Of a window."""
+    stride: int = 1
+    """Steps from one origin of evaluation to the next."""
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def length(self) -> int:
+        """Steps of a window that a model reads."""
+        return self.context + self.origins - 1
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """(windows, 2): series and origin of each window of evaluation, the last one ending at `stop`."""
+        found = []
+        for number, (first, stop) in enumerate(zip(self.first, self.stop, strict=True)):
+            origins = np.arange(stop - self.horizon, first - 1, -self.stride)[::-1]
+            found.append(np.stack([np.full(len(origins), number), origins], axis=1))
+        return np.concatenate(found)
+
+    @cached_property
+    def training_places(self) -> np.ndarray:
+        """(windows, 2): series and first origin of each window of an epoch: all that there are.
+
+        Raises:
+            DataError: no series is long enough.
+        """
+        found = []
+        for number, (first, stop) in enumerate(zip(self.first, self.stop, strict=True)):
+            if stop - first > self.horizon:
+                last = max(1, stop - self.horizon - self.origins + 1)
+                origins = np.arange(max(1, first, min(self.context, last)), last + 1)
+                found.append(np.stack([np.full(len(origins), number), origins], axis=1))
+        if not found:
+            raise DataError(f"no series has more than the {self.horizon} steps of the horizon left for training")
+        return np.concatenate(found)
+
+    def steps_per_epoch(self, batch_size: int) -> int:
+        return -(-len(self.training_places) // batch_size)
+
+    def batch(self, seed: int, epoch: int, index: int, batch_size: int) -> Batch:
+        order = _epoch_order(self, seed, epoch)[index * batch_size : (index + 1) * batch_size]
+        return self.collate(self.training_places[order])
+
+    def evaluation_batches(self) -> Iterator[Batch]:
+        """Every window of evaluation once."""
+        rows = max(1, EVALUATION_STEPS // (self.length + self.horizon))
+        for start in range(0, len(self.places), rows):
+            yield self.collate(self.places[start : start + rows])
+
+    def collate(self, places: np.ndarray) -> Batch:
+        """These windows as one batch; NaN before a series begins, where a value is missing, and where a label lies
+        after the last step that may be forecast."""
+        length, whole = self.length, self.length + self.horizon
+        some = self.series[0]
+        values = np.full((len(places), whole), np.nan, np.float64)
+        known = np.full((len(places), whole, some.known.shape[1]), np.nan, np.float32)
+        past = np.full((len(places), length, some.past.shape[1]), np.nan, np.float32)
+        for row, (number, origin) in enumerate(places):
+            one = self.series[number]
+            start = origin - self.context
+            low, high = max(0, start), min(start + whole, len(one.known))
+            known[row, low - start : high - start] = one.known[low:high]
+            high = min(start + length, len(one.past))
+            past[row, low - start : high - start] = one.past[low:high]
+            high = min(start + whole, self.stop[number])
+            values[row, low - start : high - start] = one.values[low:high]
+        # float32 less a mean would lose digits of large values, so the model is given float64.
+        batch = {
+            "past_values": torch.from_numpy(values[:, :length]), "labels": torch.from_numpy(values[:, length:]),
+        }  # fmt: skip
+        if known.shape[2]:
+            batch["known_covariates"] = torch.from_numpy(known)
+        if past.shape[2]:
+            batch["past_covariates"] = torch.from_numpy(past)
+        if some.fixed.size:
+            batch["static"] = torch.from_numpy(np.stack([self.series[number].fixed for number in places[:, 0]]))
+        return batch
+
+
+@lru_cache(maxsize=2)
+def _epoch_order(windows: Windows, seed: int, epoch: int) -> np.ndarray:
+    return np.random.default_rng([seed, epoch]).permutation(len(windows.training_places))

@@ -1,0 +1,75 @@
+"""The configuration of a model that forecasts."""
+
+from huggingface_hub.dataclasses import strict
+
+from gatedrnn.models.configuration import GatedRNNConfig
+
+
+@strict
+class GatedRNNForecastConfig(GatedRNNConfig):
+    """Structure of a model that forecasts series, beside that of all gatedrnn models.
+
+    A step's features are the value in the units of its window, its difference from the value a season before for each
+    season, the known covariates, the past covariates, and the static ones: `input_size` counts them all, as do
+    `channel_means`, `channel_deviations` and `flagged_channels`, of which the first, the value, is always one.
+
+    Args:
+        horizon: steps that are forecast from an origin.
+        context: steps before an origin that the model was trained to read.
+        seasons: steps after which a pattern repeats. A forecast is what the network adds to the last season's values,
+            or to a mixture of those of several seasons; (1,) repeats the last value.
+        quantiles: what is forecast, rising, with 0.5, the median, among them.
+        known_size, past_size, static_size: covariates whose future is known, whose past alone is known, and those that
+            a series has for all times.
+        linear_size: last values of a window that a linear map to the horizon reads beside the network, its result added
+            (the autoregressive part of Lai et al. 2018, arXiv:1703.07015); 0 for none.
+        future_size: width in which a state meets the known covariates of a step ahead.
+        table: how tables are read: columns, frequency, calendar. None for a model of arrays.
+    """
+
+    model_type = "gatedrnn-forecast"
+
+    horizon: int = 1
+    context: int = 1
+    seasons: list[int] | None = None
+    quantiles: list[float] | None = None
+    known_size: int = 0
+    past_size: int = 0
+    static_size: int = 0
+    linear_size: int = 0
+    future_size: int = 16
+    table: dict[str, str | list[str] | None] | None = None
+
+    @property
+    def periods(self) -> list[int]:
+        """`seasons`, or the last value alone."""
+        return self.seasons or [1]
+
+    @property
+    def levels(self) -> list[float]:
+        """`quantiles`, or the usual ones."""
+        return self.quantiles or [0.1, 0.5, 0.9]
+
+    def validate_forecast(self) -> None:
+        """The rules beyond those of all models; called when a configuration, and when a model is made.
+
+        Raises:
+            ValueError: sizes do not add up, or quantiles do not rise or lack the median.
+        """
+        for name in ("horizon", "context", "future_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if min(self.periods) < 1:
+            raise ValueError(f"seasons must be at least 1, got {self.seasons}")
+        if self.levels != sorted(set(self.levels)) or 0.5 not in self.levels or not 0 < self.levels[0]:
+            raise ValueError(f"quantiles must rise, lie between 0 and 1 and hold 0.5, got {self.quantiles}")
+        if self.levels[-1] >= 1:
+            raise ValueError(f"quantiles must lie between 0 and 1, got {self.quantiles}")
+        features = 1 + len(self.periods) + self.known_size + self.past_size + self.static_size
+        if self.input_size != features:
+            raise ValueError(
+                f"input_size must be {features}: the value, {len(self.periods)} differences by season and "
+                f"{self.known_size} + {self.past_size} + {self.static_size} covariates; got {self.input_size}"
+            )
+        if self.bidirectional:
+            raise ValueError("a model that forecasts reads forwards alone: set bidirectional=False")

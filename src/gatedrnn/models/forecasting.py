@@ -1,0 +1,422 @@
+"""Forecasts: quantiles of the next steps of a series from those before, in a window or in a stream."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers.utils import ModelOutput
+
+from gatedrnn.models.cache import GatedRNNCache
+from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
+from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel
+from gatedrnn.shapes import Flags
+
+LEAST_DEVIATION, LEAST_UNIT = 1e-6, 0.01
+"""Of a window's values in units of their mean, below which they count as constant; and of the error that the loss is
+measured in, in units of their deviation."""
+NARROW = -1.0
+"""Where a new model's intervals begin: softplus(-1) deviations, 0.31, on either side of the median."""
+
+
+@dataclass
+class ForecastOutput(ModelOutput):
+    """What `GatedRNNForForecasting` returns."""
+
+    loss: Tensor | None = None
+    """Mean pinball loss over quantiles and labels, in units of each window's seasonal naive error."""
+    quantiles: Tensor | None = None
+    """(batch, horizon, quantiles), float64, in the units of the series; (batch, origins, horizon, quantiles) for
+    several origins. NaN for a series without any value in its context."""
+
+
+@dataclass
+class Scale:
+    """Of a window: what its values are measured in. Each (batch, 1), float64."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    @classmethod
+    def of(cls, values: Tensor) -> "Scale":
+        """Of the values of a context, (batch, time), those that are there; 1 is the deviation of constant ones.
+
+        Where there is no value at all, the mean is NaN.
+        """
+        seen = ~values.isnan()
+        count = seen.sum(1, keepdim=True)
+        mean = values.nan_to_num().sum(1, keepdim=True) / count
+        spread = ((values - mean).nan_to_num().square().sum(1, keepdim=True) / count).sqrt()
+        constant = ~(spread > LEAST_DEVIATION * mean.abs())
+        return cls(mean, torch.where(constant, mean.abs().clamp(min=1.0).nan_to_num(1.0), spread))
+
+    def units(self, values: Tensor) -> Tensor:
+        """Values (batch, …) in the units of the window, float32."""
+        mean, deviation = (t.view(-1, *[1] * (values.ndim - 1)) for t in (self.mean, self.deviation))
+        return ((values - mean) / deviation).float()
+
+    def original(self, units: Tensor) -> Tensor:
+        """The reverse of `units`, float64."""
+        mean, deviation = (t.view(-1, *[1] * (units.ndim - 1)) for t in (self.mean, self.deviation))
+        return mean + deviation * units.double()
+
+
+@dataclass
+class ForecastState:
+    """A stream of series between two calls; its size does not depend on how many values went into it."""
+
+    cache: GatedRNNCache
+    scale: Scale
+    """Of the context that it began with, or of the one at the last `renormalise`."""
+    hidden: Tensor
+    """(batch, features), after the last value."""
+    seasons: list[Tensor]
+    """For each season, (batch, season): its last values in units of the window, a missing one as a season before."""
+    before: Tensor
+    """(batch, linear_size): the last values in units of the window."""
+    recent: dict[str, Tensor | None]
+    """The last `context` steps, as `start` takes them, for `renormalise`."""
+
+
+def last_seasons(units: Tensor, season: int) -> Tensor:
+    """Values (batch, time) in which a missing one is that of a season before, or 0, the mean, if there is none.
+
+    Args:
+        units: (batch, time), NaN where a value is missing.
+        season: in steps.
+    """
+    batch, time = units.shape
+    padded = nn.functional.pad(units, (-time % season, 0), value=float("nan")).view(batch, -1, season)
+    cycles = torch.arange(padded.shape[1], device=units.device)[:, None]
+    latest = torch.where(padded.isnan(), -1, cycles).cummax(1).values
+    filled = padded.gather(1, latest.clamp(min=0)).nan_to_num()
+    return filled.view(batch, -1)[:, -time:]
+
+
+def _last(values: Tensor, steps: int, origins: int) -> Tensor:
+    """(batch, origins, steps): the last steps before each of the last origins; 0 where there is none."""
+    needed = steps + origins - 1
+    padded = nn.functional.pad(values, (max(0, needed - values.shape[1]), 0))
+    if not steps:
+        return values.new_zeros(len(values), origins, 0)
+    return padded[:, padded.shape[1] - needed :].unfold(1, steps, 1)
+
+
+class ZeroLinear(nn.Linear):
+    """A linear map that begins as 0."""
+
+    def reset_parameters(self) -> None:
+        """Zeros."""
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
+
+
+class ForecastHead(nn.Module):
+    """From a state to the quantiles of every step of the horizon, in units of the window.
+
+    They are the median and, on either side of it, distances that add up, so that no two of them cross. A new head adds
+    nothing to the season that it is given: its median is the seasonal naive forecast.
+    """
+
+    def __init__(self, config: GatedRNNForecastConfig, size: int) -> None:
+        super().__init__()
+        self.horizon, self.middle, levels = config.horizon, config.levels.index(0.5), len(config.levels)
+        self.mixture = ZeroLinear(size, self.horizon * len(config.periods)) if len(config.periods) > 1 else None
+        if config.known_size:
+            self.ahead: nn.Linear | None = nn.Linear(size, self.horizon * config.future_size)
+            self.known: nn.Linear | None = nn.Linear(config.known_size, config.future_size, bias=False)
+            self.quantiles = ZeroLinear(config.future_size, levels)
+        else:
+            self.ahead = self.known = None
+            self.quantiles = ZeroLinear(size, self.horizon * levels)
+        self.linear = ZeroLinear(config.linear_size, self.horizon, bias=False) if config.linear_size else None
+
+    def forward(self, states: Tensor, seasons: Tensor, recent: Tensor, known: Tensor | None) -> Tensor:
+        """Quantiles (batch, origins, horizon, quantiles).
+
+        Args:
+            states: (batch, origins, features).
+            seasons: (batch, origins, horizon, seasons): the naive forecast of each season.
+            recent: (batch, origins, linear_size): the values before each origin.
+            known: (batch, origins, horizon, known_size); None where there are none.
+        """
+        shape = (*states.shape[:2], self.horizon, -1)
+        if self.ahead is None or self.known is None:
+            found = self.quantiles(states).view(shape)
+        else:
+            assert known is not None
+            found = self.quantiles(nn.functional.gelu(self.ahead(states).view(shape) + self.known(known)))
+        if self.mixture is None:
+            naive = seasons[..., 0]
+        else:
+            naive = (seasons * self.mixture(states).view(shape).softmax(-1)).sum(-1)
+        if self.linear is not None:
+            naive = naive + self.linear(recent)
+        middle = naive.unsqueeze(-1) + found[..., self.middle : self.middle + 1]
+        distances = nn.functional.softplus(found + NARROW)
+        above = middle + distances[..., self.middle + 1 :].cumsum(-1)
+        below = middle - distances[..., : self.middle].flip(-1).cumsum(-1).flip(-1)
+        return torch.cat([below, middle, above], dim=-1)
+
+
+class GatedRNNForForecasting(GatedRNNPreTrainedModel):
+    """Quantiles of the next `horizon` values of series.
+
+    A window is read in units of its own mean and deviation, which come from the context alone; the forecast is given
+    back in the units of the series. `forward` reads whole windows. `start`, `update` and `forecast` are the same model
+    as a stream, in constant time and memory a value, with the mean and deviation that it started with until
+    `renormalise`.
+
+    Example:
+        >>> config = GatedRNNForecastConfig(cell="mingru", input_size=2, flagged_channels=[0], horizon=3, seasons=[4])
+        >>> model = GatedRNNForForecasting(config).eval()
+        >>> model.predict(torch.tensor([[1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0]]))[0, :, 1]  # a new one repeats
+        tensor([1., 2., 3.], dtype=torch.float64)
+    """
+
+    config: GatedRNNForecastConfig
+    config_class = GatedRNNForecastConfig
+
+    def __init__(self, config: GatedRNNForecastConfig) -> None:
+        config.validate_forecast()  # once more: a field set after the configuration was made is not checked there
+        super().__init__(config)
+        self.model = GatedRNNModel(config)
+        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.head = ForecastHead(config, self.model.output_size)
+        self.post_init()
+
+    def forward(
+        self, past_values: Tensor, past_mask: Flags | None = None, known_covariates: Tensor | None = None,
+        static: Tensor | None = None, labels: Tensor | None = None, past_covariates: Tensor | None = None,
+        origins: int = 1,
+    ) -> ForecastOutput:  # fmt: skip
+        """Quantiles of the steps after a window, and the loss if they are given.
+
+        Args:
+            past_values: (batch, time), of any length; NaN where a value is missing, and before a series begins.
+            past_mask: bool, (batch, time), True where a value is there; None where NaN alone says so.
+            known_covariates: (batch, time + horizon, known_size).
+            static: (batch, static_size).
+            labels: (batch, horizon), the values after the window; NaN where there is none.
+            past_covariates: (batch, time, past_size).
+            origins: how many forecasts are made, one after each of the last so many steps; their labels but the last
+                are those of `past_values`. The context, from which mean and deviation come, ends with the first.
+
+        Raises:
+            ValueError: covariates that the model needs are missing or of another shape, or there is no step.
+        """
+        values = past_values.double()
+        if past_mask is not None:
+            values = values.masked_fill(~past_mask, float("nan"))
+        self._check(values, known_covariates, static, past_covariates, known_covariates is not None)
+        context = values[:, : values.shape[1] - origins + 1]
+        scale = Scale.of(context)
+        units = scale.units(values)
+        seasons = [last_seasons(units, season) for season in self.config.periods]
+        features = self._features(units, seasons, known_covariates, past_covariates, static)
+        begun = (~units.isnan()).cummax(1).values
+        mask = None if begun.all() else begun
+        states = self.model(input_values=features, attention_mask=mask).last_hidden_state[:, -origins:]
+        ahead = None if known_covariates is None else self._ahead(known_covariates, origins)
+        recent = _last(seasons[0], self.config.linear_size, origins)
+        found = self.head(self.head_dropout(states), self._naive(seasons, origins), recent, ahead)
+        loss = None
+        if labels is not None:
+            future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels.double()], dim=1)
+            true = scale.units(future.unfold(1, self.config.horizon, 1))
+            loss = self._loss(found, true, units[:, : context.shape[1]], seasons)
+        quantiles = scale.original(found)
+        return ForecastOutput(loss=loss, quantiles=quantiles[:, 0] if origins == 1 else quantiles)
+
+    def inputs_of(
+        self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
+        past_covariates: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """What the recurrent layers' embedding reads of a window, (batch, time, input_size); NaN where something is
+        missing. Arguments as in `forward`."""
+        units = Scale.of(past_values.double()).units(past_values.double())
+        seasons = [last_seasons(units, season) for season in self.config.periods]
+        return self._features(units, seasons, known_covariates, past_covariates, static)
+
+    @torch.no_grad()
+    def predict(
+        self, past_values: Tensor, past_mask: Flags | None = None, known_covariates: Tensor | None = None,
+        static: Tensor | None = None, past_covariates: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Quantiles (batch, horizon, quantiles) after a window, as `forward` in `eval()`, without a graph."""
+        was_training = self.training
+        found: Tensor = self.eval()(
+            past_values, past_mask, known_covariates, static, past_covariates=past_covariates
+        ).quantiles
+        self.train(was_training)
+        return found
+
+    @torch.no_grad()
+    def start(
+        self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
+        past_covariates: Tensor | None = None,
+    ) -> ForecastState:  # fmt: skip
+        """Read a context, (batch, time), and return the stream after it.
+
+        Mean and deviation are its own, and stay until `renormalise`. Covariates as in `forward`, but those known in
+        advance up to the context's end alone, (batch, time, known_size).
+
+        Raises:
+            ValueError: as `forward`; or a backbone, which has no state.
+        """
+        if self.config.backbone is not None:
+            raise ValueError(f"{self.config.cell} has no state of constant size to stream with; call it on windows")
+        values = past_values.double()
+        self._check(values, known_covariates, static, past_covariates, ahead=False)
+        scale = Scale.of(values)
+        units = scale.units(values)
+        seasons = [last_seasons(units, season) for season in self.config.periods]
+        features = self._features(units, seasons, known_covariates, past_covariates, static)
+        begun = (~units.isnan()).cummax(1).values
+        states, cache = self.model.read(
+            input_values=features, attention_mask=None if begun.all() else begun.long(), use_cache=True, last_only=False
+        )
+        assert cache is not None
+        kept = [_last(filled, season, 1)[:, 0] for filled, season in zip(seasons, self.config.periods, strict=True)]
+        before = _last(seasons[0], self.config.linear_size, 1)[:, 0]
+        recent = {
+            "past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates,
+        }  # fmt: skip
+        state = ForecastState(cache, scale, states[:, -1], kept, before, {**recent, "static": static})
+        self._keep_recent(state)
+        return state
+
+    @torch.no_grad()
+    def update(
+        self, state: ForecastState, new_values: Tensor, known_covariates: Tensor | None = None,
+        past_covariates: Tensor | None = None,
+    ) -> ForecastState:  # fmt: skip
+        """Read the values that follow, (batch, steps), NaN where one is missing; `state` is changed in place.
+
+        Constant time and memory for each, whatever was read before. Covariates are those of the new steps.
+
+        Raises:
+            ValueError: as `forward`.
+        """
+        values = new_values.double()
+        static = state.recent["static"]
+        self._check(values, known_covariates, static, past_covariates, ahead=False)
+        chunk = min(self.config.periods)
+        for low in range(0, values.shape[1], chunk):
+            high = min(low + chunk, values.shape[1])
+            units = state.scale.units(values[:, low:high])
+            before = [filled[:, : high - low] for filled in state.seasons]
+            state.seasons = [
+                torch.cat([filled[:, high - low :], torch.where(units.isnan(), old, units)], dim=1)
+                for filled, old in zip(state.seasons, before, strict=True)
+            ]
+            new = state.seasons[0][:, -units.shape[1] :]
+            state.before = torch.cat([state.before, new], dim=1)[:, units.shape[1] :]
+            known, past = (None if c is None else c[:, low:high] for c in (known_covariates, past_covariates))
+            features = self._joined(units, [units - old for old in before], known, past, static)
+            states, _ = self.model.read(input_values=features, past_key_values=state.cache)
+            state.hidden = states[:, -1]
+        read = {"past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates}
+        for name, own in read.items():
+            old = state.recent[name]
+            if old is not None and own is not None:
+                state.recent[name] = torch.cat([old, own], dim=1)
+        self._keep_recent(state)
+        return state
+
+    def renormalise(self, state: ForecastState) -> ForecastState:
+        """A new stream from the last `context` steps of this one, with their mean and deviation."""
+        recent = {name: value for name, value in state.recent.items() if value is not None}
+        return self.start(**recent)
+
+    @torch.no_grad()
+    def forecast(self, state: ForecastState, known_covariates: Tensor | None = None) -> Tensor:
+        """Quantiles (batch, horizon, quantiles) of the steps after those that a stream has read.
+
+        Args:
+            state: as `start` or `update` returned it; it is not changed.
+            known_covariates: of the steps ahead, (batch, horizon, known_size).
+
+        Raises:
+            ValueError: the model needs covariates, and there are none.
+        """
+        if (known_covariates is None) == bool(self.config.known_size):
+            raise ValueError(f"known_covariates must be (batch, {self.config.horizon}, {self.config.known_size})")
+        ahead = None if known_covariates is None else self._scaled_known(known_covariates).unsqueeze(1)
+        found = self.head(state.hidden.unsqueeze(1), self._naive(state.seasons, 1), state.before.unsqueeze(1), ahead)
+        return state.scale.original(found)[:, 0]
+
+    def _check(
+        self, values: Tensor, known: Tensor | None, static: Tensor | None, past: Tensor | None, ahead: bool
+    ) -> None:
+        batch, time = values.shape
+        if not time:
+            raise ValueError("past_values holds no step")
+        config = self.config
+        steps = time + (config.horizon if ahead else 0)
+        for name, found, shape in (
+            ("known_covariates", known, (batch, steps, config.known_size)),
+            ("past_covariates", past, (batch, time, config.past_size)),
+            ("static", static, (batch, config.static_size)),
+        ):
+            got = None if found is None else tuple(found.shape)
+            if got != (shape if shape[-1] else None):
+                raise ValueError(f"{name} must be {shape if shape[-1] else None}, got {got}")
+
+    def _features(
+        self, units: Tensor, seasons: list[Tensor], known: Tensor | None, past: Tensor | None, static: Tensor | None
+    ) -> Tensor:  # fmt: skip
+        """(batch, time, input_size); NaN where something is missing."""
+        differences = [
+            units - nn.functional.pad(filled, (season, 0))[:, : units.shape[1]]
+            for filled, season in zip(seasons, self.config.periods, strict=True)
+        ]
+        for found, season in zip(differences, self.config.periods, strict=True):
+            found[:, :season] = 0.0  # there is no season before the first
+        return self._joined(units, differences, None if known is None else known[:, : units.shape[1]], past, static)
+
+    def _joined(
+        self, units: Tensor, differences: list[Tensor], known: Tensor | None, past: Tensor | None, static: Tensor | None
+    ) -> Tensor:  # fmt: skip
+        parts = [torch.stack([units, *(found.nan_to_num() for found in differences)], dim=2)]
+        parts += [part.float() for part in (known, past) if part is not None]
+        if static is not None:
+            parts.append(static.float().unsqueeze(1).expand(-1, units.shape[1], -1))
+        return torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]
+
+    def _naive(self, seasons: list[Tensor], origins: int) -> Tensor:
+        """(batch, origins, horizon, seasons): the last season before each origin, again and again."""
+        found = []
+        for filled, season in zip(seasons, self.config.periods, strict=True):
+            last = _last(filled, season, origins)
+            found.append(last.repeat(1, 1, -(-self.config.horizon // season))[..., : self.config.horizon])
+        return torch.stack(found, dim=-1)
+
+    def _ahead(self, known: Tensor, origins: int) -> Tensor:
+        """(batch, origins, horizon, known_size): the covariates of the steps that each origin forecasts."""
+        future = self._scaled_known(known[:, -(self.config.horizon + origins - 1) :])
+        return future.unfold(1, self.config.horizon, 1).transpose(2, 3)
+
+    def _scaled_known(self, known: Tensor) -> Tensor:
+        """In the units in which the network reads them; 0 where one is missing."""
+        first = 1 + len(self.config.periods)
+        columns = slice(first, first + self.config.known_size)
+        scale = self.model.embeddings.scale
+        assert scale is not None
+        return ((known.float() - scale.mean[columns]) / scale.deviation[columns]).nan_to_num()
+
+    def _loss(self, found: Tensor, true: Tensor, context: Tensor, seasons: list[Tensor]) -> Tensor:
+        """Pinball loss, mean over quantiles and labels, in units of the context's seasonal naive error."""
+        season = self.config.periods[0]
+        naive = (context[:, season:] - seasons[0][:, : max(0, context.shape[1] - season)]).abs()
+        # A season without a pair says nothing of the error: the deviation, 1, stands for it.
+        unit = naive.nanmean(1).nan_to_num(1.0).clamp(min=LEAST_UNIT).view(-1, 1, 1, 1)
+        levels = torch.tensor(self.config.levels, device=found.device)
+        error = (true.unsqueeze(-1) - found) / unit
+        losses = torch.maximum(levels * error, (levels - 1) * error)
+        labelled = ~true.isnan()
+        return losses.masked_fill(~labelled.unsqueeze(-1), 0.0).sum() / (labelled.sum() * len(levels)).clamp(min=1)
+
+    def _keep_recent(self, state: ForecastState) -> None:
+        for name, value in state.recent.items():
+            if value is not None and name != "static":
+                state.recent[name] = value[:, -self.config.context :]

@@ -1,0 +1,74 @@
+"""Scores of forecasts, window by window, so that not all of them are in memory at a time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gatedrnn.data import Windows
+from gatedrnn.train.outcomes import Outcomes, of_windows
+from gatedrnn.train.result import Scores
+
+
+class ForecastTally:
+    """Sums over the labels of each window.
+
+    Args:
+        windows: of evaluation.
+        levels: of the quantiles, with 0.5 among them.
+    """
+
+    def __init__(self, windows: Windows, levels: Sequence[float]) -> None:
+        self.windows, self.levels, self.middle = windows, np.array(levels), list(levels).index(0.5)
+        count = len(windows)
+        self.labels = np.zeros(count, np.int64)
+        self.absolute, self.squared, self.relative, self.size, self.within = np.zeros((5, count))
+        self.pinball = np.zeros((count, len(levels)))
+        self.by_step = np.zeros((2, windows.horizon))
+        """Sums over windows of scaled errors, and how many there are, at each step of the horizon."""
+
+    def add(self, first: int, quantiles: np.ndarray, labels: np.ndarray) -> None:
+        """Windows from number `first` on: quantiles (windows, horizon, quantiles), labels (windows, horizon)."""
+        rows = slice(first, first + len(labels))
+        seen = ~np.isnan(labels) & ~np.isnan(quantiles[..., self.middle])
+        true, found = np.where(seen, labels, 0.0), np.where(seen[..., None], quantiles, 0.0)
+        median = found[..., self.middle]
+        error, both = np.abs(true - median), np.abs(true) + np.abs(median)
+        self.labels[rows] = seen.sum(1)
+        self.absolute[rows], self.squared[rows] = error.sum(1), np.square(error).sum(1)
+        self.relative[rows] = np.divide(error, both, out=np.zeros_like(error), where=both > 0).sum(1)
+        self.size[rows] = np.abs(true).sum(1)
+        inside = (true >= found[..., 0]) & (true <= found[..., -1])
+        self.within[rows] = (inside & seen).sum(1)
+        off = true[..., None] - found
+        self.pinball[rows] = np.maximum(self.levels * off, (self.levels - 1) * off).sum(1)
+        unit = self.windows.naive_error[self.windows.places[rows, 0], None]
+        known = seen & ~np.isnan(unit)
+        self.by_step += np.where(known, error / unit, 0.0).sum(0), known.sum(0)
+
+    def scores(self, loss: float) -> Scores:
+        """Means over labels."""
+        count, deviation = int(self.labels.sum()), self.windows.deviation[self.windows.places[:, 0]]
+        varies = deviation > 0
+        scaled = max(1, int(self.labels[varies].sum()))
+        return Scores(
+            loss=loss,
+            mase=self.outcomes().rate,
+            mae=float(self.absolute.sum() / count),
+            scaled_mae=float((self.absolute[varies] / deviation[varies]).sum() / scaled),
+            scaled_mse=float((self.squared[varies] / np.square(deviation[varies])).sum() / scaled),
+            smape=float(200 * self.relative.sum() / count),
+            weighted_quantile_loss=float((2 * self.pinball.sum(0) / self.size.sum()).mean()),
+            coverage=float(self.within.sum() / count),
+        )
+
+    def outcomes(self) -> Outcomes:
+        """Scaled errors of the median; series without a scale are left out."""
+        places = self.windows.places
+        unit = self.windows.naive_error[places[:, 0]]
+        kept = ~np.isnan(unit) & (self.labels > 0)
+        return of_windows(self.absolute[kept] / unit[kept], self.labels[kept], places[kept], self.windows.horizon)
+
+    def error_by_step(self) -> list[float]:
+        """Mean scaled error at each step of the horizon."""
+        found: list[float] = (self.by_step[0] / np.maximum(1, self.by_step[1])).tolist()
+        return found
