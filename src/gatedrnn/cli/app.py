@@ -20,7 +20,7 @@ from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error
 from gatedrnn.terminal import plain
 from gatedrnn.train.interrupt import ended_by_signals
 
-OF_TASKS = ("compare", "train")
+OF_TASKS = ("compare", "forecast", "train")
 """Commands whose flags are those of the task that is named."""
 EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript"), "series": ("statsforecast", "statsmodels", "sktime")}
 """Packages by the extra that brings them; all others come with [train]."""
@@ -46,6 +46,7 @@ def build_app(tokens: Sequence[str] = ()) -> App:
     app.command("gatedrnn.cli.compare:compare", name="compare", help="Compare cells on a task.")
     app.command("gatedrnn.cli.report:report", name="report", help="Write reports again, or join several comparisons.")
     app.command("gatedrnn.cli.train:train", name="train", help="Train one model on a task.")
+    app.command("gatedrnn.cli.forecast:forecast", name="forecast", help="Forecast the series of a table.")
     app.command("gatedrnn.cli.evaluate:evaluate", name="evaluate", help="Score trained models on data.")
     app.command("gatedrnn.cli.predict:predict", name="predict", help="Predict labels for the rows of a file.")
     app.command("gatedrnn.cli.generate:generate", name="generate", help="Write text with a language model.")

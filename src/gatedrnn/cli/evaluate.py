@@ -30,7 +30,8 @@ def evaluate(
     """Score trained models on a split of their own data or on a file.
 
     Classifiers, and models with a label for every step: accuracy, precision, recall and F1 of each class, confusion.
-    Regressions: errors. Language models: perplexity and bits per byte. The state is carried from the first token to the
+    Regressions: errors. Forecasts: errors and coverage, with the scale of each window and with one kept in a stream.
+    Language models: perplexity and bits per byte. The state is carried from the first token to the
     last; every token of the text is predicted, the first from the <eos> before it. Perplexities of different
     vocabularies are never put side by side: bits per byte are.
 
@@ -50,7 +51,16 @@ def evaluate(
     from gatedrnn.train.resources import use_threads
     from gatedrnn.train.score import score_predictions, score_run
 
-    kinds = [labelled_by(run) == "next" for run in runs]
+    labelled = [labelled_by(run) for run in runs]
+    if "future" in labelled:
+        if set(labelled) != {"future"}:
+            raise UsageError("models that forecast and models that do not have no score in common; name them apart")
+        if file is not None or text_column is not None or label_column is not None:
+            raise UsageError("models that forecast are scored on a split of their own data; give --split alone")
+        use_threads(threads)
+        _print_forecasts(runs, split, as_json)
+        return
+    kinds = [one == "next" for one in labelled]
     if any(kinds) and not all(kinds):
         raise UsageError("language models and models that predict labels have no score in common; name them apart")
     use_threads(threads)
@@ -64,6 +74,24 @@ def evaluate(
         print(json.dumps([{**one._asdict(), "scores": one.scores.as_json()} for one in found], indent=1))
     else:
         _print_labels(found, Console())
+
+
+def _print_forecasts(runs: tuple[Path, ...], split: str, as_json: bool) -> None:
+    """Two rows a run: with the scale of each window, and of the first one in a stream."""
+    from gatedrnn.train.score import score_forecasts
+
+    found = [score_forecasts(run, split) for run in runs]
+    if as_json:
+        print(json.dumps([one.as_json() for one in found], indent=1))
+        return
+    table = Table(title=f"forecasts, {split} split", title_justify="left")
+    first = found[0].fresh.model_dump(exclude={"loss"}, exclude_none=True)
+    for column in ("run", "scale", *first):
+        table.add_column(column.replace("_", " "), justify="left" if column in ("run", "scale") else "right")
+    for one in found:
+        for scale, scores in (("each window's", one.fresh), ("kept in a stream", one.streamed)):
+            table.add_row(one.run, scale, *(f"{getattr(scores, name):.4g}" for name in first))
+    Console().print(table)
 
 
 def _print_texts(rows: list[dict[str, Any]], source: str, as_json: bool) -> None:

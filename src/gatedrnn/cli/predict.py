@@ -1,12 +1,13 @@
 """gatedrnn predict."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import at_least_one
 from gatedrnn.errors import DataError
+from gatedrnn.pages.words import plural
 from gatedrnn.terminal import Console
 
 
@@ -19,15 +20,20 @@ def predict(
     text_column: str | None = None,
     threads: Annotated[int | None, Parameter(validator=at_least_one)] = None,
 ) -> None:
-    """Predict the label of every row of a file, with the probability of each class.
+    """Predict the label of every row of a file, with the probability of each class; or forecast its series.
 
     The rows are written in their order with all their columns, then `prediction` and a `probability_...` for each
     class; a list with an entry for each step where the model has a label at every step. Rows need no label.
 
+    A model of forecasts writes the steps after the last value of each series: columns named as in the file, the median
+    under the target's name, and every other quantile with its level after it, as in `y_0.9`. Known covariates of these
+    steps stand in rows without a value.
+
     Args:
         model: Folder of a finished run of `gatedrnn train`, or of a model that one wrote.
         file: CSV, TSV, JSON lines or Parquet with a column of texts; series, in a file as that of training; for any
-            other model, with `input_ids` (token numbers) or `input_values` (a list of numbers for each step).
+            other model, with `input_ids` (token numbers) or `input_values` (a list of numbers for each step). For
+            forecasts, a table as that of training.
         output: Where to write; the ending decides: .csv, .tsv, .jsonl or .parquet.
         text_column: Of the file; the one of training, if not given.
         threads: Threads of torch; all cores if not given.
@@ -43,13 +49,17 @@ def predict(
     from gatedrnn.train.resources import use_threads
 
     check_output(output, file)
-    if labelled_by(model) == "next":
+    labelled = labelled_by(model)
+    if labelled == "next":
         raise DataError(
             f"{model}: is a language model, which predicts tokens and no labels; `gatedrnn evaluate` scores a text, "
             "`gatedrnn generate` writes one"
         )
     use_threads(threads)
     finished = open_finished(model)
+    if labelled == "future":
+        _forecast(finished.model, file, output)
+        return
     rows = read_labelled_rows(finished, file, text_column, None, labelled=False)
     added = prediction_columns(finished, outputs_of(finished, rows.inputs))
     write_predictions(output, rows.data, added, str(file))
@@ -57,3 +67,12 @@ def predict(
     for note in rows.notes:
         console.print(note)
     console.print(f"{len(rows.inputs):,} predictions: {output}", soft_wrap=True)
+
+
+def _forecast(model: Any, file: Path, output: Path) -> None:
+    from gatedrnn.train.forecasts import asked_of_file, write_forecast
+
+    asked = asked_of_file(model, file)
+    write_forecast(model, asked, output)
+    steps, what = model.config.horizon, plural(len(asked.origins), "series")
+    Console().print(f"{steps} steps of {what}: {output}", soft_wrap=True, highlight=False)

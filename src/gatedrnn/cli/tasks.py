@@ -60,10 +60,10 @@ def with_flags_of(task: str, command: Command, *, expert: bool) -> Command:
     signature = signature.replace(parameters=parameters)
 
     @wraps(command)
-    def of_task(**given: object) -> None:
-        bound = signature.bind(**given)
+    def of_task(*files: object, **given: object) -> None:
+        bound = signature.bind(*files, **given)
         bound.apply_defaults()
-        command(**bound.arguments)
+        command(*bound.args, **bound.kwargs)
 
     of_task.__signature__ = signature  # type: ignore[attr-defined]
     of_task.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

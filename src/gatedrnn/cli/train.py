@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, use_large_pages
 from gatedrnn.cli.progress import NOTICES, RunsDisplay
-from gatedrnn.data import LANGUAGE, Settings
+from gatedrnn.data import FORECAST, LANGUAGE, Settings
 from gatedrnn.data.settings import Seed, TaskSettings
 from gatedrnn.errors import DataError
 from gatedrnn.terminal import Console, plain
@@ -104,6 +104,10 @@ def train(
             from gatedrnn.train.sample import write_samples
 
             console.print(Panel(Text(plain(write_samples(folder))), title="what it writes", title_align="left"))
+        elif settings.data.task == FORECAST:
+            from gatedrnn.train.forecasts import write_forecasts
+
+            write_forecasts(folder)
         page = write_report(folder)
     for what, place in (("report", page), ("model", folder / "model")):
         console.print(f"{what}: {place}", soft_wrap=True, highlight=False)

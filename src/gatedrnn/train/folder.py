@@ -25,7 +25,7 @@ from gatedrnn.train.settings import RunSettings
 
 SETTINGS = "settings.json"
 """In a checkpoint: the settings that it was taken with."""
-DERIVED = ("samples.json", "report.html", "curves.svg")
+DERIVED = ("samples.json", "report.html", "curves.svg", "forecasts.json")
 """What is made again from the rest."""
 LOG = logging.getLogger("gatedrnn")
 Held = TypeVar("Held")
@@ -41,7 +41,7 @@ class RunFolder:
         self.config, self.data, self.metrics = path / "config.yaml", path / "data.json", path / "metrics.jsonl"
         self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
         self.outcomes = path / OUTCOMES
-        self.samples, self.report, self.curves = (path / name for name in DERIVED)
+        self.samples, self.report, self.curves, self.forecasts = (path / name for name in DERIVED)
 
     def claim(self, settings: RunSettings, sources: list[dict[str, Json]]) -> None:
         """Make the folder this run's own, or see that it already is: the same settings, the same data.

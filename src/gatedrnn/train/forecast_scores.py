@@ -1,10 +1,13 @@
 """Scores of forecasts, window by window, so that not all of them are in memory at a time."""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
+import torch
 
 from gatedrnn.data import Windows
+from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.train.outcomes import Outcomes, of_windows
 from gatedrnn.train.result import Scores
 
@@ -72,3 +75,37 @@ class ForecastTally:
         """Mean scaled error at each step of the horizon."""
         found: list[float] = (self.by_step[0] / np.maximum(1, self.by_step[1])).tolist()
         return found
+
+
+def score_windows(model: GatedRNNForForecasting, windows: Windows, *, streamed: bool) -> Scores:
+    """Scores of a split.
+
+    Args:
+        model: in `eval()`.
+        windows: of evaluation.
+        streamed: whether each series is read once, with the mean and deviation of the context before its first origin;
+            otherwise each window has its own.
+    """
+    tally, loss, done = ForecastTally(windows, model.config.levels), 0.0, 0
+    if not streamed:
+        for batch in windows.evaluation_batches():
+            labels = batch["labels"]
+            with torch.no_grad():
+                output = model(**cast(dict[str, Any], batch))
+            tally.add(done, output.quantiles.numpy(), labels.numpy())
+            loss, done = loss + float(output.loss) * len(labels), done + len(labels)
+        return tally.scores(loss / len(windows))
+    for number in np.unique(windows.places[:, 0]):
+        own = windows.places[windows.places[:, 0] == number]
+        first, last = int(own[0, 1]), int(own[-1, 1])
+        whole = Windows(
+            windows.series, windows.first, windows.stop, windows.naive_error, windows.deviation, windows.context,
+            windows.horizon, last - first + 1,
+        )  # fmt: skip
+        batch = whole.collate(own[:1])
+        with torch.no_grad():
+            output = model(**cast(dict[str, Any], batch), origins=whole.origins)
+        quantiles = output.quantiles.reshape(1, whole.origins, windows.horizon, -1)[0, own[:, 1] - first].numpy()
+        tally.add(done, quantiles, windows.collate(own)["labels"].numpy())
+        loss, done = loss + float(output.loss) * len(own), done + len(own)
+    return tally.scores(loss / len(windows))

@@ -10,6 +10,8 @@ from gatedrnn import manifest
 from gatedrnn.pages import COLOURS, environment_rows, write_page
 from gatedrnn.records import environment, read_json
 from gatedrnn.train.folder import RunFolder, read_metrics
+from gatedrnn.train.forecast_figures import forecast_figures
+from gatedrnn.train.forecasts import Forecasts
 from gatedrnn.train.model import scores_of
 from gatedrnn.train.result import RunResult, read_record
 
@@ -26,7 +28,8 @@ def write_report(path: Path) -> Path:
     curves = _curves(lines)
     _draw(curves, folder.curves)
     write_page(
-        "gatedrnn.train", "report.html", folder.report, {name: _figure(lines) for name, lines in curves.items()},
+        "gatedrnn.train", "report.html", folder.report,
+        _forecasts(folder) | {name: _figure(lines) for name, lines in curves.items()},
         title=f"{settings['task']}: {settings['cell']}", scores=scores_of(result), result=result,
         settings={k: Path(str(v)).name if k.endswith("_file") else v for k, v in settings.items()},
         sources=folder.sources(),
@@ -35,6 +38,13 @@ def write_report(path: Path) -> Path:
     )  # fmt: skip
     manifest.add(path, folder.report.name, folder.curves.name)
     return folder.report
+
+
+def _forecasts(folder: RunFolder) -> dict[str, go.Figure]:
+    """Of a model that forecasts; none of any other."""
+    if not folder.forecasts.exists():
+        return {}
+    return forecast_figures(read_record(folder.forecasts, Forecasts))
 
 
 def _curves(lines: list[dict[str, Any]]) -> dict[str, dict[str, Points]]:
@@ -50,6 +60,8 @@ def _curves(lines: list[dict[str, Any]]) -> dict[str, dict[str, Points]]:
         steps, losses = of("loss")
         trained = steps, [math.exp(min(loss, 50.0)) for loss in losses]
         curves["Perplexity"] = {"training": trained, "validation": of("validation_perplexity")}
+    if of("validation_mase")[0]:
+        curves["Scaled error"] = {"validation": of("validation_mase")}
     if of("validation_accuracy")[0]:
         curves["Accuracy"] = {"validation": of("validation_accuracy")}
     return curves | {"Learning rate": {"learning rate": of("learning_rate")}}

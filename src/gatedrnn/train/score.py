@@ -5,22 +5,25 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data import Examples, Lanes, TaskData, load_task
+from gatedrnn.data import Examples, Lanes, TaskData, Windows, load_task
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError
+from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.records import Json
 from gatedrnn.train.evaluate import token_losses
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.forecast_scores import score_windows
 from gatedrnn.train.predict import IGNORED, class_names, log_probabilities, outputs_of, read_labelled_rows
+from gatedrnn.train.result import Scores
 from gatedrnn.train.sample import load_language_model
 
 
@@ -171,6 +174,37 @@ def score_predictions(
     regression = config.problem_type == "regression"
     scores = score_numbers(outputs, labels) if regression else score_labels(outputs, labels, class_names(config))
     return Scored(path.name, config.cell, split if file is None else file.name, len(inputs), scores, notes)
+
+
+class ForecastsScored(NamedTuple):
+    """What a model's forecasts of a split score."""
+
+    run: str
+    cell: str
+    fresh: Scores
+    """Every window in units of its own context."""
+    streamed: Scores
+    """Each series as a stream, in units of the context before its first forecast."""
+
+    def as_json(self) -> dict[str, Json]:
+        """With a name for every number."""
+        both = {name: getattr(self, name).model_dump(exclude_none=True) for name in ("fresh", "streamed")}
+        return {"run": self.run, "cell": self.cell, **both}
+
+
+def score_forecasts(path: Path, split: str) -> ForecastsScored:
+    """Scores of forecasts on a split of a run's own data.
+
+    Raises:
+        DataError: no finished run, no such split, or data that have changed.
+    """
+    data, finished = data_of(RunFolder(path)), open_finished(path)
+    windows = data.evaluation.get(split)
+    if not isinstance(windows, Windows):
+        raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
+    model = cast(GatedRNNForForecasting, finished.model)
+    fresh, streamed = (score_windows(model, windows, streamed=streamed) for streamed in (False, True))
+    return ForecastsScored(path.name, model.config.cell, fresh, streamed)
 
 
 def data_of(folder: RunFolder) -> TaskData:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatedrnn.data.forecast.embedded import weekly_co2
-from gatedrnn.data.forecast.frequency import CALENDAR_FEATURES, NUMBERS, calendar_features
+from gatedrnn.data.forecast.frequency import NUMBERS, calendar_features
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData
@@ -17,6 +17,15 @@ from gatedrnn.records import Json
 
 LEAST_SEASONS = 3
 """A season that is guessed must fit so many times into the training part of the shortest series."""
+
+
+class Read(NamedTuple):
+    """What a task reads."""
+
+    table: SeriesTable
+    apart: np.ndarray | None
+    """(series,): the steps that come from a file of their own; None without one."""
+    sources: list[dict[str, Json]]
 
 
 class Cuts(NamedTuple):
@@ -33,24 +42,12 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     Raises:
         DataError: a file cannot be used, or a series is too short for its splits.
     """
-    columns = columns_of(settings)
-    if settings.train_file is None:
-        table, continued = weekly_co2(), None
-        if settings.test_file is not None:
-            raise DataError("--test-file continues --train-file; give both")
-    else:
-        table = read_table(settings.train_file, columns)
-        continued = None if settings.test_file is None else read_table(settings.test_file, table.columns)
-    notes = _notes(table)
-    lengths = np.array([len(one.values) for one in table.series])
-    sources = [table.source]
-    if continued is not None:
-        table = _joined(table, continued)
-        sources = [{**table.source, "split": "train"}, {**continued.source, "split": "test"}]
-    table = with_calendar(table, settings.calendar)
+    read = read_tables(settings)
+    notes = _notes(read.table)
+    table = with_calendar(read.table, settings.calendar)
     whole = np.array([len(one.values) for one in table.series])
     horizon = settings.horizon or max(1, table.frequency.seasons[0])
-    cuts = _cuts(settings, table, horizon, whole, None if continued is None else whole - lengths)
+    cuts = _cuts(settings, table, horizon, whole, read.apart)
     seasons = settings.season or _seasons(table, cuts, notes)
     context = settings.context or max(2 * seasons[-1], 2 * horizon)
     shortest = int(cuts.validation.min())
@@ -85,16 +82,32 @@ def load_forecast(settings: ForecastTask) -> TaskData:
                 "calendar": list(settings.calendar),
             },
         },
-        labelled="future", train=train, evaluation=evaluation, sources=sources, notes=notes,
+        labelled="future", train=train, evaluation=evaluation, sources=read.sources, notes=notes,
     )  # fmt: skip
 
 
-def columns_of(settings: ForecastTask) -> Columns:
-    """What the settings say of a table's columns."""
-    return Columns(
+def read_tables(settings: ForecastTask) -> Read:
+    """The table of a task, with what continues it.
+
+    Raises:
+        DataError: a file cannot be used.
+    """
+    columns = Columns(
         settings.target, settings.series_column, settings.time_column, settings.known, settings.past, settings.fixed,
         settings.frequency,
     )  # fmt: skip
+    if settings.train_file is None:
+        if settings.test_file is not None:
+            raise DataError("--test-file continues --train-file; give both")
+        table = weekly_co2()
+        return Read(table, None, [table.source])
+    table = read_table(settings.train_file, columns)
+    if settings.test_file is None:
+        return Read(table, None, [table.source])
+    continued, lengths = read_table(settings.test_file, table.columns), [len(one.values) for one in table.series]
+    whole = _joined(table, continued)
+    apart = np.array([len(one.values) for one in whole.series]) - np.array(lengths)
+    return Read(whole, apart, [{**table.source, "split": "train"}, {**continued.source, "split": "test"}])
 
 
 def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
@@ -237,6 +250,3 @@ def _features(table: SeriesTable, cuts: Cuts, seasons: tuple[int, ...]) -> dict[
 
 def _joined_words(numbers: tuple[int, ...]) -> str:
     return " and ".join(map(str, numbers))
-
-
-__all__ = ["CALENDAR_FEATURES", "columns_of", "load_forecast", "with_calendar"]

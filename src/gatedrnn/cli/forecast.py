@@ -1,0 +1,68 @@
+"""gatedrnn forecast."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+from cyclopts import Parameter
+
+from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, use_large_pages
+from gatedrnn.cli.progress import RunsDisplay
+from gatedrnn.cli.train import OneRun
+from gatedrnn.data import FORECAST, load_task
+from gatedrnn.data.settings import ForecastTask, TaskSettings
+from gatedrnn.errors import UsageError
+from gatedrnn.terminal import Console
+from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+
+if TYPE_CHECKING:
+    from gatedrnn.models import GatedRNNForForecasting
+
+
+def forecast(
+    file: Path | None = None,
+    /,
+    *,
+    data: Annotated[TaskSettings, Parameter(name="*", group=DATA)] = TaskSettings(task=FORECAST),
+    one: Annotated[OneRun, Parameter(name="*", group=MODEL)] = OneRun(),
+    model: Annotated[ModelSettings, Parameter(name="*", group=MODEL)] = ModelSettings(),
+    train: Annotated[TrainSettings, Parameter(name="*", group=TRAINING)] = TrainSettings(),
+    output: Annotated[Path | None, Parameter(group=RUN)] = None,
+) -> None:
+    """From a table to its forecast: train a model on the table, test it on the last part, forecast what comes next.
+
+    Writes forecast.csv, with the names of the table and a column for each quantile, and report.html with pictures. The
+    same command again writes them again, and continues where it was stopped. `gatedrnn compare --task forecast` tells
+    which cell is best, and whether a simpler method would do.
+
+    Args:
+        file: CSV, TSV, JSON lines or Parquet: long, with a row for each series and time, or wide, with a row for each
+            time. Without it: weekly carbon dioxide above Mauna Loa.
+        output: Folder of the run; runs/forecast-FILE if not given.
+    """
+    use_large_pages()
+    if data.task != FORECAST:
+        raise UsageError(f"--task {data.task}: this command forecasts; gatedrnn train has all tasks")
+    from gatedrnn.locks import sole_writer
+    from gatedrnn.train.finished import open_finished
+    from gatedrnn.train.forecasts import asked_of_data, write_forecast, write_forecasts
+    from gatedrnn.train.loop import run
+    from gatedrnn.train.report import write_report
+
+    given = data.model_dump() | ({} if file is None else {"train_file": file})
+    settings = RunSettings.model_validate(
+        {**one.model_dump(), "data": given, "model": model.model_dump(), "train": train.model_dump()}
+    )
+    folder = output or Path("runs") / f"forecast-{'co2' if file is None else file.stem}"
+    console = Console()
+    with RunsDisplay(console, f"forecast {settings.cell}") as display:
+        run(settings, folder, display.show_one)
+    with sole_writer(folder, wait=True):
+        forecasts = write_forecasts(folder)
+        own = cast("GatedRNNForForecasting", open_finished(folder).model)
+        write_forecast(own, asked_of_data(own, cast(ForecastTask, settings.data)), folder / "forecast.csv")
+        page = write_report(folder)
+    for note in load_task(settings.data).notes:
+        console.print(note, highlight=False)
+    console.print(forecasts.sentence(), highlight=False)
+    for what, place in (("forecast", folder / "forecast.csv"), ("pictures", page), ("model", folder / "model")):
+        console.print(f"{what}: {place}", soft_wrap=True, highlight=False)

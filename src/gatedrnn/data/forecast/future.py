@@ -1,0 +1,71 @@
+"""The steps that a table does not have yet: the times and covariates of a forecast."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from gatedrnn.data.batches import Batch
+from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
+from gatedrnn.data.forecast.task import with_calendar
+from gatedrnn.data.windows import OneSeries, Windows
+from gatedrnn.errors import DataError
+
+
+class Asked(NamedTuple):
+    """What a forecast is made from and for."""
+
+    table: SeriesTable
+    """Each series with `horizon` steps after its last value."""
+    origins: np.ndarray
+    """(series,): steps up to the last value."""
+    windows: Windows
+
+    def batch(self) -> Batch:
+        """The context of every series, and its known covariates."""
+        found = self.windows.collate(np.stack([np.arange(len(self.origins)), self.origins], axis=1))
+        del found["labels"]
+        return found
+
+
+def read_asked(path: Path, columns: Columns, calendar: tuple[str, ...], context: int, horizon: int) -> Asked:
+    """A file whose series are to be forecast. Its last rows may hold known covariates alone.
+
+    Raises:
+        DataError: as `read_table`; or known covariates of a step of the horizon are missing.
+    """
+    return asked_of(read_table(path, columns, future=True), calendar, context, horizon)
+
+
+def asked_of(table: SeriesTable, calendar: tuple[str, ...], context: int, horizon: int) -> Asked:
+    """The steps after the last value of each series.
+
+    Raises:
+        DataError: known covariates of one of them are missing.
+    """
+    origins = np.array([int(np.flatnonzero(~np.isnan(one.values))[-1]) + 1 for one in table.series])
+    series = [_extended(one, int(origin), horizon, table) for one, origin in zip(table.series, origins, strict=True)]
+    whole = with_calendar(SeriesTable(series, table.frequency, table.columns, table.source), calendar)
+    nothing = np.full(len(series), np.nan)
+    windows = Windows(whole.series, origins, origins + horizon, nothing, nothing, context, horizon)
+    return Asked(whole, origins, windows)
+
+
+def _extended(one: OneSeries, origin: int, horizon: int, table: SeriesTable) -> OneSeries:
+    more = max(0, origin + horizon - len(one.times))
+    times = np.concatenate([one.times, table.frequency.after(one.times, more)])[: origin + horizon]
+
+    def longer(values: np.ndarray) -> np.ndarray:
+        padding = np.full((more, *values.shape[1:]), np.nan, values.dtype)
+        return np.concatenate([values, padding])[: origin + horizon]
+
+    known = longer(one.known)
+    missing = np.isnan(known[origin:])
+    if missing.any():
+        step, column = np.argwhere(missing)[0]
+        raise DataError(
+            f"{table.source['name']}: series {one.name}: column {table.columns.known[column]!r} has no value at "
+            f"{times[origin + step]}; a forecast of {horizon} steps needs the known covariates of each of them, in "
+            "rows without a value of the target"
+        )
+    return OneSeries(one.name, times, longer(one.values), known, longer(one.past), one.fixed)

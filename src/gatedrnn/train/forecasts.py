@@ -1,0 +1,243 @@
+"""Forecasts of a finished model, for tables and pictures: of the steps after a table's end, and of its own test."""
+
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from datasets import Dataset
+from pydantic import Field
+
+from gatedrnn import manifest
+from gatedrnn.data import TaskData, Windows
+from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
+from gatedrnn.data.forecast.table import Columns
+from gatedrnn.data.forecast.task import read_tables
+from gatedrnn.data.settings import ForecastTask
+from gatedrnn.errors import DataError
+from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.records import Json
+from gatedrnn.train.finished import open_finished
+from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.forecast_scores import ForecastTally
+from gatedrnn.train.predict import write_predictions
+from gatedrnn.train.result import Record
+from gatedrnn.train.score import data_of
+
+ROWS = 256
+"""Series that are forecast together."""
+SHOWN = 4
+"""Series that are drawn."""
+
+
+class Drawn(Record):
+    """One forecast, to be drawn."""
+
+    series: str
+    times: list[str | float]
+    """Of the context and the horizon."""
+    past: list[float | None]
+    """Values of the context."""
+    truth: list[float | None]
+    """Values of the horizon; empty after a table's end."""
+    quantiles: list[list[float]]
+    """(horizon, quantiles)"""
+
+
+class Forecasts(Record):
+    """forecasts.json of a run's folder: what its page draws."""
+
+    VERSION: ClassVar[int] = 1
+
+    version: int = Field(VERSION, alias="schema")
+    levels: list[float]
+    test: list[Drawn]
+    """The last forecast of the test part of a few series."""
+    future: list[Drawn]
+    """Of the same series after their end; empty where known covariates are missing there."""
+    error_by_step: dict[str, list[float]]
+    """Mean scaled error of the test at each step of the horizon: of the model, and of naive forecasts."""
+    coverage: dict[str, float]
+    """By quantile: the share of test values at or below it."""
+
+    def sentence(self) -> str:
+        """The model beside naive forecasts, on the test."""
+        errors = {name: float(np.mean(steps)) for name, steps in self.error_by_step.items()}
+        own, others = errors.pop("model"), [f"{name} {error:.3f}" for name, error in errors.items()]
+        best = min(errors.values())
+        better = f"{1 - own / best:.0%} less than" if own < best else "not better than"
+        return f"test mase {own:.3f}: {better} the better of {' and '.join(others)}"
+
+
+def asked_of_data(model: GatedRNNForForecasting, settings: ForecastTask) -> Asked:
+    """The steps after the end of a model's own data.
+
+    Raises:
+        DataError: known covariates of the horizon are missing.
+    """
+    table = read_tables(settings).table
+    return asked_of(table, settings.calendar, model.config.context, model.config.horizon)
+
+
+def quantiles_of(model: GatedRNNForForecasting, asked: Asked) -> np.ndarray:
+    """(series, horizon, quantiles), float64, of the steps after the last value of each series."""
+    batch, found = asked.batch(), []
+    for first in range(0, len(asked.origins), ROWS):
+        part = {name: tensor[first : first + ROWS] for name, tensor in batch.items()}
+        found.append(model.predict(**cast(dict[str, Any], part)).numpy())
+    return np.concatenate(found)
+
+
+def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
+    """A file read as that of training was.
+
+    Raises:
+        DataError: it cannot be read so, or known covariates of the horizon are missing.
+    """
+    how = model.config.table
+    if how is None:
+        raise DataError("this model was not trained on a table; call it in Python")
+    columns = Columns(**{name: _tuple(how[name]) for name in Columns._fields if name in how})
+    calendar = cast(tuple[str, ...], _tuple(how["calendar"]))
+    return read_asked(file, columns, calendar, model.config.context, model.config.horizon)
+
+
+def write_forecast(model: GatedRNNForForecasting, asked: Asked, output: Path) -> None:
+    """The forecast of a table as a file; its ending decides the kind.
+
+    Raises:
+        DataError: columns of a wide table end at different times.
+    """
+    columns = table_of(asked, quantiles_of(model, asked), model.config.levels)
+    write_predictions(output, Dataset.from_dict(columns), {}, str(asked.table.source["name"]))
+
+
+def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[str, list[Json]]:
+    """A forecast as columns, with the names of the table: the median under the target's own, each other quantile with
+    its level after it. Long where the table was long, else a row a time."""
+    table, middle = asked.table, levels.index(0.5)
+    time, series = cast(str, table.columns.time), table.columns.series
+    horizon = quantiles.shape[1]
+    times = [
+        _shown(one.times[origin : origin + horizon]) for one, origin in zip(table.series, asked.origins, strict=True)
+    ]
+
+    def named(target: str, values: np.ndarray) -> dict[str, list[Json]]:
+        others = {
+            f"{target}_{level:g}": values[..., place].ravel().tolist()
+            for place, level in enumerate(levels)
+            if place != middle
+        }
+        return {target: values[..., middle].ravel().tolist(), **others}
+
+    if series is not None:
+        names = [one.name for one in table.series for _ in range(horizon)]
+        return {
+            series: list[Json](names), time: [moment for own in times for moment in own],
+            **named(table.columns.target[0], quantiles),
+        }  # fmt: skip
+    if len({str(own) for own in times}) > 1:
+        ends = {one.name: own[0] for one, own in zip(table.series, times, strict=True)}
+        said = ", ".join(f"{name} at {first}" for name, first in list(ends.items())[:10])
+        raise DataError(
+            f"{table.source['name']}: the columns end at different times, so that their forecasts begin apart: {said}; "
+            "forecast a long table, or fill the columns to one end"
+        )
+    found: dict[str, list[Json]] = {time: times[0]}
+    for one, values in zip(table.series, quantiles, strict=True):
+        found |= named(one.name, values)
+    return found
+
+
+def write_forecasts(path: Path) -> Forecasts:
+    """Write forecasts.json into a finished run's folder, and return it."""
+    folder = RunFolder(path)
+    settings = folder.settings().data
+    model = cast(GatedRNNForForecasting, open_finished(path).model)
+    data = data_of(folder)
+    assert isinstance(settings, ForecastTask)
+    windows = cast(Windows, data.evaluation["test"])
+    chosen = np.unique(np.linspace(0, len(windows.series) - 1, SHOWN).round().astype(int))
+    forecasts = Forecasts(
+        levels=model.config.levels,
+        test=_last_of_test(model, windows, chosen),
+        future=_after_the_end(model, settings, chosen),
+        **_by_step(model, windows, data),
+    )
+    forecasts.write(folder.forecasts)
+    manifest.add(path, folder.forecasts.name)
+    return forecasts
+
+
+def _last_of_test(model: GatedRNNForForecasting, windows: Windows, chosen: np.ndarray) -> list[Drawn]:
+    found = []
+    for number in chosen:
+        own = windows.places[windows.places[:, 0] == number]
+        if not len(own):
+            continue
+        batch = windows.collate(own[-1:])
+        labels = batch.pop("labels")
+        quantiles = model.predict(**cast(dict[str, Any], batch))
+        found.append(_drawn(windows, int(number), int(own[-1, 1]), quantiles[0].numpy(), labels[0].numpy()))
+    return found
+
+
+def _after_the_end(model: GatedRNNForForecasting, settings: ForecastTask, chosen: np.ndarray) -> list[Drawn]:
+    try:
+        asked = asked_of_data(model, settings)
+    except DataError:  # the future of known covariates is not in the file
+        return []
+    quantiles = quantiles_of(model, asked)
+    return [
+        _drawn(asked.windows, int(number), int(asked.origins[number]), quantiles[number], np.empty(0))
+        for number in chosen
+    ]
+
+
+def _drawn(windows: Windows, number: int, origin: int, quantiles: np.ndarray, truth: np.ndarray) -> Drawn:
+    one, first = windows.series[number], max(0, origin - windows.context)
+    return Drawn(
+        series=one.name, times=_shown(one.times[first : origin + windows.horizon]),
+        past=_known(one.values[first:origin]), truth=_known(truth), quantiles=quantiles.tolist(),
+    )  # fmt: skip
+
+
+def _by_step(model: GatedRNNForForecasting, windows: Windows, data: TaskData) -> dict[str, Any]:
+    levels, done = model.config.levels, 0
+    season = cast(list[int], data.model_inputs["seasons"])[0]
+    tallies = {name: ForecastTally(windows, levels) for name in ("model", "last value", "seasonal naive")}
+    below, count = np.zeros(len(levels)), 0
+    steps = np.arange(windows.horizon)
+    for batch in windows.evaluation_batches():
+        labels = batch.pop("labels").numpy()
+        quantiles = model.predict(**cast(dict[str, Any], batch)).numpy()
+        past = batch["past_values"].numpy()
+        last = np.nan_to_num(past[:, -1:]).repeat(windows.horizon, axis=1)
+        padded = np.pad(np.nan_to_num(past), ((0, 0), (max(0, season - past.shape[1]), 0)), mode="edge")
+        seasonal = padded[:, -season:][:, steps % season]
+        for name, found in (("last value", last), ("seasonal naive", seasonal)):
+            tallies[name].add(done, found[..., None].repeat(len(levels), axis=2), labels)
+        tallies["model"].add(done, quantiles, labels)
+        seen = ~np.isnan(labels)
+        below += ((labels[..., None] <= quantiles) & seen[..., None]).sum((0, 1))
+        count, done = count + int(seen.sum()), done + len(labels)
+    return {
+        "error_by_step": {name: tally.error_by_step() for name, tally in tallies.items()},
+        "coverage": {f"{level:g}": float(value / max(1, count)) for level, value in zip(levels, below, strict=True)},
+    }
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _known(values: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _shown(times: np.ndarray) -> list[Any]:
+    """Numbers as they are, whole ones without a point; dates without a time of day where it is midnight."""
+    if np.issubdtype(times.dtype, np.datetime64):
+        texts = [str(moment).replace("T", " ") for moment in times.astype("datetime64[s]")]
+        whole_days = all(text.endswith(" 00:00:00") for text in texts)
+        return [text.removesuffix(" 00:00:00") for text in texts] if whole_days else texts
+    return [int(moment) if float(moment).is_integer() else float(moment) for moment in times]
