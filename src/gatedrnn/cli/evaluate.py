@@ -77,20 +77,22 @@ def evaluate(
 
 
 def _print_forecasts(runs: tuple[Path, ...], split: str, as_json: bool) -> None:
-    """Two rows a run: with the scale of each window, and of the first one in a stream."""
+    """Two columns a run: with the scale of each window, and with that of the first one in a stream."""
     from gatedrnn.train.score import score_forecasts
 
     found = [score_forecasts(run, split) for run in runs]
     if as_json:
         print(json.dumps([one.as_json() for one in found], indent=1))
         return
-    table = Table(title=f"forecasts, {split} split", title_justify="left")
-    first = found[0].fresh.model_dump(exclude={"loss"}, exclude_none=True)
-    for column in ("run", "scale", *first):
-        table.add_column(column.replace("_", " "), justify="left" if column in ("run", "scale") else "right")
+    title = f"forecasts, {split} split: in units of each window, and of the first one, kept in a stream"
+    table = Table(title=title, title_justify="left")
+    table.add_column("score")
     for one in found:
-        for scale, scores in (("each window's", one.fresh), ("kept in a stream", one.streamed)):
-            table.add_row(one.run, scale, *(f"{getattr(scores, name):.4g}" for name in first))
+        table.add_column(one.run, justify="right")
+        table.add_column("in a stream", justify="right")
+    for name in found[0].fresh.model_dump(exclude={"loss"}, exclude_none=True):
+        values = [getattr(scores, name) for one in found for scores in (one.fresh, one.streamed)]
+        table.add_row(name.replace("_", " "), *(f"{value:.4g}" for value in values))
     Console().print(table)
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gatedrnn import manifest
 from gatedrnn.data import TaskData, Windows
+from gatedrnn.data.forecast.frequency import shown_times
 from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
 from gatedrnn.data.forecast.table import Columns
 from gatedrnn.data.forecast.task import read_tables
@@ -74,7 +75,7 @@ def asked_of_data(model: GatedRNNForForecasting, settings: ForecastTask) -> Aske
     Raises:
         DataError: known covariates of the horizon are missing.
     """
-    table = read_tables(settings).table
+    table = read_tables(settings, future=True).table
     return asked_of(table, settings.calendar, model.config.context, model.config.horizon)
 
 
@@ -117,9 +118,8 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
     table, middle = asked.table, levels.index(0.5)
     time, series = cast(str, table.columns.time), table.columns.series
     horizon = quantiles.shape[1]
-    times = [
-        _shown(one.times[origin : origin + horizon]) for one, origin in zip(table.series, asked.origins, strict=True)
-    ]
+    both = zip(table.series, asked.origins, strict=True)
+    times = [list[Json](shown_times(one.times[origin : origin + horizon])) for one, origin in both]
 
     def named(target: str, values: np.ndarray) -> dict[str, list[Json]]:
         others = {
@@ -196,7 +196,7 @@ def _after_the_end(model: GatedRNNForForecasting, settings: ForecastTask, chosen
 def _drawn(windows: Windows, number: int, origin: int, quantiles: np.ndarray, truth: np.ndarray) -> Drawn:
     one, first = windows.series[number], max(0, origin - windows.context)
     return Drawn(
-        series=one.name, times=_shown(one.times[first : origin + windows.horizon]),
+        series=one.name, times=shown_times(one.times[first : origin + windows.horizon]),
         past=_known(one.values[first:origin]), truth=_known(truth), quantiles=quantiles.tolist(),
     )  # fmt: skip
 
@@ -232,12 +232,3 @@ def _tuple(value: Any) -> Any:
 
 def _known(values: np.ndarray) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
-
-
-def _shown(times: np.ndarray) -> list[Any]:
-    """Numbers as they are, whole ones without a point; dates without a time of day where it is midnight."""
-    if np.issubdtype(times.dtype, np.datetime64):
-        texts = [str(moment).replace("T", " ") for moment in times.astype("datetime64[s]")]
-        whole_days = all(text.endswith(" 00:00:00") for text in texts)
-        return [text.removesuffix(" 00:00:00") for text in texts] if whole_days else texts
-    return [int(moment) if float(moment).is_integer() else float(moment) for moment in times]

@@ -11,8 +11,12 @@ from pandas.tseries.offsets import Tick
 from gatedrnn.errors import DataError
 
 NUMBERS = "numbers"
-CALENDAR = ("B", "MS", "ME", "QS", "QE", "YS", "YE")
-"""Steps that are not equally long, tried where times have gaps."""
+MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+CALENDAR = (
+    *(f"{year}-{month}" for year in ("YS", "YE") for month in MONTHS),
+    *(f"{quarter}-{month}" for quarter in ("QS", "QE") for month in MONTHS[:3]), "MS", "ME", "B",
+)  # fmt: skip
+"""Steps that are not equally long, the longest first, tried where times have gaps."""
 IN_A_YEAR = {"W": 52, "B": 5, "M": 12, "Q": 4, "Y": 1, "A": 1}
 """Steps after which a pattern usually repeats, by the first letter of pandas' name; business days: a week."""
 MINUTE, HOUR, DAY, WEEK = (pd.Timedelta(1, unit).value for unit in ("min", "h", "D", "W"))
@@ -60,9 +64,12 @@ class Frequency:
             return (max(1, round(52 * WEEK / offset.nanos)),)
         if offset.nanos >= DAY:
             return (max(1, round(WEEK / offset.nanos)),)
-        counts = [round(whole / offset.nanos) for whole in (MINUTE, HOUR, DAY, WEEK) if whole % offset.nanos == 0]
-        found = [count for count in counts if 1 < count <= LONGEST_SEASON]
-        return tuple(found[-2:]) or (1,)
+        counts = [
+            tuple(round(whole / offset.nanos) for whole in wholes if whole % offset.nanos == 0)
+            for wholes in ((DAY, WEEK), (HOUR,), (MINUTE,))
+        ]
+        found = [tuple(count for count in several if 1 < count <= LONGEST_SEASON) for several in counts]
+        return next((several for several in found if several), (1,))
 
 
 def as_frequency(name: str) -> Frequency:
@@ -132,3 +139,12 @@ def calendar_features(times: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
         angle = 2 * np.pi * np.asarray(getattr(index, attribute)) / period
         found[:, 2 * place], found[:, 2 * place + 1] = np.sin(angle), np.cos(angle)
     return found
+
+
+def shown_times(times: np.ndarray) -> list[str | float]:
+    """Numbers as they are, whole ones without a point; dates without a time of day where all are midnight."""
+    if not np.issubdtype(times.dtype, np.datetime64):
+        return [int(moment) if float(moment).is_integer() else float(moment) for moment in times]
+    texts = [str(moment).replace("T", " ") for moment in times.astype("datetime64[s]")]
+    whole_days = all(text.endswith(" 00:00:00") for text in texts)
+    return [text.removesuffix(" 00:00:00") if whole_days else text for text in texts]

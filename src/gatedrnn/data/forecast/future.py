@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatedrnn.data.batches import Batch
+from gatedrnn.data.forecast.frequency import shown_times
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.forecast.task import with_calendar
 from gatedrnn.data.windows import OneSeries, Windows
@@ -65,7 +66,7 @@ def _extended(one: OneSeries, origin: int, horizon: int, table: SeriesTable) -> 
         step, column = np.argwhere(missing)[0]
         raise DataError(
             f"{table.source['name']}: series {one.name}: column {table.columns.known[column]!r} has no value at "
-            f"{times[origin + step]}; a forecast of {horizon} steps needs the known covariates of each of them, in "
-            "rows without a value of the target"
+            f"{shown_times(times[[origin + step]])[0]}; a forecast of {horizon} steps needs the known covariates of "
+            "each of them, in rows without a value of the target"
         )
     return OneSeries(one.name, times, longer(one.values), known, longer(one.past), one.fixed)

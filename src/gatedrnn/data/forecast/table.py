@@ -102,16 +102,16 @@ def _guessed(names: list[str], place: str, asked: Columns) -> Columns:
     for name in (series, *asked.target, *asked.known, *asked.past, *asked.fixed):
         if name is not None:
             column_of(names, place, "series", name, ())
-    roles = [name for name in (time, series, *asked.target, *asked.known, *asked.past, *asked.fixed) if name]
-    twice = next((name for name in roles if roles.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{place}: column {twice!r} is given two roles")
+    roles = [name for name in (time, series, *asked.known, *asked.past, *asked.fixed) if name]
     if asked.target:
         target = asked.target
     elif series is not None:
         target = (column_of(names, place, "target", None, TARGET_COLUMNS),)
     else:
         target = tuple(name for name in names if name not in roles)
+    twice = next((name for name in (*roles, *target) if (*roles, *target).count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{place}: column {twice!r} is given two roles")
     if not target:
         raise DataError(f"{place}: no column is left to forecast beside {', '.join(roles)}; name it with --target")
     if series is not None and len(target) > 1:

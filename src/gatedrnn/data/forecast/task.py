@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatedrnn.data.forecast.embedded import weekly_co2
-from gatedrnn.data.forecast.frequency import NUMBERS, calendar_features
+from gatedrnn.data.forecast.frequency import NUMBERS, calendar_features, shown_times
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData
@@ -86,8 +86,12 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     )  # fmt: skip
 
 
-def read_tables(settings: ForecastTask) -> Read:
+def read_tables(settings: ForecastTask, *, future: bool = False) -> Read:
     """The table of a task, with what continues it.
+
+    Args:
+        settings: the task.
+        future: whether the times after the last value, with known covariates alone, are kept.
 
     Raises:
         DataError: a file cannot be used.
@@ -101,10 +105,11 @@ def read_tables(settings: ForecastTask) -> Read:
             raise DataError("--test-file continues --train-file; give both")
         table = weekly_co2()
         return Read(table, None, [table.source])
-    table = read_table(settings.train_file, columns)
+    table = read_table(settings.train_file, columns, future=future and settings.test_file is None)
     if settings.test_file is None:
         return Read(table, None, [table.source])
-    continued, lengths = read_table(settings.test_file, table.columns), [len(one.values) for one in table.series]
+    continued = read_table(settings.test_file, table.columns, future=future)
+    lengths = [len(one.values) for one in table.series]
     whole = _joined(table, continued)
     apart = np.array([len(one.values) for one in whole.series]) - np.array(lengths)
     return Read(whole, apart, [{**table.source, "split": "train"}, {**continued.source, "split": "test"}])
@@ -158,11 +163,11 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
         if one.name not in later:
             raise DataError(f"{after.source['name']}: has no series {one.name}, which is in {table.source['name']}")
         then = later.pop(one.name)
-        following = table.frequency.after(one.times, 1)[0]
-        if then.times[0] != following:
+        following = table.frequency.after(one.times, 1)
+        if then.times[0] != following[0]:
             raise DataError(
-                f"{after.source['name']}: series {one.name} begins at {then.times[0]}; after {table.source['name']} "
-                f"comes {following}"
+                f"{after.source['name']}: series {one.name} begins at {shown_times(then.times[:1])[0]}; after "
+                f"{table.source['name']} comes {shown_times(following)[0]}"
             )
         if (then.fixed != one.fixed).any():
             raise DataError(f"{after.source['name']}: series {one.name}: its --fixed columns have other values")
