@@ -170,7 +170,7 @@ def test_a_backbone_reads_windows_and_has_no_stream() -> None:
         model.start(torch.randn(2, 20))
 
 
-def test_a_saved_model_comes_back(tmp_path: Any) -> None:
+def test_a_model_on_disk_is_the_model(tmp_path: Any) -> None:
     from transformers import AutoModelForTimeSeriesPrediction
 
     model = model_of(**SIZES)
