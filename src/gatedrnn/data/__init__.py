@@ -7,6 +7,7 @@ from gatedrnn.data.settings import (
     FORECAST,
     LANGUAGE,
     SERIES,
+    SERIES_REGRESSION,
     TASKS,
     DataSettings,
     DigitsTask,
@@ -49,9 +50,9 @@ def load_task(settings: DataSettings) -> TaskData:
 
             return (load_ag_news if settings.task == "ag_news" else load_text_classification)(settings)
         case SeriesTask():
-            from gatedrnn.data.series.classification import load_series_classification
+            from gatedrnn.data.series.task import load_series_task
 
-            return load_series_classification(settings)
+            return load_series_task(settings)
         case ForecastTask():
             from gatedrnn.data.forecast.task import load_forecast
 
@@ -63,6 +64,6 @@ def load_task(settings: DataSettings) -> TaskData:
 
 
 __all__ = [
-    "FORECAST", "LANGUAGE", "SERIES", "TASKS", "Batch", "DataSettings", "Examples", "Lanes", "Settings", "TaskData",
-    "Texts", "TrainingSource", "Windows", "data_settings", "load_task", "tokens_in",
+    "FORECAST", "LANGUAGE", "SERIES", "SERIES_REGRESSION", "TASKS", "Batch", "DataSettings", "Examples", "Lanes",
+    "Settings", "TaskData", "Texts", "TrainingSource", "Windows", "data_settings", "load_task", "tokens_in",
 ]  # fmt: skip

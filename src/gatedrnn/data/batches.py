@@ -36,13 +36,14 @@ class Examples:
     """Sequences in memory with their labels.
 
     `inputs`: arrays (time,) of token numbers or (time, features) of numbers. `labels`: (rows,), or (rows, time) with a
-    label at every step (-100 where there is none). `within`: labels are numbers, and an answer is right when it is off
-    by less; 0 where they are classes.
+    label at every step (-100 where there is none); classes, or numbers. `within`: of numbers, an answer is right when
+    it is off by less; 0 where its error counts. `unit`: what errors are in units of.
     """
 
     inputs: list[np.ndarray]
     labels: np.ndarray
     within: float = 0.0
+    unit: float = 1.0
     lengths: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -50,6 +51,11 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether labels are numbers, not classes."""
+        return bool(np.issubdtype(self.labels.dtype, np.floating))
 
     def steps_per_epoch(self, batch_size: int) -> int:
         return -(-len(self) // batch_size)

@@ -11,6 +11,7 @@ from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import UsageError
 
 LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
+SERIES_REGRESSION = "series-regression"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """What numpy, torch and scikit-learn all take."""
 Frames: TypeAlias = Literal["log-mel", "mfcc", "samples"]
@@ -33,7 +34,7 @@ class TaskSettings(Settings):
 
     task: str
     """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification, series-classification,
-    forecast or language-model."""
+    series-regression, forecast or language-model."""
 
 
 class ProbeTask(TaskSettings):
@@ -125,7 +126,7 @@ class TextTask(TaskSettings):
 
 
 class SeriesTask(TaskSettings):
-    """Series of numbers with a class each."""
+    """Series of numbers with a class each, or with a number."""
 
     expert = ("split_seed",)
 
@@ -251,7 +252,7 @@ class LanguageTask(TaskSettings):
 
 TASKS: dict[str, type[TaskSettings]] = {
     **dict.fromkeys(PROBES, ProbeTask), "digits": DigitsTask, "mnist": MnistTask, "ag_news": TextTask,
-    "text-classification": TextTask, SERIES: SeriesTask, FORECAST: ForecastTask,
+    "text-classification": TextTask, SERIES: SeriesTask, SERIES_REGRESSION: SeriesTask, FORECAST: ForecastTask,
     LANGUAGE: LanguageTask,
 }  # fmt: skip
 """Settings of each task by its name."""

@@ -31,6 +31,8 @@ class GatedRNNConfig(PreTrainedConfig):
         channel_means, channel_deviations: of each feature; a value less its mean, over its deviation, is what the model
             reads. None for values as they are.
         flagged_channels: features that may be missing: NaN is read as the mean, and a flag says whether it was there.
+        label_mean, label_deviation: of a regression; its output, a number with mean 0 and deviation 1, is given back in
+            these units. None for the number as it is.
         series: how files of series are read: columns, channels, frames. None for a model of anything else.
         embedding_size: width of the embedding of tokens, or of the linear map of numbers. With `block` it is the width
             of the model.
@@ -64,6 +66,8 @@ class GatedRNNConfig(PreTrainedConfig):
     channel_means: list[float] | None = None
     channel_deviations: list[float] | None = None
     flagged_channels: list[int] | None = None
+    label_mean: float | None = None
+    label_deviation: float | None = None
     series: dict[str, str | list[str] | None] | None = None
     embedding_size: int = 64
     hidden_size: int = 128

@@ -337,6 +337,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         mask = None if attention_mask is None else attention_mask.bool()
         pooled = pool(states, mask, how, bidirectional)
         logits = self.classifier(self.head_dropout(pooled))
+        if self.config.label_deviation is not None:
+            logits = logits * self.config.label_deviation + (self.config.label_mean or 0.0)
         loss = None
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)

@@ -1,6 +1,7 @@
-"""A baseline without a recurrent network, fitted and scored."""
+"""Baselines without a recurrent network: fitted, scored, and what fitting gives."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 from gatedrnn.train.outcomes import Outcomes
 from gatedrnn.train.result import Scores
@@ -18,3 +19,14 @@ class PlainBaseline(NamedTuple):
     """Of fitting; of a method that is fitted to each series anew, of fitting and forecasting."""
     scores: dict[str, Scores]
     """By split, of forecasts; empty for all else, whose outcomes say all."""
+
+
+class Fitted(NamedTuple):
+    """What fitting gives: its size, and how it answers a split."""
+
+    parameters: int | None
+    answer: Callable[[str], Outcomes]
+
+
+Fit: TypeAlias = Callable[[], Fitted | None]
+"""None where the task gives nothing to fit to."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from gatedrnn.data import TaskData, Windows
 from gatedrnn.models.forecasting import Scale, last_seasons
 from gatedrnn.study.baseline import PlainBaseline
-from gatedrnn.study.boosting import demand_lightgbm
+from gatedrnn.study.tabular import demand_lightgbm
 from gatedrnn.train.forecast_scores import ForecastTally
 
 LOG = logging.getLogger("gatedrnn")

@@ -21,7 +21,7 @@ def run_name(contender: str, seed: int) -> str:
 class Metric(Record):
     """The score that contenders are compared by."""
 
-    name: Literal["accuracy", "perplexity", "mase"]
+    name: Literal["accuracy", "perplexity", "mase", "scaled_mae"]
     higher_is_better: bool
 
     @property

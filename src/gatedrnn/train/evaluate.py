@@ -35,7 +35,7 @@ def evaluate(model: nn.Module, split: Examples | Lanes | Windows, accelerator: A
     elif isinstance(split, Windows):
         found = _future(model, split, accelerator)
     else:
-        found = (_numbers if split.within else _classes)(model, split, accelerator)
+        found = (_numbers if split.are_numbers else _classes)(model, split, accelerator)
     model.train(was_training)
     return found
 
@@ -63,14 +63,18 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
 
 
 def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
-    """The mean squared error, and the share of answers that are near enough."""
-    loss, right = 0.0, np.zeros(len(examples))
+    """The mean squared error, and the share of answers that are near enough, or their mean absolute error."""
+    loss, right, error = 0.0, np.zeros(len(examples)), np.zeros(len(examples))
     for rows, batch in zip(examples.evaluation_rows(), examples.evaluation_batches(), strict=True):
         with accelerator.autocast():
             output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
         off = output.logits[:, 0].float().cpu() - batch["labels"]
-        loss += float(off.square().sum())
-        right[rows] = (off.abs() < examples.within).numpy()
+        loss += float((off / examples.unit).square().sum())
+        right[rows], error[rows] = (off.abs() < examples.within).numpy(), off.abs().numpy() / examples.unit
+    if not examples.within:
+        scaled = float(error.mean())
+        scores = Scores(loss=loss / len(examples), scaled_mae=scaled, mae=scaled * examples.unit)
+        return Evaluation(scores, of_rows(error, np.ones(len(examples))))
     scores = Scores(loss=loss / len(examples), accuracy=int(right.sum()) / len(examples))
     return Evaluation(scores, of_rows(right, np.ones(len(examples))))
 

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from gatedrnn.data import Batch, TaskData, Windows
+from gatedrnn.data import Batch, Examples, TaskData, Windows
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
 from gatedrnn.records import naming
 from gatedrnn.train.result import Scores
@@ -26,7 +26,8 @@ class Metric(NamedTuple):
         return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
 
 
-ACCURACY, PERPLEXITY, MASE = Metric("accuracy", True), Metric("perplexity", False), Metric("mase", False)
+ACCURACY, PERPLEXITY = Metric("accuracy", True), Metric("perplexity", False)
+MASE, SCALED_MAE = Metric("mase", False), Metric("scaled_mae", False)
 
 
 class Objective(Protocol):
@@ -88,13 +89,17 @@ class Classification(_Stateless):
 
 
 class Regression(_Stateless):
-    """Squared error of one number a sequence."""
+    """Squared error of one number a sequence, in units of the labels' deviation where it is known."""
+
+    def __init__(self, config: GatedRNNConfig, metric: Metric) -> None:
+        self.unit, self.metric = config.label_deviation or 1.0, metric
 
     def count(self, batch: Batch) -> int:
         return len(batch["labels"])
 
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        return mse_loss(_logits(model, batch)[:, 0].float(), batch["labels"], reduction="sum") / items
+        found = _logits(model, batch)[:, 0].float() / self.unit
+        return mse_loss(found, batch["labels"] / self.unit, reduction="sum") / items
 
 
 class Quantiles(_Stateless):
@@ -154,6 +159,9 @@ class NextToken:
 
 def metric_of(data: TaskData) -> Metric:
     """The score of a task."""
+    validation = data.evaluation["validation"]
+    if isinstance(validation, Examples) and validation.are_numbers and not validation.within:
+        return SCALED_MAE
     return {"next": PERPLEXITY, "future": MASE}.get(data.labelled, ACCURACY)
 
 
@@ -163,7 +171,9 @@ def objective_of(data: TaskData, config: GatedRNNConfig, label_smoothing: float)
         return NextToken(config)
     if isinstance(data.train, Windows):
         return Quantiles(data.train.origins)
-    return Regression() if config.problem_type == "regression" else Classification(label_smoothing)
+    if config.problem_type == "regression":
+        return Regression(config, metric_of(data))
+    return Classification(label_smoothing)
 
 
 def rows_of(batch: Batch, rank: int, ranks: int, device: torch.device) -> Batch:

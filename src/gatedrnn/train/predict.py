@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from gatedrnn.data import Examples
 from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
 from gatedrnn.data.series.files import Reading, demand_channels, read_series
+from gatedrnn.data.series.task import labels_as_numbers
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
 from gatedrnn.models.configuration import GatedRNNConfig
@@ -86,6 +87,9 @@ def _series_rows(finished: Finished, how: dict[str, Any], file: Path, label_colu
     reading = Reading(**recorded | ({} if label_column is None else {"label_column": label_column}))
     series = read_series(file, reading, labelled=labelled)
     demand_channels(series, how["channels"], str(file))
+    data = Dataset.from_dict({"series": series.places})
+    if finished.model.config.problem_type == "regression":
+        return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, [])
     names = {name: number for number, name in enumerate(class_names(finished.model.config))}
     for label, place in zip(series.labels if labelled else (), series.places, strict=False):
         if label not in names:
@@ -94,7 +98,7 @@ def _series_rows(finished: Finished, how: dict[str, Any], file: Path, label_colu
                 f"{_cut(', '.join(names))}"
             )
     labels = [np.array(names[label]) for label in series.labels] if labelled else None
-    return Rows(Dataset.from_dict({"series": series.places}), series.values, labels, [])
+    return Rows(data, series.values, labels, [])
 
 
 @torch.no_grad()

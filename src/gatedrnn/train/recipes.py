@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar
 
-from gatedrnn.data import FORECAST, LANGUAGE, SERIES, Settings
+from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, Settings
 
 S = TypeVar("S", bound=Settings)
 
@@ -58,6 +58,15 @@ def _cycle() -> dict[str, Any]:
     return _probe(16, 512, 18, {"block": True}, grows=1.0, batch_size=8, beta2=0.95)
 
 
+_SERIES: dict[str, dict[str, Any]] = {
+    "contenders": {"hidden_size": 64},
+    "model": {
+        "embedding_size": 64, "layers": 2, "bidirectional": True, "pooling": "mean", "embedding_dropout": 0.1,
+        "dropout": 0.1, "head_dropout": 0.1,
+    },
+    "train": {"total_steps": 1000, "batch_size": 16, "learning_rate": 3e-3, "validate_every": 50},
+}  # fmt: skip
+
 _RECALL = {"layers": 2, "block": True, "embedding_size": 64}
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
@@ -103,19 +112,8 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         "model": _TEXT_MODEL,
         "train": _TEXT_TRAIN,
     },
-    SERIES: {
-        "contenders": {"hidden_size": 64},
-        "model": {
-            "embedding_size": 64,
-            "layers": 2,
-            "bidirectional": True,
-            "pooling": "mean",
-            "embedding_dropout": 0.1,
-            "dropout": 0.1,
-            "head_dropout": 0.1,
-        },
-        "train": {"total_steps": 1000, "batch_size": 16, "learning_rate": 3e-3, "validate_every": 50},
-    },
+    SERIES: _SERIES,
+    SERIES_REGRESSION: _SERIES,
     FORECAST: {
         "contenders": {"hidden_size": 128},
         "model": {"embedding_size": 128, "layers": 2},

@@ -77,7 +77,7 @@ class Scores(Record):
     """Scores of a model on one split; None where the task has no such score."""
 
     loss: float
-    """Nats per label; the mean squared error of a regression."""
+    """Nats per label; the mean squared error of a regression, in units of the labels' variance where it is known."""
     accuracy: float | None = None
     perplexity: float | None = None
     bits_per_byte: float | None = None
@@ -87,9 +87,9 @@ class Scores(Record):
     """Mean absolute scaled error of the median: in units of the seasonal naive forecast's error on each series' past
     (Hyndman and Koehler 2006)."""
     mae: float | None = None
-    """Mean absolute error of the median, in the units of the series."""
+    """Mean absolute error in the units of the labels; of forecasts, of the median."""
     scaled_mae: float | None = None
-    """The same, in units of the deviation of each series' training values; and of squares."""
+    """The same, in units of the deviation of training labels, or of each series' training values; and of squares."""
     scaled_mse: float | None = None
     smape: float | None = None
     """200 |y - f| / (|y| + |f|) in the mean, from 0 to 200, as the M4 competition has it."""

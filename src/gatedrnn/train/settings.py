@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from gatedrnn.data import FORECAST, LANGUAGE, DataSettings, Settings
+from gatedrnn.data import FORECAST, LANGUAGE, SERIES_REGRESSION, DataSettings, Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
 from gatedrnn.layers.dropout import REGULARISERS
@@ -188,7 +188,7 @@ class RunSettings(Settings):
                 f"--curriculum {self.data.curriculum}: sequences would still grow when training ends, after --epochs "
                 f"{self.train.epochs}; give a smaller one, or 0 for none"
             )
-        numbers = task in PROBES and not PROBES[task].classes
+        numbers = task == SERIES_REGRESSION or (task in PROBES and not PROBES[task].classes)
         if (task == LANGUAGE or numbers) and self.train.label_smoothing:
             raise ValueError(f"--label-smoothing: the loss of {task} has none; leave it at 0")
         if task == LANGUAGE and self.model.bidirectional:

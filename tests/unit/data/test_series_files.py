@@ -9,8 +9,8 @@ import torch
 from scipy.io import wavfile
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.series.classification import load_series_classification
 from gatedrnn.data.series.long import read_long
+from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.series.ts import read_ts
 from gatedrnn.data.series.wav import names_recordings, read_recordings
 from gatedrnn.errors import DataError
@@ -141,7 +141,7 @@ def test_a_recording_with_a_fault_is_refused_with_its_row(tmp_path: Path) -> Non
 
 def task(folder: Path, text: str, **settings: object):
     file = written(folder, "train.ts", text)
-    return load_series_classification(data_settings("series-classification", train_file=file, **settings))
+    return load_series_task(data_settings("series-classification", train_file=file, **settings))
 
 
 def many(missing: str = "") -> str:
@@ -180,4 +180,4 @@ def test_what_cannot_be_learned_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="channel '1': all values are missing"):
         task(tmp_path, HEADER + "".join(f"{n}:?:{'sit' if n % 2 else 'run'}\n" for n in range(40)))
     with pytest.raises(DataError, match="needs --train-file"):
-        load_series_classification(data_settings("series-classification"))
+        load_series_task(data_settings("series-classification"))

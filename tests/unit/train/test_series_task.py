@@ -9,7 +9,7 @@ from commands import outcome, printed
 
 from gatedrnn.cli.app import main
 from gatedrnn.data import data_settings
-from gatedrnn.data.series.classification import load_series_classification
+from gatedrnn.data.series.task import load_series_task
 from gatedrnn.study.plain import plain_baselines
 
 FLAGS = "--cell mingru --hidden-size 8 --embedding-size 8 --layers 1 --total-steps 100 --validate-every 20 --threads 1"
@@ -72,9 +72,47 @@ def test_a_file_that_does_not_fit_the_model_is_refused(
 
 
 def test_plain_baselines_read_summaries_of_unequal_series_with_missing_values(tmp_path: Path) -> None:
-    data = load_series_classification(
+    data = load_series_task(
         data_settings("series-classification", train_file=table(tmp_path, "a.csv", 120), test_fraction=0.3)
     )
     found = {one.name: one.outcomes["test"].rate for one in plain_baselines(data, threads=1)}
-    assert list(found) == ["ridge on summary features", "gradient boosting on summary features"]
+    assert list(found) == ["ridge on summary features", "gradient boosting on summary features", "MiniRocket + ridge"]
     assert all(rate > 0.95 for rate in found.values())
+
+
+def numbered(folder: Path, name: str, series: int, seed: int = 0) -> Path:
+    """The label is ten times the slope."""
+    random, lines = np.random.default_rng(seed), ["unique_id,ds,load,label"]
+    for number in range(series):
+        slope = random.uniform(-1, 1)
+        for step in range(int(random.integers(10, 14))):
+            lines.append(f"s{number},{step},{slope * step + random.normal() / 20:.4f},{1000 + 10 * slope:.4f}")
+    (folder / name).write_text("\n".join(lines) + "\n")
+    return folder / name
+
+
+def test_series_with_a_number_each_are_learned_predicted_and_evaluated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, new = numbered(tmp_path, "train.csv", 120), numbered(tmp_path, "new.csv", 20, seed=1)
+    flags = [*FLAGS.replace("100", "200").split(), "--output", str(tmp_path / "run")]
+    said = printed(capsys, "train", "--task", "series-regression", "--train-file", str(train), *flags)
+    assert "test scaled mae: 0." in said and "accuracy" not in said
+    out = tmp_path / "predictions.csv"
+    printed(capsys, "predict", str(tmp_path / "run"), str(new), "--output", str(out))
+    found = [float(row["prediction"]) for row in csv.DictReader(out.read_text().splitlines())]
+    true = {row["unique_id"]: float(row["label"]) for row in csv.DictReader(new.read_text().splitlines())}
+    assert np.abs(np.array(found) - np.array(list(true.values()))).mean() < 2
+    assert "mean absolute error" in printed(capsys, "evaluate", str(tmp_path / "run"), "--file", str(new))
+    new.write_text(new.read_text().replace("s3,0,", "s3,0,", 1).replace(f"{true['s3']:.4f}", "much"))
+    code, error = outcome(capsys, "evaluate", str(tmp_path / "run"), "--file", str(new))
+    assert code == 2 and "unique_id s3: the label must be a finite number, got 'much'" in error
+
+
+def test_baselines_of_numbers_are_scored_by_their_error_in_units_of_the_labels(tmp_path: Path) -> None:
+    data = load_series_task(
+        data_settings("series-regression", train_file=numbered(tmp_path, "a.csv", 120), test_fraction=0.3)
+    )
+    found = {one.name: one.outcomes["test"].rate for one in plain_baselines(data, threads=1)}
+    assert list(found) == ["ridge on summary features", "gradient boosting on summary features", "MiniRocket + ridge"]
+    assert all(0 < error < 0.3 for error in found.values())

@@ -1,4 +1,5 @@
-"""Series with a class each as a task: files, splits, and the scale of the training split, which the model keeps."""
+"""Series with a class or a number each as a task: files, splits, and the scale of the training split, which the model
+keeps."""
 
 from typing import cast
 
@@ -8,17 +9,17 @@ from sklearn.model_selection import train_test_split
 from gatedrnn.data.batches import Examples
 from gatedrnn.data.series.files import Reading, demand_channels, read_series
 from gatedrnn.data.series.labelled import LabelledSeries
-from gatedrnn.data.settings import SeriesTask
+from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
 
-def load_series_classification(settings: SeriesTask) -> TaskData:
-    """Series of one or more channels, of equal or unequal lengths, with a class each.
+def load_series_task(settings: SeriesTask) -> TaskData:
+    """Series of one or more channels, of equal or unequal lengths, with a class each, or with a number.
 
     Raises:
-        DataError: a file cannot be used, or a split cannot be made.
+        DataError: a file cannot be used, a split cannot be made, or a label is no number where one is asked for.
     """
     if settings.train_file is None:
         raise DataError(
@@ -33,8 +34,9 @@ def load_series_classification(settings: SeriesTask) -> TaskData:
             read[split] = read_series(file, reading)
             demand_channels(read[split], read["train"].channels, str(file))
     sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
-    names = read["train"].label_names or tuple(sorted(set(read["train"].labels)))
-    for split in read.keys() - {"train"}:
+    numbers = settings.task == SERIES_REGRESSION
+    names = () if numbers else read["train"].label_names or tuple(sorted(set(read["train"].labels)))
+    for split in read.keys() - {"train"} if names else ():
         _demand_known(read[split], names, split)
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
         if split not in read:
@@ -47,12 +49,15 @@ def load_series_classification(settings: SeriesTask) -> TaskData:
             f"Values are missing in {', '.join(named[:30])}; the model reads a flag for each of these channels."
         )
     number = {label: place for place, label in enumerate(names)}
+    if numbers:
+        found = labels_as_numbers(read["train"])
+        spread = float(found.std()) or 1.0
+        scale |= {"problem_type": "regression", "label_mean": float(found.mean()), "label_deviation": spread}
 
     def examples(series: LabelledSeries) -> Examples:
-        return Examples(
-            series.values,
-            np.array([number[label] for label in series.labels], dtype=np.int64),
-        )
+        if numbers:
+            return Examples(series.values, labels_as_numbers(series), unit=spread)
+        return Examples(series.values, np.array([number[label] for label in series.labels], dtype=np.int64))
 
     return TaskData(
         name=settings.task,
@@ -63,8 +68,25 @@ def load_series_classification(settings: SeriesTask) -> TaskData:
         labelled="sequence",
         train=examples(read["train"]),
         evaluation={split: examples(read[split]) for split in ("validation", "test")},
-        sources=sources, label_names=names, notes=notes,
+        sources=sources, label_names=names or ("number",), notes=notes,
     )  # fmt: skip
+
+
+def labels_as_numbers(series: LabelledSeries) -> np.ndarray:
+    """(series,), float32.
+
+    Raises:
+        DataError: a label is no finite number; its place is named.
+    """
+    found = np.empty(len(series.labels), np.float32)
+    for row, (label, place) in enumerate(zip(series.labels, series.places, strict=True)):
+        try:
+            found[row] = float(label)
+        except ValueError:
+            found[row] = np.nan
+        if not np.isfinite(found[row]):
+            raise DataError(f"{series.source['name']}: {place}: the label must be a finite number, got {label!r}")
+    return found
 
 
 def _scale(train: LabelledSeries) -> dict[str, Json]:
@@ -90,7 +112,7 @@ def _set_apart(
     try:
         rest, apart = train_test_split(
             np.arange(len(series.values)), test_size=fraction, random_state=settings.split_seed,
-            stratify=series.labels,
+            stratify=None if settings.task == SERIES_REGRESSION else series.labels,
         )  # fmt: skip
     except ValueError as error:
         raise DataError(f"{settings.task}: no {split} split can be set apart: {error}") from error
