@@ -8,11 +8,12 @@ INSTALL := $(BIN)/pip install --quiet --constraint $(CONSTRAINTS)
 
 .PHONY: compare test test-lowest suite slow check docs clean
 
-# Parity and digits, four cells, both ways of matching, five seeds. FRESH=1 starts over.
-compare: $(VENV)/.train
+# Parity, digits and a forecast, four cells, both ways of matching, five seeds. FRESH=1 starts over.
+compare: $(VENV)/.series
 	$(BIN)/gatedrnn compare --task parity --seeds 0 1 2 3 4 --jobs 2 $(if $(FRESH),--fresh)
 	$(BIN)/gatedrnn compare --task digits --seeds 0 1 2 3 4 --jobs 2 $(if $(FRESH),--fresh)
-	@echo "Reports: runs/compare-parity/report.html and runs/compare-digits/report.html"
+	$(BIN)/gatedrnn compare --task forecast --seeds 0 1 2 --jobs 2 $(if $(FRESH),--fresh)
+	@echo "Reports: runs/compare-parity/report.html, runs/compare-digits/report.html, runs/compare-forecast/report.html"
 
 test: check suite
 
@@ -54,9 +55,13 @@ $(VENV)/.train: $(VENV)/.torch pyproject.toml
 	$(INSTALL) --editable '.[train]'
 	@touch $@
 
+$(VENV)/.series: $(VENV)/.torch pyproject.toml
+	$(INSTALL) --editable '.[series]'
+	@touch $@ $(VENV)/.train
+
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	$(INSTALL) --editable '.[dev]'
-	@touch $@ $(VENV)/.train
+	@touch $@ $(VENV)/.train $(VENV)/.series
 
 $(VENV)/.docs: $(VENV)/.torch pyproject.toml
 	$(INSTALL) --editable '.[docs]'

@@ -3,25 +3,37 @@
 from pathlib import Path
 from typing import Literal
 
+from gatedrnn.errors import DataError
 from gatedrnn.terminal import Console
 
 
 def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = None) -> None:
-    """Write a language model for programs without Python: one step with its state in and out, and a whole sequence.
+    """Write a model for programs without Python.
 
-    Both are run by onnxruntime beside the model before they are kept.
+    A language model: one step with its state in and out, and a whole sequence. A forecast: a window, and a step of the
+    stream after it. A model that reads series: a window of any length. All are run by onnxruntime beside the model
+    before they are kept.
 
     Args:
-        run: Folder of a run of `gatedrnn train`, or of a language model that one wrote.
+        run: Folder of a run of `gatedrnn train`, or of a model that one wrote.
         to: The format.
         output: Folder for the files; RUN/onnx if not given.
     """
     from gatedrnn.export.onnx import ALLOWED, export_onnx
-    from gatedrnn.train.sample import load_language_model
+    from gatedrnn.export.series import export_classifier, export_forecast
+    from gatedrnn.models import GatedRNNForCausalLM, GatedRNNForForecasting
+    from gatedrnn.train.finished import open_finished
 
-    folder = output or run / to
-    model, _ = load_language_model(run)
-    for name, difference in export_onnx(model, folder).items():
+    folder, model = output or run / to, open_finished(run).model
+    if isinstance(model, GatedRNNForCausalLM):
+        found = export_onnx(model, folder)
+    elif isinstance(model, GatedRNNForForecasting):
+        found = export_forecast(model, folder)
+    elif model.config.input_size is not None:
+        found = export_classifier(model, folder)
+    else:
+        raise DataError(f"{run}: classifies texts, which need their tokenizer; load it in Python")
+    for name, difference in found.items():
         Console().print(
             f"{folder / name}: differs from the model by {difference:.1e} (allowed {ALLOWED:.0e})", soft_wrap=True,
             highlight=False,

@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,30 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
         onnx.checker.check_model(graph)
         onnx.save(graph, path)
         found[path.name] = difference(model, path)
-        if not found[path.name] <= ALLOWED:
-            path.unlink()
-            raise ExportWrong(
-                f"{path}: differs from the model by {found[path.name]:.1e}, allowed {ALLOWED:.0e}; removed"
-            )
+        demand_alike(path, found[path.name])
     return found
+
+
+def demand_alike(path: Path, difference: float) -> None:
+    """Remove a graph whose numbers are not the model's.
+
+    Raises:
+        ExportWrong: they are not.
+    """
+    if not difference <= ALLOWED:
+        path.unlink()
+        raise ExportWrong(f"{path}: differs from the model by {difference:.1e}, allowed {ALLOWED:.0e}; removed")
+
+
+def largest_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """In units of the largest number of each output (1 at least); infinite where shapes differ."""
+    largest = 0.0
+    for got, right in zip(found, expected, strict=True):
+        if got.shape != right.shape:
+            return float("inf")
+        if right.size:
+            largest = max(largest, float(np.abs(got - right).max() / max(1.0, np.abs(right).max())))
+    return largest
 
 
 def state_names(model: GatedRNNForCausalLM) -> list[str]:
@@ -96,21 +115,36 @@ def _exported(model: GatedRNNForCausalLM) -> onnx.ModelProto:
     """The graph of one step, for any batch."""
     names = [input_name(name) for name in state_names(model)]
     batch = torch.export.Dim("batch", min=1)
+    return graph_of(
+        OneStep(model), (torch.zeros(2, dtype=torch.long), *_beginning(model, 2)), ["tokens", *names],
+        ["logits", *(f"{name}_after" for name in names)],
+        {"tokens": {0: batch}, "states": tuple({0: batch} for _ in names)},
+    )  # fmt: skip
+
+
+def graph_of(
+    module: nn.Module,
+    example: tuple[Tensor, ...],
+    inputs: list[str],
+    outputs: list[str],
+    dynamic_shapes: dict[str, object],
+) -> onnx.ModelProto:
+    """A module as ONNX, checked for form."""
     logger, level = logging.getLogger("torch.onnx"), logging.getLogger("torch.onnx").level
     logger.setLevel(logging.ERROR)  # it tells which packages it would have liked
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch's own workings
             program = torch.onnx.export(
-                OneStep(model), (torch.zeros(2, dtype=torch.long), *_beginning(model, 2)), dynamo=True,
-                opset_version=OPSET, verbose=False, input_names=["tokens", *names],
-                output_names=["logits", *(f"{name}_after" for name in names)],
-                dynamic_shapes={"tokens": {0: batch}, "states": tuple({0: batch} for _ in names)},
+                module, example, dynamo=True, opset_version=OPSET, verbose=False, input_names=inputs,
+                output_names=outputs, dynamic_shapes=dynamic_shapes,
             )  # fmt: skip
     finally:
         logger.setLevel(level)
     assert program is not None
-    return program.model_proto
+    found = program.model_proto
+    onnx.checker.check_model(found)
+    return found
 
 
 def scanned_over_time(step: onnx.ModelProto) -> onnx.ModelProto:
@@ -161,8 +195,5 @@ def difference(model: GatedRNNForCausalLM, path: Path) -> float:
         cache = output.past_key_values
         expected = [output.logits[:, 0] if by_step else output.logits]
         expected += [cache.tensors()[name] for name in state_names(model)]
-        for got, right in zip([logits, *carried], (one.numpy() for one in expected), strict=True):
-            if got.shape != right.shape:
-                return float("inf")
-            largest = max(largest, float(np.abs(got - right).max() / max(1.0, np.abs(right).max())))
+        largest = max(largest, largest_difference([logits, *carried], [one.numpy() for one in expected]))
     return largest

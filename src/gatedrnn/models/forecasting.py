@@ -87,9 +87,27 @@ def last_seasons(units: Tensor, season: int) -> Tensor:
     batch, time = units.shape
     padded = nn.functional.pad(units, (-time % season, 0), value=float("nan")).view(batch, -1, season)
     cycles = torch.arange(padded.shape[1], device=units.device)[:, None]
-    latest = torch.where(padded.isnan(), -1, cycles).cummax(1).values
+    latest = _running_maximum(torch.where(padded.isnan(), -1, cycles))
     filled = padded.gather(1, latest.clamp(min=0)).nan_to_num()
     return filled.view(batch, -1)[:, -time:]
+
+
+def _running_maximum(numbers: Tensor) -> Tensor:
+    """Along axis 1 of (batch, count, …). ONNX has no operator for it, so that a graph compares all pairs."""
+    if not torch.compiler.is_exporting():
+        return numbers.cummax(1).values
+    count = numbers.shape[1]
+    later = torch.ones(count, count, dtype=torch.bool, device=numbers.device).triu(1)[None, :, :, None]
+    return numbers.unsqueeze(1).masked_fill(later, -1).amax(2)
+
+
+def _begun(units: Tensor) -> Tensor | None:
+    """The mask of the steps from a series' first value on; None where all series begin with the window, which a graph
+    takes for granted: torch's kernels sort rows by their length, and ONNX cannot."""
+    if torch.compiler.is_exporting():
+        return None
+    begun = (~units.isnan()).cummax(1).values
+    return None if begun.all() else begun
 
 
 def _last(values: Tensor, steps: int, origins: int) -> Tensor:
@@ -97,7 +115,7 @@ def _last(values: Tensor, steps: int, origins: int) -> Tensor:
     needed = steps + origins - 1
     padded = nn.functional.pad(values, (max(0, needed - values.shape[1]), 0))
     if not steps:
-        return values.new_zeros(len(values), origins, 0)
+        return values[:, :0].unsqueeze(1).expand(-1, origins, -1)
     return padded[:, padded.shape[1] - needed :].unfold(1, steps, 1)
 
 
@@ -213,9 +231,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         units = scale.units(values)
         seasons = [last_seasons(units, season) for season in self.config.periods]
         features = self._features(units, seasons, known_covariates, past_covariates, static)
-        begun = (~units.isnan()).cummax(1).values
-        mask = None if begun.all() else begun
-        states = self.model(input_values=features, attention_mask=mask).last_hidden_state[:, -origins:]
+        states = self.model(input_values=features, attention_mask=_begun(units)).last_hidden_state[:, -origins:]
         ahead = None if known_covariates is None else self._ahead(known_covariates, origins)
         recent = _last(seasons[0], self.config.linear_size, origins)
         found = self.head(self.head_dropout(states), self._naive(seasons, origins), recent, ahead)
@@ -271,10 +287,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         units = scale.units(values)
         seasons = [last_seasons(units, season) for season in self.config.periods]
         features = self._features(units, seasons, known_covariates, past_covariates, static)
-        begun = (~units.isnan()).cummax(1).values
-        states, cache = self.model.read(
-            input_values=features, attention_mask=None if begun.all() else begun.long(), use_cache=True, last_only=False
-        )
+        states, cache = self.model.read(input_values=features, attention_mask=_begun(units), use_cache=True)
         assert cache is not None
         kept = [_last(filled, season, 1)[:, 0] for filled, season in zip(seasons, self.config.periods, strict=True)]
         before = _last(seasons[0], self.config.linear_size, 1)[:, 0]
@@ -298,7 +311,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             ValueError: as `forward`.
         """
         values = new_values.double()
-        static = state.recent["static"]
+        static = state.recent.get("static")
         self._check(values, known_covariates, static, past_covariates, ahead=False)
         chunk = min(self.config.periods)
         for low in range(0, values.shape[1], chunk):
@@ -317,7 +330,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             state.hidden = states[:, -1]
         read = {"past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates}
         for name, own in read.items():
-            old = state.recent[name]
+            old = state.recent.get(name)
             if old is not None and own is not None:
                 state.recent[name] = torch.cat([old, own], dim=1)
         self._keep_recent(state)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.errors import BackendUnavailable
@@ -21,7 +22,7 @@ def training_of(data: TaskData) -> Examples:
     return data.train
 
 
-def linear(data: TaskData, features: Features, pipeline: Any) -> Fitted:
+def linear(data: TaskData, features: Features, pipeline: Pipeline) -> Fitted:
     """A pipeline of scikit-learn that ends in a linear model."""
     pipeline.fit(features(training_of(data)), training_of(data).labels)
     size = int(np.size(pipeline[-1].coef_) + np.size(pipeline[-1].intercept_))

@@ -1,0 +1,164 @@
+"""Models of series as ONNX: a window, and for forecasts a step of the stream that follows it; held against torch."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+import torch
+from torch import Tensor, nn
+
+from gatedrnn.export.onnx import demand_alike, graph_of, input_name, largest_difference, state_names
+from gatedrnn.models import GatedRNNCache, GatedRNNForForecasting
+from gatedrnn.models.forecasting import ForecastState, Scale
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+
+BATCH, STEPS = 3, 11  # of the check; others than the export's example, so that a fixed size shows
+
+
+class Window(nn.Module):
+    """(past_values (batch, context), covariates …) to the forecast and the stream after it."""
+
+    def __init__(self, model: GatedRNNForForecasting) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
+        named = dict(zip(_given(self.model, ahead=True), given, strict=True))
+        ahead = named.pop("known_ahead", None)
+        state = self.model.start(named.pop("past_values"), **named)
+        return self.model.forecast(state, ahead), *_carried(self.model, state)
+
+
+class NextValue(nn.Module):
+    """(new_value (batch, 1), covariates …, the stream …) to the forecast and the stream after it."""
+
+    def __init__(self, model: GatedRNNForForecasting) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
+        model, names = self.model, _given(self.model, ahead=True)
+        named, stream = dict(zip(names, given, strict=False)), list(given[len(names) :])
+        mean, deviation, before, *rest = stream
+        seasons, states = rest[: len(model.config.periods)], rest[len(model.config.periods) :]
+        cache = GatedRNNCache.of_tensors(model.config, dict(zip(state_names(model), states, strict=True)))
+        state = ForecastState(
+            cache, Scale(mean, deviation), torch.empty(0), seasons, before, {"static": named.get("static")}
+        )
+        model.update(state, named["past_values"], named.get("known_covariates"), named.get("past_covariates"))
+        return model.forecast(state, named.get("known_ahead")), *_carried(model, state)
+
+
+def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, float]:
+    """Write window.onnx and step.onnx into `folder`, and run both by onnxruntime beside the model.
+
+    `window` takes `past_values`, float64 (batch, context), whose first step has a value, NaN where a later one is
+    missing; `step` takes one value more, (batch, 1). Covariates are further inputs: `known_covariates`,
+    `past_covariates` of the same steps, `static`, and `known_ahead` of the horizon. Both give `quantiles` (batch,
+    horizon, quantiles), and the stream (mean, deviation, before, season_N, and the state of each layer), which `step`
+    takes again.
+
+    Returns:
+        The largest difference of each, see `gatedrnn.export.onnx.ALLOWED`.
+
+    Raises:
+        ExportWrong: one is larger than allowed; its file is removed.
+    """
+    model, config = model.eval().float(), model.config
+    folder.mkdir(parents=True, exist_ok=True)
+    stream = ["mean", "deviation", "before", *(f"season_{season}" for season in config.periods)]
+    stream += [input_name(name) for name in state_names(model)]
+    outputs, batch = ["quantiles", *(f"{name}_after" for name in stream)], torch.export.Dim("batch", min=1)
+    example, names = _example(model, 2, config.context), _given(model, ahead=True)
+
+    def all_batches(count: int) -> dict[str, object]:
+        return {"given": tuple({0: batch} for _ in range(count))}
+
+    window = graph_of(Window(model), tuple(example.values()), names, outputs, all_batches(len(names)))
+    with torch.no_grad():
+        after = Window(model)(*example.values())[1:]
+    one = _example(model, 2, 1)
+    given = [name.replace("past_values", "new_value") for name in names] + stream
+    step = graph_of(NextValue(model), (*one.values(), *after), given, outputs, all_batches(len(given)))
+    found, carried = {}, list[Any]()
+    for name, graph, module, steps in (
+        ("window", window, Window(model), config.context), ("step", step, NextValue(model), 1),
+    ):  # fmt: skip
+        path = folder / f"{name}.onnx"
+        onnx.save(graph, path)
+        new = list(_example(model, BATCH, steps).values())
+        found[path.name], carried = _beside(path, module, [*new, *carried])
+        demand_alike(path, found[path.name])
+    return found
+
+
+def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str, float]:
+    """Write window.onnx into `folder`, for whole series: `input_values`, float32 (batch, time, channels) of any length,
+    to `logits`, (batch, labels), or (batch, time, labels) for a label at every step.
+
+    Returns, raises:
+        As `export_forecast`.
+    """
+    model, size = model.eval().float(), model.config.input_size or 0
+    folder.mkdir(parents=True, exist_ok=True)
+    batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=2)
+    module = _Logits(model)
+    graph = graph_of(
+        module, (torch.randn(2, 5, size),), ["input_values"], ["logits"], {"input_values": {0: batch, 1: time}}
+    )
+    path = folder / "window.onnx"
+    onnx.save(graph, path)
+    difference, _ = _beside(path, module, [torch.randn(BATCH, STEPS, size)])
+    demand_alike(path, difference)
+    return {path.name: difference}
+
+
+class _Logits(nn.Module):
+    def __init__(self, model: GatedRNNPreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_values: Tensor) -> Tensor:
+        found: Tensor = self.model(input_values=input_values).logits
+        return found
+
+
+def _beside(path: Path, module: nn.Module, given: list[Tensor]) -> tuple[float, list[Tensor]]:
+    """The difference, and all outputs but the first."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+    found = session.run(None, {name: one.numpy() for name, one in zip(names, given, strict=True) if name in names})
+    with torch.no_grad():
+        expected = module(*given)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    return largest_difference(found, [one.numpy() for one in expected]), list(expected[1:])
+
+
+def _given(model: GatedRNNForForecasting, *, ahead: bool) -> list[str]:
+    """Names of what a window, and a new value, come with."""
+    config, names = model.config, ["past_values"]
+    names += ["known_covariates"] if config.known_size else []
+    names += ["past_covariates"] if config.past_size else []
+    names += ["static"] if config.static_size else []
+    return names + (["known_ahead"] if ahead and config.known_size else [])
+
+
+def _example(model: GatedRNNForForecasting, batch: int, steps: int) -> dict[str, Tensor]:
+    config = model.config
+    random = torch.Generator().manual_seed(0)
+    made: Mapping[str, Callable[[], Tensor]] = {
+        "past_values": lambda: torch.randn(batch, steps, generator=random, dtype=torch.float64) * 10 + 100,
+        "known_covariates": lambda: torch.randn(batch, steps, config.known_size, generator=random),
+        "past_covariates": lambda: torch.randn(batch, steps, config.past_size, generator=random),
+        "static": lambda: torch.randn(batch, config.static_size, generator=random),
+        "known_ahead": lambda: torch.randn(batch, config.horizon, config.known_size, generator=random),
+    }
+    return {name: made[name]() for name in _given(model, ahead=True)}
+
+
+def _carried(model: GatedRNNForForecasting, state: ForecastState) -> tuple[Tensor, ...]:
+    states = state.cache.tensors()
+    kept = [state.scale.mean, state.scale.deviation, state.before, *state.seasons]
+    return (*kept, *(states[name] for name in state_names(model)))
