@@ -32,7 +32,7 @@ def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = 
     elif model.config.input_size is not None:
         found = export_classifier(model, folder)
     else:
-        raise DataError(f"{run}: classifies texts, which need their tokenizer; load it in Python")
+        raise DataError(f"{run}: reads tokens and writes none, which is not exported; `gatedrnn evaluate` scores it")
     for name, difference in found.items():
         Console().print(
             f"{folder / name}: differs from the model by {difference:.1e} (allowed {ALLOWED:.0e})", soft_wrap=True,

@@ -106,7 +106,7 @@ def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str,
     batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=2)
     module = _Logits(model)
     graph = graph_of(
-        module, (torch.randn(2, 5, size),), ["input_values"], ["logits"], {"input_values": {0: batch, 1: time}}
+        module, (torch.randn(4, 7, size),), ["input_values"], ["logits"], {"input_values": {0: batch, 1: time}}
     )
     path = folder / "window.onnx"
     onnx.save(graph, path)

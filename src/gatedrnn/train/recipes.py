@@ -115,9 +115,9 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     SERIES: _SERIES,
     SERIES_REGRESSION: _SERIES,
     FORECAST: {
-        "contenders": {"hidden_size": 128},
-        "model": {"embedding_size": 128, "layers": 2},
-        "train": {"total_steps": 1000, "batch_size": 32, "learning_rate": 2e-3, "validate_every": 100},
+        "contenders": {"hidden_size": 64},
+        "model": {"embedding_size": 64},
+        "train": {"total_steps": 400, "batch_size": 32, "learning_rate": 5e-3, "validate_every": 50},
     },
     LANGUAGE: _CHARACTERS,
 }

@@ -38,8 +38,8 @@ from gatedrnn.data import load_task
         ("train --cell lstmm", "did you mean 'lstm'"),
         (
             "compare --train-file reviews.csv",
-            "--train-file belongs to mnist, ag_news, text-classification, series-classification, forecast and "
-            "language-model, not to digits",
+            "--train-file belongs to mnist, ag_news, text-classification, series-classification, series-regression, "
+            "forecast and language-model, not to digits",
         ),
         ("compare --token-dropout 0.1", "digits has no unknown token"),
         ("compare --task digits --validation-fraction 0.001", "cannot be split"),

@@ -33,7 +33,9 @@ def forecaster(cell="mingru", **given):
 COVARIATES = {"known_size": 2, "past_size": 1, "static_size": 1}
 
 
-@pytest.mark.parametrize(("cell", "given"), [("mingru", {"linear_size": 9}), ("lstm,minlstm", {}), ("gru", COVARIATES)])
+@pytest.mark.parametrize(
+    ("cell", "given"), [("lstm,mingru", {"linear_size": 9}), pytest.param("gru", COVARIATES, marks=pytest.mark.slow)]
+)
 def test_a_window_and_the_stream_after_it_give_the_models_forecasts(cell, given, tmp_path):
     model = forecaster(cell, **given)
     assert all(error <= ALLOWED for error in export_forecast(model, tmp_path).values())
