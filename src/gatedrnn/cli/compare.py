@@ -59,8 +59,8 @@ def compare(
         jobs: Runs in parallel, each in a process of its own.
         threads: Threads of each run; the machine's cores divided by the jobs, if not given.
         memory: Measure the memory that training each contender takes.
-        margin: The largest difference that does not matter: in accuracy, or as a part of a perplexity. 0.005 and 0.01
-            if not given. Another one judges finished runs anew.
+        margin: The largest difference that does not matter: in accuracy, as a part of a perplexity, or in scaled error.
+            0.005, 0.01 and 0.01 if not given. Another one judges finished runs anew.
         trials: Trials of a random search for the settings of each contender, judged on validation. The best of each
             is run again with --seeds, and those runs alone read the test split. One recipe for all, if not given.
         space: YAML file of what is searched, by setting: low and high (and scale: log), or choices; under contenders,

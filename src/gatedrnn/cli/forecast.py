@@ -52,6 +52,7 @@ def forecast(
     settings = RunSettings.model_validate(
         {**one.model_dump(), "data": given, "model": model.model_dump(), "train": train.model_dump()}
     )
+    asked = asked_of_data(cast(ForecastTask, settings.data))  # before anything is trained for it
     folder = output or Path("runs") / f"forecast-{'co2' if file is None else file.stem}"
     console = Console()
     with RunsDisplay(console, f"forecast {settings.cell}") as display:
@@ -59,7 +60,7 @@ def forecast(
     with sole_writer(folder, wait=True):
         forecasts = write_forecasts(folder)
         own = cast("GatedRNNForForecasting", open_finished(folder).model)
-        write_forecast(own, asked_of_data(own, cast(ForecastTask, settings.data)), folder / "forecast.csv")
+        write_forecast(own, asked, folder / "forecast.csv")
         page = write_report(folder)
     for note in load_task(settings.data).notes:
         console.print(note, highlight=False)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from gatedrnn.export.onnx import demand_alike, graph_of, input_name, largest_difference, state_names
 from gatedrnn.models import GatedRNNCache, GatedRNNForForecasting
-from gatedrnn.models.forecasting import ForecastState, Scale
+from gatedrnn.models.forecast_units import Scale
+from gatedrnn.models.forecasting import ForecastState
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 
 BATCH, STEPS = 3, 11  # of the check; others than the export's example, so that a fixed size shows

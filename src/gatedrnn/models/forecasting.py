@@ -8,12 +8,12 @@ from transformers.utils import ModelOutput
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
+from gatedrnn.models.forecast_units import Scale, last_seasons, last_steps, repeated
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel
 from gatedrnn.shapes import Flags
 
-LEAST_DEVIATION, LEAST_UNIT = 1e-6, 0.01
-"""Of a window's values in units of their mean, below which they count as constant; and of the error that the loss is
-measured in, in units of their deviation."""
+LEAST_UNIT = 0.01
+"""Of the error that the loss is measured in, in units of a window's deviation."""
 NARROW = -1.0
 """Where a new model's intervals begin: softplus(-1) deviations, 0.31, on either side of the median."""
 
@@ -27,37 +27,6 @@ class ForecastOutput(ModelOutput):
     quantiles: Tensor | None = None
     """(batch, horizon, quantiles), float64, in the units of the series; (batch, origins, horizon, quantiles) for
     several origins. NaN for a series without any value in its context."""
-
-
-@dataclass
-class Scale:
-    """Of a window: what its values are measured in. Each (batch, 1), float64."""
-
-    mean: Tensor
-    deviation: Tensor
-
-    @classmethod
-    def of(cls, values: Tensor) -> "Scale":
-        """Of the values of a context, (batch, time), those that are there; 1 is the deviation of constant ones.
-
-        Where there is no value at all, the mean is NaN.
-        """
-        seen = ~values.isnan()
-        count = seen.sum(1, keepdim=True)
-        mean = values.nan_to_num().sum(1, keepdim=True) / count
-        spread = ((values - mean).nan_to_num().square().sum(1, keepdim=True) / count).sqrt()
-        constant = ~(spread > LEAST_DEVIATION * mean.abs())
-        return cls(mean, torch.where(constant, mean.abs().clamp(min=1.0).nan_to_num(1.0), spread))
-
-    def units(self, values: Tensor) -> Tensor:
-        """Values (batch, …) in the units of the window, float32."""
-        mean, deviation = (t.view(-1, *[1] * (values.ndim - 1)) for t in (self.mean, self.deviation))
-        return ((values - mean) / deviation).float()
-
-    def original(self, units: Tensor) -> Tensor:
-        """The reverse of `units`, float64."""
-        mean, deviation = (t.view(-1, *[1] * (units.ndim - 1)) for t in (self.mean, self.deviation))
-        return mean + deviation * units.double()
 
 
 @dataclass
@@ -77,30 +46,6 @@ class ForecastState:
     """The last `context` steps, as `start` takes them, for `renormalise`."""
 
 
-def last_seasons(units: Tensor, season: int) -> Tensor:
-    """Values (batch, time) in which a missing one is that of a season before, or 0, the mean, if there is none.
-
-    Args:
-        units: (batch, time), NaN where a value is missing.
-        season: in steps.
-    """
-    batch, time = units.shape
-    padded = nn.functional.pad(units, (-time % season, 0), value=float("nan")).view(batch, -1, season)
-    cycles = torch.arange(padded.shape[1], device=units.device)[:, None]
-    latest = _running_maximum(torch.where(padded.isnan(), -1, cycles))
-    filled = padded.gather(1, latest.clamp(min=0)).nan_to_num()
-    return filled.view(batch, -1)[:, -time:]
-
-
-def _running_maximum(numbers: Tensor) -> Tensor:
-    """Along axis 1 of (batch, count, …). ONNX has no operator for it, so that a graph compares all pairs."""
-    if not torch.compiler.is_exporting():
-        return numbers.cummax(1).values
-    count = numbers.shape[1]
-    later = torch.ones(count, count, dtype=torch.bool, device=numbers.device).triu(1)[None, :, :, None]
-    return numbers.unsqueeze(1).masked_fill(later, -1).amax(2)
-
-
 def _begun(units: Tensor) -> Tensor | None:
     """The mask of the steps from a series' first value on; None where all series begin with the window, which a graph
     takes for granted: torch's kernels sort rows by their length, and ONNX cannot."""
@@ -108,15 +53,6 @@ def _begun(units: Tensor) -> Tensor | None:
         return None
     begun = (~units.isnan()).cummax(1).values
     return None if begun.all() else begun
-
-
-def _last(values: Tensor, steps: int, origins: int) -> Tensor:
-    """(batch, origins, steps): the last steps before each of the last origins; 0 where there is none."""
-    needed = steps + origins - 1
-    padded = nn.functional.pad(values, (max(0, needed - values.shape[1]), 0))
-    if not steps:
-        return values[:, :0].unsqueeze(1).expand(-1, origins, -1)
-    return padded[:, padded.shape[1] - needed :].unfold(1, steps, 1)
 
 
 class ZeroLinear(nn.Linear):
@@ -233,7 +169,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         features = self._features(units, seasons, known_covariates, past_covariates, static)
         states = self.model(input_values=features, attention_mask=_begun(units)).last_hidden_state[:, -origins:]
         ahead = None if known_covariates is None else self._ahead(known_covariates, origins)
-        recent = _last(seasons[0], self.config.linear_size, origins)
+        recent = last_steps(seasons[0], self.config.linear_size, origins)
         found = self.head(self.head_dropout(states), self._naive(seasons, origins), recent, ahead)
         loss = None
         if labels is not None:
@@ -289,8 +225,10 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         features = self._features(units, seasons, known_covariates, past_covariates, static)
         states, cache = self.model.read(input_values=features, attention_mask=_begun(units), use_cache=True)
         assert cache is not None
-        kept = [_last(filled, season, 1)[:, 0] for filled, season in zip(seasons, self.config.periods, strict=True)]
-        before = _last(seasons[0], self.config.linear_size, 1)[:, 0]
+        kept = [
+            last_steps(filled, season, 1)[:, 0] for filled, season in zip(seasons, self.config.periods, strict=True)
+        ]
+        before = last_steps(seasons[0], self.config.linear_size, 1)[:, 0]
         recent = {
             "past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates,
         }  # fmt: skip
@@ -398,10 +336,10 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
 
     def _naive(self, seasons: list[Tensor], origins: int) -> Tensor:
         """(batch, origins, horizon, seasons): the last season before each origin, again and again."""
-        found = []
-        for filled, season in zip(seasons, self.config.periods, strict=True):
-            last = _last(filled, season, origins)
-            found.append(last.repeat(1, 1, -(-self.config.horizon // season))[..., : self.config.horizon])
+        found = [
+            repeated(last_steps(filled, season, origins), self.config.horizon)
+            for filled, season in zip(seasons, self.config.periods, strict=True)
+        ]
         return torch.stack(found, dim=-1)
 
     def _ahead(self, known: Tensor, origins: int) -> Tensor:

@@ -7,6 +7,7 @@ methods and their intervals); Zeng et al. 2023, arXiv:2205.13504 (DLinear).
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -16,7 +17,7 @@ from scipy.stats import norm
 from torch import Tensor, nn
 
 from gatedrnn.data import TaskData, Windows
-from gatedrnn.models.forecasting import Scale, last_seasons
+from gatedrnn.models.forecast_units import Scale, last_seasons, naive_forecast
 from gatedrnn.study.baseline import PlainBaseline
 from gatedrnn.study.tabular import demand_lightgbm
 from gatedrnn.train.forecast_scores import ForecastTally
@@ -115,9 +116,7 @@ class _Task:
         z = norm.ppf(self.levels)
 
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
-            filled = last_seasons(windows.collate(places)["past_values"], season).numpy()
-            filled = np.pad(filled, ((0, 0), (max(0, season - filled.shape[1]), 0)), mode="edge")
-            again = filled[:, -season:][:, steps % season]
+            again = naive_forecast(windows.collate(places)["past_values"], season, windows.horizon).numpy()
             spread = deviation[places[:, 0], None] * np.sqrt(1 + steps // season)
             found: np.ndarray = again[..., None] + spread[..., None] * z
             return found
@@ -216,10 +215,7 @@ class _Task:
 
     def _training_windows(self) -> Windows:
         """One origin a window."""
-        train = self.train
-        return Windows(
-            train.series, train.first, train.stop, train.naive_error, train.deviation, train.context, train.horizon
-        )
+        return replace(self.train, origins=1)
 
 
 def _differences(values: np.ndarray, season: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from torch import nn
 
 from gatedrnn.data import Examples, Lanes, Windows
 from gatedrnn.models import GatedRNNForCausalLM
-from gatedrnn.train.forecast_scores import ForecastTally
+from gatedrnn.train.forecast_scores import tally_windows
 from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
 from gatedrnn.train.result import Scores
 
@@ -94,16 +94,9 @@ def _text(model: Any, text: Lanes) -> Evaluation:
 
 
 def _future(model: Any, windows: Windows, accelerator: Accelerator) -> Evaluation:
-    """Every window once, each with the mean and deviation of its own context."""
-    tally, done = ForecastTally(windows, model.config.levels), 0
-    loss, rows = 0.0, 0
-    for batch in windows.evaluation_batches():
-        with accelerator.autocast():
-            output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
-        loss, rows = loss + float(output.loss) * len(batch["labels"]), rows + len(batch["labels"])
-        tally.add(done, output.quantiles.cpu().numpy(), batch["labels"].numpy())
-        done += len(batch["labels"])
-    return Evaluation(tally.scores(loss / rows), tally.outcomes())
+    with accelerator.autocast():
+        tally, loss = tally_windows(model, windows)
+    return Evaluation(tally.scores(loss), tally.outcomes())
 
 
 @torch.no_grad()

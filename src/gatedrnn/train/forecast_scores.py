@@ -1,6 +1,7 @@
 """Scores of forecasts, window by window, so that not all of them are in memory at a time."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -77,35 +78,28 @@ class ForecastTally:
         return found
 
 
-def score_windows(model: GatedRNNForForecasting, windows: Windows, *, streamed: bool) -> Scores:
-    """Scores of a split.
-
-    Args:
-        model: in `eval()`.
-        windows: of evaluation.
-        streamed: whether each series is read once, with the mean and deviation of the context before its first origin;
-            otherwise each window has its own.
-    """
+@torch.no_grad()
+def tally_windows(model: GatedRNNForForecasting, windows: Windows) -> tuple[ForecastTally, float]:
+    """Sums over every window, each with the mean and deviation of its own context; and the mean loss. In `eval()`."""
     tally, loss, done = ForecastTally(windows, model.config.levels), 0.0, 0
-    if not streamed:
-        for batch in windows.evaluation_batches():
-            labels = batch["labels"]
-            with torch.no_grad():
-                output = model(**cast(dict[str, Any], batch))
-            tally.add(done, output.quantiles.numpy(), labels.numpy())
-            loss, done = loss + float(output.loss) * len(labels), done + len(labels)
-        return tally.scores(loss / len(windows))
+    for batch in windows.evaluation_batches():
+        labels = batch["labels"]
+        output = model(**cast(dict[str, Any], {name: tensor.to(model.device) for name, tensor in batch.items()}))
+        tally.add(done, output.quantiles.cpu().numpy(), labels.numpy())
+        loss, done = loss + float(output.loss) * len(labels), done + len(labels)
+    return tally, loss / len(windows)
+
+
+@torch.no_grad()
+def tally_streams(model: GatedRNNForForecasting, windows: Windows) -> tuple[ForecastTally, float]:
+    """The same of each series as a stream, with the mean and deviation of the context before its first origin."""
+    tally, loss, done = ForecastTally(windows, model.config.levels), 0.0, 0
     for number in np.unique(windows.places[:, 0]):
         own = windows.places[windows.places[:, 0] == number]
         first, last = int(own[0, 1]), int(own[-1, 1])
-        whole = Windows(
-            windows.series, windows.first, windows.stop, windows.naive_error, windows.deviation, windows.context,
-            windows.horizon, last - first + 1,
-        )  # fmt: skip
-        batch = whole.collate(own[:1])
-        with torch.no_grad():
-            output = model(**cast(dict[str, Any], batch), origins=whole.origins)
+        whole = replace(windows, origins=last - first + 1)
+        output = model(**cast(dict[str, Any], whole.collate(own[:1])), origins=whole.origins)
         quantiles = output.quantiles.reshape(1, whole.origins, windows.horizon, -1)[0, own[:, 1] - first].numpy()
         tally.add(done, quantiles, windows.collate(own)["labels"].numpy())
         loss, done = loss + float(output.loss) * len(own), done + len(own)
-    return tally.scores(loss / len(windows))
+    return tally, loss / len(windows)

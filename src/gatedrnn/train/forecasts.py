@@ -8,7 +8,7 @@ from datasets import Dataset
 from pydantic import Field
 
 from gatedrnn import manifest
-from gatedrnn.data import TaskData, Windows
+from gatedrnn.data import TaskData, Windows, load_task
 from gatedrnn.data.forecast.frequency import shown_times
 from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
 from gatedrnn.data.forecast.table import Columns
@@ -16,6 +16,7 @@ from gatedrnn.data.forecast.task import read_tables
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.models.forecast_units import naive_forecast
 from gatedrnn.records import Json
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.folder import RunFolder
@@ -69,14 +70,35 @@ class Forecasts(Record):
         return f"test mase {own:.3f}: {better} the better of {' and '.join(others)}"
 
 
-def asked_of_data(model: GatedRNNForForecasting, settings: ForecastTask) -> Asked:
-    """The steps after the end of a model's own data.
+def asked_of_data(settings: ForecastTask) -> Asked:
+    """The steps after the end of a task's own data.
 
     Raises:
-        DataError: known covariates of the horizon are missing.
+        DataError: known covariates of the horizon are missing, or columns of a wide table end at different times.
     """
+    inputs = cast(dict[str, Any], load_task(settings).model_inputs)
     table = read_tables(settings, future=True).table
-    return asked_of(table, settings.calendar, model.config.context, model.config.horizon)
+    asked = asked_of(table, settings.calendar, inputs["context"], inputs["horizon"])
+    times_of(asked)
+    return asked
+
+
+def times_of(asked: Asked) -> list[list[Json]]:
+    """The times of the horizon of each series.
+
+    Raises:
+        DataError: columns of a wide table end at different times.
+    """
+    both = zip(asked.table.series, asked.origins, strict=True)
+    found = [list[Json](shown_times(one.times[origin:])) for one, origin in both]
+    if asked.table.columns.series is None and len({str(own) for own in found}) > 1:
+        ends = zip(asked.table.series, found, strict=True)
+        said = ", ".join(f"{one.name} at {own[0]}" for one, own in list(ends)[:10])
+        raise DataError(
+            f"{asked.table.source['name']}: the columns end at different times, so that their forecasts begin apart: "
+            f"{said}; forecast a long table, or fill the columns to one end"
+        )
+    return found
 
 
 def quantiles_of(model: GatedRNNForForecasting, asked: Asked) -> np.ndarray:
@@ -117,9 +139,7 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
     its level after it. Long where the table was long, else a row a time."""
     table, middle = asked.table, levels.index(0.5)
     time, series = cast(str, table.columns.time), table.columns.series
-    horizon = quantiles.shape[1]
-    both = zip(table.series, asked.origins, strict=True)
-    times = [list[Json](shown_times(one.times[origin : origin + horizon])) for one, origin in both]
+    times = times_of(asked)
 
     def named(target: str, values: np.ndarray) -> dict[str, list[Json]]:
         others = {
@@ -130,18 +150,11 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
         return {target: values[..., middle].ravel().tolist(), **others}
 
     if series is not None:
-        names = [one.name for one in table.series for _ in range(horizon)]
+        names = [one.name for one in table.series for _ in range(quantiles.shape[1])]
         return {
             series: list[Json](names), time: [moment for own in times for moment in own],
             **named(table.columns.target[0], quantiles),
         }  # fmt: skip
-    if len({str(own) for own in times}) > 1:
-        ends = {one.name: own[0] for one, own in zip(table.series, times, strict=True)}
-        said = ", ".join(f"{name} at {first}" for name, first in list(ends.items())[:10])
-        raise DataError(
-            f"{table.source['name']}: the columns end at different times, so that their forecasts begin apart: {said}; "
-            "forecast a long table, or fill the columns to one end"
-        )
     found: dict[str, list[Json]] = {time: times[0]}
     for one, values in zip(table.series, quantiles, strict=True):
         found |= named(one.name, values)
@@ -183,7 +196,7 @@ def _last_of_test(model: GatedRNNForForecasting, windows: Windows, chosen: np.nd
 
 def _after_the_end(model: GatedRNNForForecasting, settings: ForecastTask, chosen: np.ndarray) -> list[Drawn]:
     try:
-        asked = asked_of_data(model, settings)
+        asked = asked_of_data(settings)
     except DataError:  # the future of known covariates is not in the file
         return []
     quantiles = quantiles_of(model, asked)
@@ -206,15 +219,11 @@ def _by_step(model: GatedRNNForForecasting, windows: Windows, data: TaskData) ->
     season = cast(list[int], data.model_inputs["seasons"])[0]
     tallies = {name: ForecastTally(windows, levels) for name in ("model", "last value", "seasonal naive")}
     below, count = np.zeros(len(levels)), 0
-    steps = np.arange(windows.horizon)
     for batch in windows.evaluation_batches():
         labels = batch.pop("labels").numpy()
         quantiles = model.predict(**cast(dict[str, Any], batch)).numpy()
-        past = batch["past_values"].numpy()
-        last = np.nan_to_num(past[:, -1:]).repeat(windows.horizon, axis=1)
-        padded = np.pad(np.nan_to_num(past), ((0, 0), (max(0, season - past.shape[1]), 0)), mode="edge")
-        seasonal = padded[:, -season:][:, steps % season]
-        for name, found in (("last value", last), ("seasonal naive", seasonal)):
+        for name, steps in (("last value", 1), ("seasonal naive", season)):
+            found = naive_forecast(batch["past_values"], steps, windows.horizon).numpy()
             tallies[name].add(done, found[..., None].repeat(len(levels), axis=2), labels)
         tallies["model"].add(done, quantiles, labels)
         seen = ~np.isnan(labels)

@@ -103,7 +103,7 @@ class Regression(_Stateless):
 
 
 class Quantiles(_Stateless):
-    """Pinball loss of the quantiles of every forecast of a window."""
+    """Pinball loss of the quantiles of every forecast of a window; windows count alike, whatever labels are missing."""
 
     metric = MASE
 

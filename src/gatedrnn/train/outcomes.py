@@ -41,7 +41,7 @@ class Outcomes:
 
 
 def of_rows(right: np.ndarray, counts: np.ndarray) -> Outcomes:
-    """Of rows with labels: right ones and all, each (rows,)."""
+    """Of rows with labels, each (rows,): right ones, or errors; and how many labels there are."""
     return Outcomes(right.astype(np.float64), counts.astype(np.int64), "example")
 
 

@@ -21,7 +21,7 @@ from gatedrnn.records import Json
 from gatedrnn.train.evaluate import token_losses
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.folder import RunFolder
-from gatedrnn.train.forecast_scores import score_windows
+from gatedrnn.train.forecast_scores import tally_streams, tally_windows
 from gatedrnn.train.predict import IGNORED, class_names, log_probabilities, outputs_of, read_labelled_rows
 from gatedrnn.train.result import Scores
 from gatedrnn.train.sample import load_language_model
@@ -203,7 +203,9 @@ def score_forecasts(path: Path, split: str) -> ForecastsScored:
     if not isinstance(windows, Windows):
         raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
     model = cast(GatedRNNForForecasting, finished.model)
-    fresh, streamed = (score_windows(model, windows, streamed=streamed) for streamed in (False, True))
+    fresh, streamed = (
+        tally.scores(loss) for tally, loss in (tally_windows(model, windows), tally_streams(model, windows))
+    )
     return ForecastsScored(path.name, model.config.cell, fresh, streamed)
 
 

@@ -9,6 +9,7 @@ from tolerances import assert_equal_within
 from torch import Tensor
 
 from gatedrnn.models import GatedRNNForecastConfig, GatedRNNForForecasting
+from gatedrnn.models.forecast_units import naive_forecast
 
 SIZES = {"known_size": 2, "past_size": 1, "static_size": 1}
 CELLS = ("mingru", "lstm", "lstm,mingru", "gru-input-gated")
@@ -128,6 +129,26 @@ def test_the_loss_counts_known_labels_alone_and_no_later_value_reaches_an_earlie
     later = model(**batch, origins=10).quantiles
     torch.testing.assert_close(later[:, :5], several[:, :5])
     assert (later[:, 5:] != several[:, 5:]).any()
+
+
+def test_frozen_weights_and_non_contiguous_values_are_read_alike() -> None:
+    model, batch = model_of(**SIZES), windows()
+    expected = model.predict(**batch)
+    turned = {name: value.transpose(0, 1).contiguous().transpose(0, 1) for name, value in batch.items()}
+    assert not turned["past_values"].is_contiguous()
+    torch.testing.assert_close(model.predict(**turned), expected)
+    model.model.requires_grad_(False)
+    model(**turned, labels=torch.randn(3, 5)).loss.backward()
+    assert all(parameter.grad is None for parameter in model.model.parameters())
+    assert all(parameter.grad is not None for parameter in model.head.parameters())
+
+
+def test_a_naive_forecast_fills_what_is_missing_with_a_season_before() -> None:
+    nan = float("nan")
+    found = naive_forecast(torch.tensor([[1.0, 2.0, 3.0, nan], [nan, 4.0, nan, 6.0]]), 2, 3)
+    torch.testing.assert_close(found, torch.tensor([[3.0, 2.0, 3.0], [5.0, 6.0, 5.0]], dtype=torch.float64))
+    last = naive_forecast(torch.tensor([[1.0, 2.0, nan]]), 1, 2)
+    torch.testing.assert_close(last, torch.tensor([[2.0, 2.0]], dtype=torch.float64))
 
 
 def test_constant_and_empty_series_are_answered() -> None:

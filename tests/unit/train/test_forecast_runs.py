@@ -76,6 +76,15 @@ def test_a_finished_run_forecasts_another_file_and_the_same_file_alike(
     assert rows_of(out) == rows_of(folder / "run" / "forecast.csv")
 
 
+def test_covariates_that_are_missing_ahead_are_named_before_anything_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [*ROLES.split(), *FLAGS.split(), "--output", str(tmp_path / "run")]
+    code, error = outcome(capsys, "forecast", str(table(tmp_path, "short.csv", future=2)), *flags)
+    assert code == 2 and error.count("\n") == 1 and "column 'price' has no value at 2024-01-11 02:00" in error
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_run_is_evaluated_with_the_scale_of_each_window_and_with_one_kept(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -104,7 +104,7 @@ def test_series_with_a_number_each_are_learned_predicted_and_evaluated(
     true = {row["unique_id"]: float(row["label"]) for row in csv.DictReader(new.read_text().splitlines())}
     assert np.abs(np.array(found) - np.array(list(true.values()))).mean() < 2
     assert "mean absolute error" in printed(capsys, "evaluate", str(tmp_path / "run"), "--file", str(new))
-    new.write_text(new.read_text().replace("s3,0,", "s3,0,", 1).replace(f"{true['s3']:.4f}", "much"))
+    new.write_text(new.read_text().replace(f"{true['s3']:.4f}", "much"))
     code, error = outcome(capsys, "evaluate", str(tmp_path / "run"), "--file", str(new))
     assert code == 2 and "unique_id s3: the label must be a finite number, got 'much'" in error
 

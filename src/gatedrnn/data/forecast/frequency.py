@@ -17,8 +17,8 @@ CALENDAR = (
     *(f"{quarter}-{month}" for quarter in ("QS", "QE") for month in MONTHS[:3]), "MS", "ME", "B",
 )  # fmt: skip
 """Steps that are not equally long, the longest first, tried where times have gaps."""
-IN_A_YEAR = {"W": 52, "B": 5, "M": 12, "Q": 4, "Y": 1, "A": 1}
-"""Steps after which a pattern usually repeats, by the first letter of pandas' name; business days: a week."""
+IN_A_YEAR = {"W": 52, "D": 7, "B": 5, "M": 12, "Q": 4, "Y": 1, "A": 1}
+"""Steps after which a pattern usually repeats, by the first letter of pandas' name; of days: a week."""
 MINUTE, HOUR, DAY, WEEK = (pd.Timedelta(1, unit).value for unit in ("min", "h", "D", "W"))
 LONGEST_SEASON = 400
 """Steps, of a season that is guessed."""

@@ -204,10 +204,11 @@ def _on_grid(
         return found
 
     fixed = laid(columns.fixed, np.float32)[places]
-    changing = (fixed != fixed[:1]).any(0) if len(fixed) else np.zeros(0, bool)
+    other = (fixed != fixed[:1]) & ~(np.isnan(fixed) & np.isnan(fixed[:1]))
+    changing = other.any(0)
     if changing.any():
         column = columns.fixed[int(changing.argmax())]
-        row = int(one.rows[int((fixed[:, int(changing.argmax())] != fixed[0, int(changing.argmax())]).argmax())])
+        row = int(one.rows[int(other[:, int(changing.argmax())].argmax())])
         raise DataError(f"{path}: row {row + 1}, column {column!r}: changes within series {one.name}, which is --fixed")
     return OneSeries(
         one.name, grid, laid((one.target,), np.float64)[:, 0], laid(columns.known, np.float32),

@@ -48,14 +48,15 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     whole = np.array([len(one.values) for one in table.series])
     horizon = settings.horizon or max(1, table.frequency.seasons[0])
     cuts = _cuts(settings, table, horizon, whole, read.apart)
-    seasons = settings.season or _seasons(table, cuts, notes)
+    seasons = settings.season or _seasons(table, cuts)
     context = settings.context or max(2 * seasons[-1], 2 * horizon)
     shortest = int(cuts.validation.min())
     if settings.context is None:
         context = max(min(context, shortest - horizon), seasons[-1], 1)
-    notes.append(f"Season of {_joined_words(seasons)} steps ({table.frequency}), horizon {horizon}, context {context}.")
+    said = " and ".join(map(str, seasons))
+    notes.append(f"Season of {said} steps ({table.frequency}), horizon {horizon}, context {context}.")
 
-    deviation = _over_series(lambda values: np.nanstd(values), table, cuts.validation)
+    deviation = _over_series(np.nanstd, table, cuts.validation)
 
     def windows(first: np.ndarray, stop: np.ndarray, origins: int = 1) -> Windows:
         naive = _over_series(lambda values: _naive_error(values, seasons[0]), table, first)
@@ -169,7 +170,7 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
                 f"{after.source['name']}: series {one.name} begins at {shown_times(then.times[:1])[0]}; after "
                 f"{table.source['name']} comes {shown_times(following)[0]}"
             )
-        if (then.fixed != one.fixed).any():
+        if not np.array_equal(then.fixed, one.fixed, equal_nan=True):
             raise DataError(f"{after.source['name']}: series {one.name}: its --fixed columns have other values")
         series.append(
             OneSeries(
@@ -209,7 +210,7 @@ def _cuts(
     return found
 
 
-def _seasons(table: SeriesTable, cuts: Cuts, notes: list[str]) -> tuple[int, ...]:
+def _seasons(table: SeriesTable, cuts: Cuts) -> tuple[int, ...]:
     """Those of the frequency that fit into the shortest series."""
     usual, shortest = table.frequency.seasons, int(cuts.validation.min())
     found = tuple(season for season in usual if LEAST_SEASONS * season <= shortest)
@@ -251,7 +252,3 @@ def _features(table: SeriesTable, cuts: Cuts, seasons: tuple[int, ...]) -> dict[
         "input_size": len(means), "channel_means": means, "channel_deviations": deviations,
         "flagged_channels": flagged, "known_size": known, "past_size": past, "static_size": fixed,
     }  # fmt: skip
-
-
-def _joined_words(numbers: tuple[int, ...]) -> str:
-    return " and ".join(map(str, numbers))
