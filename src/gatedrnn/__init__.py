@@ -2,11 +2,13 @@
 
 from gatedrnn.cells import (
     GRU,
+    GRUD,
     LSTM,
     MGU,
     BlockOrthogonalRNN,
     BlockOrthogonalRNNCell,
     GRUCell,
+    GRUDCell,
     InputGatedGRU,
     InputGatedGRUCell,
     InputGatedLSTM,
@@ -37,9 +39,9 @@ from gatedrnn.registry import register
 __version__ = "0.1.0"
 
 __all__ = [
-    "GRU", "LSTM", "MGU", "BackendUnavailable", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "GRUCell",
-    "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell", "LSTMCell", "MGUCell", "MinGRU",
-    "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU",
+    "GRU", "GRUD", "LSTM", "MGU", "BackendUnavailable", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "GRUCell",
+    "GRUDCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell", "LSTMCell", "MGUCell",
+    "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU",
     "NoResetGateGRUCell", "NormalizedLSTM", "NormalizedLSTMCell", "PeepholeLSTM", "PeepholeLSTMCell",
     "RecurrentLayer", "SignedMinGRU", "SignedMinGRUCell", "choose_backend", "from_min_gru_pytorch", "linear_scan",
     "register",

@@ -48,6 +48,12 @@ class Recurrent:
             self.products.update(zip(gates or self.gates, found, strict=True))
         return found
 
+    def over(self, gaps: Step) -> Step:
+        """W_gap gaps + b_gap, where the cell has `gap_features`; a gap for each of them, or one for all."""
+        weight, bias = self.weights["weight_gap"], self.weights.get("bias_gap")
+        gaps = gaps.expand(*gaps.shape[:-1], weight.shape[1])
+        return linear(gaps.to(weight.dtype), weight, bias).to(gaps.dtype)
+
     def drop(self, x: Step) -> Step:
         """x times the dropout mask."""
         return x if self.dropped is None else x * self.dropped
@@ -156,6 +162,8 @@ class Equations(ABC):
     """Whether a gate reads the state before: then there are recurrent weights, and time is a loop."""
     peepholes: ClassVar[tuple[str, ...]] = ()
     """Diagonal weights from the state to a gate, each of hidden_size."""
+    gap_features: int = 0
+    """Times that `weight_gap` reads at each step (`GappedLoopEquations`)."""
     learns_initial_state: ClassVar[bool] = False
     """Whether the initial state is a parameter instead of zeros; for cells whose gates read no state."""
     block_size: int = 1
@@ -197,10 +205,31 @@ class Equations(ABC):
         return ":".join([self.name, *chosen])
 
 
+class GappedEquations(Equations):
+    """A cell whose steps may be unequally far apart: `gaps` change how much of the state a step keeps."""
+
+    @abstractmethod
+    def step_over(
+        self, gaps: Step, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent
+    ) -> tuple[State, ...]:
+        """`step` after that time, 0 or more: (batch, 1), or of a cell with `gap_features` (batch, gap_features)."""
+
+
 class LoopEquations(Equations):
     """A cell whose gates read h_(t-1): its steps run one after another."""
 
     reads_state = True
+
+
+class GappedLoopEquations(LoopEquations, GappedEquations):
+    """A loop cell that learns what a gap does to its state, by `weight_gap` (hidden_size, gap_features) and a bias.
+
+    It sets `gap_features`, 1 or more, and reads `recurrent.over(gaps)`.
+    """
+
+    @final
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        return self.step_over(torch.ones_like(state[0][..., :1]), projected, state, recurrent)
 
 
 class ScanEquations(Equations):
@@ -222,8 +251,8 @@ class ScanEquations(Equations):
         return (decay * state[0] + recurrent.drop(drive),)
 
 
-class GappedScanEquations(ScanEquations):
-    """A scan cell whose steps may be unequally far apart: its decay can be raised to the time between two steps."""
+class GappedScanEquations(ScanEquations, GappedEquations):
+    """A scan cell whose decay can be raised to the time between two steps."""
 
     @abstractmethod
     def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
@@ -237,7 +266,6 @@ class GappedScanEquations(ScanEquations):
     def step_over(
         self, gaps: Step, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent
     ) -> tuple[State, ...]:
-        """`step` after that time."""
         decay, drive = self.coefficients_over(gaps, *projected)
         return (decay * state[0] + recurrent.drop(drive),)
 

@@ -32,7 +32,7 @@ Tokens: TypeAlias = Int[Tensor, "*axes"]
 Table: TypeAlias = Float[Tensor, "vocabulary features"]
 """A row for each token."""
 Flags: TypeAlias = Bool[Tensor, "batch time"]
-Gaps: TypeAlias = Float[Tensor, "batch time"]
+Gaps: TypeAlias = Float[Tensor, "batch time *features"]
 """Times between steps, 0 or more."""
 StateTuple: TypeAlias = tuple[Tensor, ...]
 """The tensors of a state, each a `State` or `States`."""

@@ -24,6 +24,7 @@ SHARES = {
     "minlstm-identity": {"forget": FORGET_OF_TWO, "input": INPUT_OF_TWO},
     "gru": {"update": KEEPS},
     "gru-reset-before": {"update": KEEPS},
+    "gru-d": {"update": REPLACES},
     "mgu": {"forget": REPLACES},
     "mgu-keep": {"forget": KEEPS},
     "gru-no-reset-gate": {"update": KEEPS},
@@ -36,8 +37,8 @@ SHARES = {
 # The cells whose new state is a mixture of old state and candidate, and the pre-activation of a candidate of 1.
 CANDIDATE_OF_ONE = {
     "lstm-normalized": 1000.0, "minlstm": 0.5, "minlstm-identity": 1.0, "gru": 1000.0, "gru-reset-before": 1000.0,
-    "mgu": 1000.0, "mgu-keep": 1000.0, "gru-no-reset-gate": 1000.0, "gru-input-gated": 1000.0, "mingru": 0.5,
-    "mingru-identity": 1.0,
+    "gru-d": 1000.0, "mgu": 1000.0, "mgu-keep": 1000.0, "gru-no-reset-gate": 1000.0, "gru-input-gated": 1000.0,
+    "mingru": 0.5, "mingru-identity": 1.0,
 }  # fmt: skip
 every_cell = pytest.mark.parametrize("variant", CELLS)
 

@@ -10,6 +10,7 @@ from gatedrnn.cells.lstm_input_gated import InputGatedLSTM, InputGatedLSTMCell, 
 from gatedrnn.cells.lstm_normalized import NormalizedLSTM, NormalizedLSTMCell, NormalizedLSTMEquations
 from gatedrnn.cells.minlstm import MinLSTM, MinLSTMCell, MinLSTMEquations
 from gatedrnn.cells.gru import GRU, GRUCell, GRUEquations
+from gatedrnn.cells.gru_d import GRUD, GRUDCell, GRUDEquations
 from gatedrnn.cells.mgu import MGU, MGUCell, MGUEquations
 from gatedrnn.cells.gru_no_reset_gate import NoResetGateGRU, NoResetGateGRUCell, NoResetGateGRUEquations
 from gatedrnn.cells.gru_input_gated import InputGatedGRU, InputGatedGRUCell, InputGatedGRUEquations
@@ -19,12 +20,12 @@ from gatedrnn.cells.block_orthogonal import BlockOrthogonalRNN, BlockOrthogonalR
 from gatedrnn.cells.interchange import from_min_gru_pytorch
 
 __all__ = [
-    "GRU", "LSTM", "MGU", "BlockOrthogonalEquations", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "GRUCell",
-    "GRUEquations", "InputGatedGRU", "InputGatedGRUCell", "InputGatedGRUEquations", "InputGatedLSTM",
-    "InputGatedLSTMCell", "InputGatedLSTMEquations", "LSTMCell", "LSTMEquations", "MGUCell", "MGUEquations", "MinGRU",
-    "MinGRUCell", "MinGRUEquations", "MinLSTM", "MinLSTMCell", "MinLSTMEquations", "NoOutputGateLSTM",
-    "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations", "NoResetGateGRU", "NoResetGateGRUCell",
-    "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell", "NormalizedLSTMEquations", "PeepholeLSTM",
-    "PeepholeLSTMCell", "PeepholeLSTMEquations", "SignedMinGRU", "SignedMinGRUCell", "SignedMinGRUEquations",
-    "from_min_gru_pytorch",
+    "GRU", "GRUD", "LSTM", "MGU", "BlockOrthogonalEquations", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell",
+    "GRUCell", "GRUDCell", "GRUDEquations", "GRUEquations", "InputGatedGRU", "InputGatedGRUCell",
+    "InputGatedGRUEquations", "InputGatedLSTM", "InputGatedLSTMCell", "InputGatedLSTMEquations", "LSTMCell",
+    "LSTMEquations", "MGUCell", "MGUEquations", "MinGRU", "MinGRUCell", "MinGRUEquations", "MinLSTM", "MinLSTMCell",
+    "MinLSTMEquations", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations", "NoResetGateGRU",
+    "NoResetGateGRUCell", "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell",
+    "NormalizedLSTMEquations", "PeepholeLSTM", "PeepholeLSTMCell", "PeepholeLSTMEquations", "SignedMinGRU",
+    "SignedMinGRUCell", "SignedMinGRUEquations", "from_min_gru_pytorch",
 ]  # fmt: skip

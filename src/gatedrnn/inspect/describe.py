@@ -9,6 +9,7 @@ PARTS = {
     "input weights": ("weight_ih",),
     "recurrent weights": ("weight_hh",),
     "peepholes": ("weight_ci", "weight_cf", "weight_co"),
+    "decay over gaps": ("weight_gap", "bias_gap"),
     "projection": ("weight_hr",),
     "normalisation": ("weight_norm",),
     "biases": ("bias_ih", "bias_hh"),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from gatedrnn.equations import Equations, GappedScanEquations, TorchKernel
+from gatedrnn.equations import Equations, GappedEquations, TorchKernel
 from gatedrnn.ops.backends import transforming
 from gatedrnn.shapes import Flags
 
@@ -191,9 +191,10 @@ def check_flags(name: str, flags: Flags, expected: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must have the input's first axes {expected}, got shape {tuple(flags.shape)}")
 
 
-def check_gaps(cell: Equations, gaps: Tensor, expected: tuple[int, ...]) -> None:
-    """Gaps are times, 0 or more, with the input's leading axes, and the cell takes them."""
-    if not isinstance(cell, GappedScanEquations):
+def check_gaps(cell: Equations, gaps: Tensor, expected: tuple[int, ...], bidirectional: bool = False) -> None:
+    """Gaps are times, 0 or more, with the input's leading axes, and the cell takes them; one with `gap_features` takes
+    an axis of them too, in one direction."""
+    if not isinstance(cell, GappedEquations):
         raise ValueError(f"{cell.name} takes no gaps: it has no decay between 0 and 1 that could be raised to them")
     if cell.options.get("log_space"):
         raise ValueError("log_space takes no gaps; use log_space=False")
@@ -201,8 +202,14 @@ def check_gaps(cell: Equations, gaps: Tensor, expected: tuple[int, ...]) -> None
         raise TypeError(f"gaps must be a tensor of times, got {type(gaps).__name__}; take torch.as_tensor(...)")
     if not gaps.is_floating_point():
         raise ValueError(f"gaps must be a tensor of floating point, got {gaps.dtype}; take gaps.float()")
-    if tuple(gaps.shape) != expected:
-        raise ValueError(f"gaps must have the input's first axes {expected}, got shape {tuple(gaps.shape)}")
+    by_feature = (*expected, cell.gap_features)
+    if tuple(gaps.shape) != expected and not (cell.gap_features and tuple(gaps.shape) == by_feature):
+        also = f", or {by_feature} with a time for each feature" if cell.gap_features else ""
+        raise ValueError(f"gaps must have the input's first axes {expected}{also}, got shape {tuple(gaps.shape)}")
+    if bidirectional and tuple(gaps.shape) == by_feature:
+        raise ValueError(
+            "the time since a feature was last seen is another one in the reversed direction; run a layer each way"
+        )
     if not observed(gaps) and not bool(((gaps >= 0) & gaps.isfinite()).all()):
         raise ValueError("gaps must be finite and 0 or more: the time from the step before to each step")
 

@@ -9,7 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import BlockScanEquations, Equations, GappedScanEquations, Recurrent, ScanEquations, output_of
+from gatedrnn.equations import (
+    BlockScanEquations,
+    Equations,
+    GappedEquations,
+    GappedScanEquations,
+    Recurrent,
+    ScanEquations,
+    output_of,
+)
 from gatedrnn.layers.parameters import shapes
 
 BATCH, STEPS, BLOCKS = 2, 3, 5
@@ -68,8 +76,12 @@ def _check_methods(cell: Equations) -> None:
             _check(cell, "coefficients_over", found, names, [first, (BATCH, STEPS, size)])
     else:
         weights = {name: torch.zeros(shape) for name, shape in shapes(cell, size, size, bias=True).items()}
-        step = (tuple(x[:, 0] for x in projected), tuple(s[:, 0] for s in state), Recurrent(cell.projections, weights))
-        _check(cell, "step", _call(cell, "step", *step), "a tuple of the states", [(BATCH, size)] * cell.states)
+        now, before = tuple(x[:, 0] for x in projected), tuple(s[:, 0] for s in state)
+        step: tuple[Any, ...] = (now, before, Recurrent(cell.projections, weights))
+        method = "step"
+        if isinstance(cell, GappedEquations):
+            method, step = "step_over", (torch.ones(BATCH, cell.gap_features), *step)
+        _check(cell, method, _call(cell, method, *step), "a tuple of the states", [(BATCH, size)] * cell.states)
     if hasattr(cell, "output"):
         try:
             output = output_of(cell, state, projected)

@@ -216,7 +216,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 t-1 to t, 0 or more; at t = 0 since `hx`. The decay, which must lie between 0 and 1, is raised to it; 1
                 everywhere changes nothing. A masked step passes its gap on to the next real step, but not to another
                 call. In the reversed direction gaps shift by one: step t reads a state that is gaps[t+1] away, the last
-                step one that is 1 away.
+                step one that is 1 away. A cell with `gap_features` learns what a gap does, and takes one more axis of
+                so many times too, each since its feature was last seen: they are read as they are, in one direction.
             dropout_masks: from `draw_dropout_masks`, instead of new ones.
 
         Returns:
@@ -267,7 +268,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             x: (batch, input_size), or (input_size,) without a batch.
             hx: the state that the last call returned; None for the layer's initial state.
             resets: bool, (batch,), or () without a batch: rows whose state first returns to the initial state.
-            gaps: the same axes: the time since the step before, 0 or more.
+            gaps: the same axes: the time since the step before, 0 or more; or with an axis of `gap_features`.
             dropout_masks: of this step, `draw_dropout_masks(batch, steps).at(t)`; needed in training if the layer has
                 dropout or zoneout of whole sequences.
 
@@ -443,11 +444,11 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         return flags if self.batch_first else flags.transpose(0, 1)
 
     def _gaps_batch_first(self, gaps: Gaps | None, expected: tuple[int, ...]) -> Gaps | None:
-        """Gaps as (batch, time), checked."""
+        """Gaps as (batch, time), or with an axis of features, checked."""
         if gaps is None:
             return None
-        check_gaps(self.cell, gaps, expected)
-        if gaps.dim() == 1:
+        check_gaps(self.cell, gaps, expected, self.bidirectional)
+        if len(expected) == 1:
             return gaps.unsqueeze(0)
         return gaps if self.batch_first else gaps.transpose(0, 1)
 

@@ -39,6 +39,10 @@ def shapes(
     if proj_size:
         found["weight_hr"] = (proj_size, hidden_size)
     found |= {f"weight_{name}": (hidden_size,) for name in cell.peepholes}
+    if cell.gap_features:
+        found["weight_gap"] = (hidden_size, cell.gap_features)
+        if bias:
+            found["bias_gap"] = (hidden_size,)
     if layer_norm:
         found["weight_norm"] = (rows,)
     if cell.learns_initial_state:
@@ -104,7 +108,7 @@ def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, s
         bound = 1 / math.sqrt(weight.shape[1])
         nn.init.uniform_(weight, -bound, bound)
     else:
-        for block in weight.chunk(1 if name == "weight_hr" else len(cell.projections)):
+        for block in weight.chunk(1 if name in ("weight_hr", "weight_gap") else len(cell.projections)):
             if scheme == "orthogonal" and name == "weight_hh":
                 # There is no orthogonal matrix in half precision.
                 exact = torch.empty_like(block, dtype=accumulation_dtype(block.dtype))

@@ -12,7 +12,7 @@ from gatedrnn.ops.backends import accumulation_dtype, has_cpu_kernels, native_ke
 from gatedrnn.ops.cells import EQUATIONS, loop_kernel
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.step import ZoneoutMask, one_step
-from gatedrnn.shapes import Flags, Projections, Series, State, StateTuple, Step, empty_series, time_first
+from gatedrnn.shapes import Flags, Gaps, Projections, Series, State, StateTuple, Step, empty_series, time_first
 
 PARAMETERS = ("weight_hh", "bias_hh", "weight_ci", "weight_cf", "weight_co", "weight_hr")
 """What multiplies a state, in the order in which the operation takes it."""
@@ -20,7 +20,7 @@ PARAMETERS = ("weight_hh", "bias_hh", "weight_ci", "weight_cf", "weight_co", "we
 
 def loop_in_torch(
     cell: LoopEquations, projected: Projections, state: StateTuple, recurrent: Recurrent, mask: Flags | None,
-    resets: Flags | None, reverse: bool, zoneout: ZoneoutMask | None = None,
+    resets: Flags | None, reverse: bool, zoneout: ZoneoutMask | None = None, gaps: Gaps | None = None,
 ) -> tuple[Series, StateTuple]:  # fmt: skip
     """Outputs and the last states of any loop cell.
 
@@ -28,22 +28,28 @@ def loop_in_torch(
         projected: W x + b, (batch, time, gates · channels).
         mask: a masked step leaves the states as they were; its output is 0.
         resets: a reset returns the states to zeros.
+        gaps: from the state that a step reads to the step, or a time for each of `gap_features`; None for 1 everywhere.
     """
     wide = accumulation_dtype(projected.dtype)
 
     def step(
-        state: StateTuple, projected: Tensor, reset: Tensor | None, real: Tensor | None, *drawn: Tensor | None
+        state: StateTuple,
+        projected: Tensor,
+        reset: Tensor | None,
+        real: Tensor | None,
+        gap: Tensor | None,
+        *drawn: Tensor | None,
     ) -> tuple[Step, StateTuple]:
         if reset is not None:
             state = tuple(torch.where(reset.unsqueeze(1), 0, s) for s in state)
         now = None if zoneout is None else tuple(z if t is None else t for z, t in zip(zoneout, drawn, strict=True))
-        after = one_step(cell, projected, state, recurrent, now)
+        after = one_step(cell, projected, state, recurrent, now, gap)
         if real is not None:
             after = tuple(torch.where(real.unsqueeze(1), a, s) for a, s in zip(after, state, strict=True))
         return output_of(cell, after, split_gates(len(cell.projections), projected.to(wide))), after
 
     drawn = [z if isinstance(z, Tensor) else None for z in zoneout or ()]
-    output, state = over_time(step, state, (projected, resets, mask, *drawn), reverse)
+    output, state = over_time(step, state, (projected, resets, mask, gaps, *drawn), reverse)
     return output if mask is None else zero_masked_steps(output, mask), state
 
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import Equations, GappedScanEquations, Recurrent, split_gates
+from gatedrnn.equations import Equations, GappedEquations, Recurrent, split_gates
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.shapes import Series, StateTuple
 
@@ -20,7 +20,7 @@ def one_step(
     """The next state, in the dtype of the state before, from a step's projections (batch, gates · channels).
 
     Args:
-        gaps: (batch,), since the step before, of a cell that takes them; None for 1.
+        gaps: (batch,) or (batch, gap_features), of a cell that takes them; None for 1.
     """
     # Computed in at least float32, as torch's kernels do it, and rounded to the state's dtype at the end of the step.
     wide = accumulation_dtype(projected.dtype)
@@ -28,8 +28,9 @@ def one_step(
     if gaps is None:
         after = cell.step(gates, before, recurrent)
     else:
-        assert isinstance(cell, GappedScanEquations)
-        after = cell.step_over(gaps.to(wide).unsqueeze(1), gates, before, recurrent)
+        assert isinstance(cell, GappedEquations)
+        over = gaps.unsqueeze(1) if gaps.dim() == 1 else gaps
+        after = cell.step_over(over.to(wide), gates, before, recurrent)
     after = zoned(zoneout, before, after)
     return tuple(a.to(s.dtype) for a, s in zip(after, state, strict=True))
 

@@ -235,7 +235,7 @@ def _layer(name: str, options: dict[str, Any], dtype: torch.dtype, draw: int = 0
     if torch_kernel is not None and not torch_kernel.projects:
         arguments = {k: v for k, v in arguments.items() if k != "proj_size"}
     block = layer_class.cell_class(**options).block_size
-    layer = layer_class(FEATURES, HIDDEN + -HIDDEN % block, batch_first=True, dtype=dtype, **arguments, **options)
+    layer = layer_class(FEATURES, HIDDEN + -HIDDEN % block, batch_first=True, dtype=dtype, **{**options, **arguments})
     generator = _generator(draw)
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -275,8 +275,9 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
             torch.manual_seed(0)
             masks = layer.draw_dropout_masks(BATCH, TIME)
     gaps = None
-    if setting.gaps:  # of 0 too, and so large that nothing of the state is left
-        gaps = torch.rand(BATCH, TIME, generator=generator, dtype=torch.float64) ** 2 * 4
+    if setting.gaps or setting.gap_features:  # of 0 too, and so large that nothing of the state is left
+        last = (layer.cell.gap_features,) if setting.gap_features else ()
+        gaps = torch.rand(BATCH, TIME, *last, generator=generator, dtype=torch.float64) ** 2 * 4
         gaps[0, 1], gaps[0, 3] = 0, 100
         gaps = gaps.to(torch.promote_types(dtype, torch.float32))
     return Sequences(x, hx, mask, resets, masks, gaps)

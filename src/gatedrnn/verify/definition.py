@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from gatedrnn.equations import GappedScanEquations, Recurrent, output_of
+from gatedrnn.equations import GappedEquations, Recurrent, output_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import NO_MASKS, DirectionMasks, DropoutMasks
 from gatedrnn.shapes import Flags, Gaps, Series, Step
@@ -26,7 +26,7 @@ class Sequences(NamedTuple):
     resets: Flags
     masks: DropoutMasks | None = None
     gaps: Gaps | None = None
-    """(batch, time); None for a cell that takes none, or for none given."""
+    """(batch, time), or (batch, time, gap_features); None for a cell that takes none, or for none given."""
 
 
 def initial_states(layer: RecurrentLayer, batch: int) -> States:
@@ -91,7 +91,7 @@ def _direction(
         if cut:
             state = tuple(s * 0 + weights.get("initial_state", 0) for s in state)
             since = None if reverse else x.new_zeros(())
-        if gaps is not None and since is not None:
+        if gaps is not None and gaps.dim() == 1 and since is not None:
             since = since + gaps[t + 1 if reverse else t]
         if not sequences.mask[row, t]:
             continue
@@ -101,8 +101,9 @@ def _direction(
         if gaps is None:
             state = layer.cell.step(gates, state, recurrent)
         else:
-            assert isinstance(layer.cell, GappedScanEquations)
+            assert isinstance(layer.cell, GappedEquations)
             gap = x.new_ones(1, 1) if since is None else since.view(1, 1)
+            gap = gap if gaps.dim() == 1 else gaps[t : t + 1]
             state = layer.cell.step_over(gap, gates, state, recurrent)
             since = x.new_zeros(())
         if layer.zoneout and (masks.zoneout is not None or not layer.training):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from gatedrnn.equations import ConvexScanEquations, Equations, GappedScanEquations
+from gatedrnn.equations import ConvexScanEquations, Equations, GappedEquations, GappedLoopEquations
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.shapes import Flags, Hidden, Series
@@ -36,6 +36,8 @@ class Setting(NamedTuple):
     resets: bool = False
     gaps: bool = False
     """With times between steps, for cells that take them."""
+    gap_features: bool = False
+    """With a time for each feature, for cells that learn what a gap does."""
     convex: bool = False
     """For cells alone that mix their state with a value."""
     regularisers: tuple[str, ...] = ()
@@ -54,7 +56,8 @@ def without_hx(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
 
 def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     layer.batch_first = False
-    mask, resets, gaps = (None if given is None else given.T for given in (_mask(s), _resets(s), s.gaps))
+    flags = (_mask(s), _resets(s), s.gaps)
+    mask, resets, gaps = (None if given is None else given.transpose(0, 1) for given in flags)
     output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=mask, resets=resets, gaps=gaps, dropout_masks=s.masks)
     layer.batch_first = True
     return output.transpose(0, 1), as_tuple(state)
@@ -205,6 +208,13 @@ SETTINGS = (
     Setting("gaps, mixed", {"num_layers": 1}, {
         "gaps, each step in two": in_two_steps, "gaps, steps at no time": at_no_time,
     }, resets=True, gaps=True, convex=True),
+    Setting("gaps of features", {"num_layers": 2, "gap_features": 3}, {
+        "gaps of features": whole, "gaps of features, step by step": steps, "gaps of features, in chunks": chunks,
+        "gaps of features, time first": time_first,
+    }, resets=True, gap_features=True),
+    Setting("gaps of features, packed", {"gap_features": 3}, {
+        "gaps of features, mask": whole, "gaps of features, packed": packed_unsorted,
+    }, lengths=RAGGED, gap_features=True),
     Setting("locked", ONE_DIRECTION, {
         "dropped inputs and weights": whole, "dropped inputs and weights, step by step": steps,
     }, regularisers=("input_dropout", "weight_dropout")),
@@ -224,8 +234,11 @@ LOG_SPACE = Setting("log_space", {"num_layers": 2, "log_space": True}, {
 
 def settings_for(cell: type[Equations]) -> list[Setting]:
     """Those of `SETTINGS` that a cell has: with gaps only where it takes them."""
-    takes_gaps, is_convex = issubclass(cell, GappedScanEquations), issubclass(cell, ConvexScanEquations)
-    return [s for s in SETTINGS if (takes_gaps or not s.gaps) and (is_convex or not s.convex)]
+    has = {
+        "gaps": issubclass(cell, GappedEquations), "gap_features": issubclass(cell, GappedLoopEquations),
+        "convex": issubclass(cell, ConvexScanEquations),
+    }  # fmt: skip
+    return [s for s in SETTINGS if all(there or not getattr(s, name) for name, there in has.items())]
 
 
 def packed(states: States) -> Hidden:

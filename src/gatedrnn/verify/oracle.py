@@ -124,6 +124,27 @@ def gru(x: Array, weights: Weights, state: State, *, reset_after: bool = True) -
     return _projected(outputs, weights), (h,)
 
 
+def gru_d(
+    x: Array, weights: Weights, state: State, *, gap_features: int = 1, gaps: Array | None = None
+) -> tuple[Array, State]:
+    """Che et al. 2018 (arXiv:1606.01865): the state decays first, and gates and candidate read what is left of it.
+
+    Rows r z n. z replaces. State (h,). gaps is (batch, time, gap_features), each 1 if None.
+    """
+    (h,) = state
+    U_r, U_z, U_n = np.split(weights["weight_hh"], 3)
+    outputs = []
+    for t in range(x.shape[1]):
+        delta = np.ones((len(x), gap_features)) if gaps is None else gaps[:, t]
+        h = h * np.exp(-np.maximum(0, delta @ weights["weight_gap"].T + weights.get("bias_gap", 0)))
+        x_r, x_z, x_n = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 3, axis=1)
+        z = sigmoid(x_z + h @ U_z.T)
+        n = np.tanh(x_n + (sigmoid(x_r + h @ U_r.T) * h) @ U_n.T)
+        h = (1 - z) * h + z * n
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
 def mgu(x: Array, weights: Weights, state: State, *, keep: bool = False) -> tuple[Array, State]:
     """Zhou et al. 2016 (arXiv:1603.09420): f replaces. Rows f n. State (h,).
 
@@ -243,6 +264,7 @@ ORACLES: dict[str, Callable[..., tuple[Array, State]]] = {
     "lstm-normalized": lstm_normalized,
     "minlstm": minlstm,
     "gru": gru,
+    "gru-d": gru_d,
     "mgu": mgu,
     "gru-no-reset-gate": gru_no_reset_gate,
     "gru-input-gated": gru_input_gated,

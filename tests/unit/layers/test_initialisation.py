@@ -38,8 +38,8 @@ def matrices(layer):
 
 
 def blocks(layer, name, weight):
-    """A weight gate by gate; a projection has none."""
-    if name.startswith("weight_hr"):
+    """A weight gate by gate; a projection and what reads gaps have none."""
+    if name.startswith(("weight_hr", "weight_gap")):
         return {"": weight}
     return dict(zip(layer.cell.projections, weight.chunk(len(layer.cell.projections)), strict=True))
 
@@ -147,7 +147,7 @@ def test_forget_one_is_set_once_where_a_gate_keeps_or_replaces(name):
 def test_zeros_are_zeros(name):
     layer = layer_of(name, bias_init="zeros")
     biases = [v for k, v in layer.named_parameters() if k.startswith("bias")]
-    assert len(biases) == (4 if layer.cell.recurrent_bias else 2)
+    assert len(biases) == (4 if layer.cell.recurrent_bias or layer.cell.gap_features else 2)
     assert all((bias == 0).all() for bias in biases)
 
 

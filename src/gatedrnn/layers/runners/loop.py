@@ -9,7 +9,7 @@ from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult
 from gatedrnn.layers.step_inputs import layer_suffixes, loop_weights, plain_states, plain_weights, state_shapes
 from gatedrnn.ops.backends import native_kernels, plain_torch_only
 from gatedrnn.ops.loop import has_loop_kernel, loop_in_kernel, loop_in_torch
-from gatedrnn.ops.masking import reversed_resets
+from gatedrnn.ops.masking import gaps_between_real_steps, reversed_resets
 from gatedrnn.shapes import Hidden, Step
 
 
@@ -46,18 +46,22 @@ def without_kernel(layer: RecurrentModule) -> str | None:
 
 def loop_direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
     """As in `Runner`."""
-    cell, mask, resets = _cell(layer), given.mask, given.resets
+    cell, mask, resets, gaps = _cell(layer), given.mask, given.resets, given.gaps
+    if gaps is not None and gaps.dim() == 2:
+        gaps = gaps_between_real_steps(gaps, mask, resets, given.reverse)
     projected = layer._project(given.x, given.weights)
     if resets is not None and given.reverse:
         resets = reversed_resets(resets)
     recurrent, zoneout = Recurrent(cell.projections, given.weights, given.masks.state), layer._zoneout(given.masks)
-    as_it_is = zoneout is None and without_kernel(layer) is None
+    as_it_is = zoneout is None and gaps is None and without_kernel(layer) is None
     if layer._backend == "native" and (plain_torch_only() or not as_it_is):
         raise BackendUnavailable("backend 'native': zoneout or a transform needs the step loop in torch; use 'auto'")
     if as_it_is and layer._backend != "reference" and not plain_torch_only():
         output, last = loop_in_kernel(cell, projected, given.state, recurrent, mask, resets, given.reverse)
     else:
-        output, last = loop_in_torch(cell, projected, given.state, recurrent, mask, resets, given.reverse, zoneout)
+        output, last = loop_in_torch(
+            cell, projected, given.state, recurrent, mask, resets, given.reverse, zoneout, gaps
+        )
     return layer._project_output(output.to(projected.dtype), given.weights), last
 
 

@@ -1,0 +1,103 @@
+"""Gated recurrent unit whose state decays with time (Che et al. 2018, arXiv:1606.01865)."""
+
+from typing import Never
+
+import torch
+from torch import Tensor
+
+from gatedrnn.equations import GappedLoopEquations, Recurrent
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
+from gatedrnn.shapes import State, Step
+
+
+class GRUDEquations(GappedLoopEquations):
+    """GRU whose state decays towards zero over the time since something was seen; z *replaces*.
+
+    gamma = exp(-max(0, W_gamma delta + b_gamma)),  h' = gamma * h
+    r = sigmoid(W_r x + U_r h'),  z = sigmoid(W_z x + U_z h')
+    n = tanh(W_n x + U_n (r * h')),  h = (1 - z) * h' + z * n
+
+    State h, which is the output; one bias a gate. Che et al. 2018 (arXiv:1606.01865), where x is the imputed
+    observation and its mask side by side, and delta has a time for each feature of it (`gap_features`).
+    """
+
+    name = "gru-d"
+    projections = ("reset", "update", "candidate")
+    decay_gates = {"update": -1}
+
+    def __init__(self, gap_features: int = 1) -> None:
+        if gap_features < 1:
+            raise ValueError(f"gap_features must be at least 1, got {gap_features}")
+        self.gap_features = gap_features
+
+    def step_over(
+        self, gaps: Step, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent
+    ) -> tuple[State, ...]:
+        x_r, x_z, x_n = projected
+        h = torch.exp(-torch.relu(recurrent.over(gaps))) * state[0]
+        h_r, h_z = recurrent(h, "reset", "update")
+        (h_n,) = recurrent(torch.sigmoid(x_r + h_r) * h, "candidate")
+        z = torch.sigmoid(x_z + h_z)
+        return ((1 - z) * h + z * torch.tanh(x_n + h_n),)
+
+
+@documented
+class GRUD(RecurrentLayer[Tensor]):
+    """GRU whose state decays over the time since each feature was last seen (Che et al. 2018, arXiv:1606.01865).
+
+    z *replaces*. For series with missing values at uneven times, by `gaps`: (batch, time), since the step before, as in
+    other cells; or (batch, time, gap_features), since each feature was last seen, read as they are (Che et al.'s
+    delta), in one direction. Without `gaps` each is 1.
+
+    Che et al.'s input is the last observed value, decayed towards the mean, beside the mask of what was observed;
+    `gatedrnn.models.irregular.DecayedInputs` makes it.
+
+    Keyword Args:
+        gap_features: times that the decay reads at each step (`weight_gap_l0`).
+
+    Example:
+        >>> layer = GRUD(6, 8, batch_first=True, gap_features=3)
+        >>> output, h_n = layer(torch.randn(2, 5, 6), gaps=torch.rand(2, 5, 3))
+        >>> tuple(output.shape)
+        (2, 5, 8)
+    """
+
+    cell_class = GRUDEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        gap_features: int = 1,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, gap_features=gap_features, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class GRUDCell(SingleStep[Tensor]):
+    """One step of `GRUD`; `gap_features` as there."""
+
+    layer_class = GRUD
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *, gap_features: int = 1,
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, gap_features=gap_features, **unknown,
+        )  # fmt: skip
+
+
+register(GRUD, single_step=GRUDCell)
