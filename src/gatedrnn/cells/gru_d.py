@@ -51,7 +51,7 @@ class GRUD(RecurrentLayer[Tensor]):
     delta), in one direction. Without `gaps` each is 1.
 
     Che et al.'s input is the last observed value, decayed towards the mean, beside the mask of what was observed;
-    `gatedrnn.models.irregular.DecayedInputs` makes it.
+    `gatedrnn.models.inputs.DecayedInputs` makes it.
 
     Keyword Args:
         gap_features: times that the decay reads at each step (`weight_gap_l0`).

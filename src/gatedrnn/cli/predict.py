@@ -61,7 +61,7 @@ def predict(
         _forecast(finished.model, file, output)
         return
     rows = read_labelled_rows(finished, file, text_column, None, labelled=False)
-    added = prediction_columns(finished, outputs_of(finished, rows.inputs))
+    added = prediction_columns(finished, outputs_of(finished, rows.inputs, rows.gaps))
     write_predictions(output, rows.data, added, str(file))
     console = Console()
     for note in rows.notes:

@@ -13,7 +13,8 @@ from gatedrnn.data.stream import TokenStream
 from gatedrnn.errors import DataError
 
 Batch: TypeAlias = dict[str, Tensor]
-"""Arguments of a model's forward: input_ids or input_values, labels, and attention_mask where something is padded."""
+"""Arguments of a model's forward: input_ids or input_values, labels, attention_mask where something is padded, and gaps
+of uneven series."""
 
 BUCKET = 50  # batches whose sequences are sorted by length together: enough for little padding, few enough to mix
 EVALUATION_TOKENS = 16_384  # padded tokens of an evaluation batch at most
@@ -37,13 +38,16 @@ class Examples:
 
     `inputs`: arrays (time,) of token numbers or (time, features) of numbers. `labels`: (rows,), or (rows, time) with a
     label at every step (-100 where there is none); classes, or numbers. `within`: of numbers, an answer is right when
-    it is off by less; 0 where its error counts. `unit`: what errors are in units of.
+    it is off by less; 0 where its error counts. `unit`: what errors are in units of. `ranked`: of two classes, what
+    counts is how well the outputs separate them. `gaps`: of uneven series, (time,) each, since the step before.
     """
 
     inputs: list[np.ndarray]
     labels: np.ndarray
     within: float = 0.0
     unit: float = 1.0
+    ranked: bool = False
+    gaps: list[np.ndarray] | None = None
     lengths: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,15 +86,22 @@ class Examples:
     def collate(self, rows: np.ndarray) -> Batch:
         """These rows as one batch, padded on the right with zeros; no mask where nothing is padded."""
         lengths = self.lengths[rows]
-        first = self.inputs[rows[0]]
-        padded = np.zeros((len(rows), lengths.max(), *first.shape[1:]), first.dtype)
-        for into, row in zip(padded, rows, strict=True):
-            into[: len(self.inputs[row])] = self.inputs[row]
-        name = "input_values" if np.issubdtype(first.dtype, np.floating) else "input_ids"
-        batch = {name: torch.from_numpy(padded), "labels": torch.from_numpy(self.labels[rows])}
+        inputs = _padded([self.inputs[row] for row in rows])
+        name = "input_values" if inputs.is_floating_point() else "input_ids"
+        batch = {name: inputs, "labels": torch.from_numpy(self.labels[rows])}
+        if self.gaps is not None:
+            batch["gaps"] = _padded([self.gaps[row] for row in rows])
         if lengths.min() < lengths.max():
             batch["attention_mask"] = torch.from_numpy((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64))
         return batch
+
+
+def _padded(sequences: list[np.ndarray]) -> Tensor:
+    """(rows, time, …) of sequences of unequal lengths."""
+    found = np.zeros((len(sequences), max(map(len, sequences)), *sequences[0].shape[1:]), sequences[0].dtype)
+    for into, sequence in zip(found, sequences, strict=True):
+        into[: len(sequence)] = sequence
+    return torch.from_numpy(found)
 
 
 @lru_cache(maxsize=2)

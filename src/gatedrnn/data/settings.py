@@ -128,11 +128,11 @@ class TextTask(TaskSettings):
 class SeriesTask(TaskSettings):
     """Series of numbers with a class each, or with a number."""
 
-    expert = ("split_seed",)
+    expert = ("split_seed", "missing")
 
     train_file: Path | None = None
-    """Training series: .ts (or .ts.gz), a CSV, TSV, JSON-lines or Parquet table with a row a time, or a CSV that names
-    WAV files."""
+    """Training series: .ts (or .ts.gz); a CSV, TSV, JSON-lines or Parquet table with a row a time, or with a row a
+    measurement (time, parameter, value); or a CSV that names WAV files, or files of measurements."""
     validation_file: Path | None = None
     """Validation series; a fraction of the training series if not given."""
     test_file: Path | None = None
@@ -146,6 +146,12 @@ class SeriesTask(TaskSettings):
     frames: Frames = "log-mel"
     """Of recordings: 40 bands of a spectrum on the mel scale, every 10 ms; their first 20 cepstral coefficients (mfcc);
     or the samples themselves."""
+    uneven: bool = False
+    """Of a table with a row a time: steps are as far apart as the times say. Tables of measurements always are so."""
+    missing: tuple[str, ...] = ()
+    """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN and ?."""
+    metric: Literal["accuracy", "auroc"] = "accuracy"
+    """Of two classes: the share of right answers, or the area under the ROC curve, for a rare class."""
     validation_fraction: float = Field(0.1, gt=0, lt=1)
     """Fraction of the training series used for validation, without --validation-file."""
     test_fraction: float = Field(0.2, gt=0, lt=1)

@@ -97,7 +97,8 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
 
 def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str, float]:
     """Write window.onnx into `folder`, for whole series: `input_values`, float32 (batch, time, channels) of any length,
-    to `logits`, (batch, labels), or (batch, time, labels) for a label at every step.
+    and of a model of uneven series `gaps`, float32 (batch, time), to `logits`, (batch, labels), or (batch, time,
+    labels) for a label at every step.
 
     Returns, raises:
         As `export_forecast`.
@@ -105,13 +106,16 @@ def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str,
     model, size = model.eval().float(), model.config.input_size or 0
     folder.mkdir(parents=True, exist_ok=True)
     batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=2)
-    module = _Logits(model)
-    graph = graph_of(
-        module, (torch.randn(4, 7, size),), ["input_values"], ["logits"], {"input_values": {0: batch, 1: time}}
-    )
+    module, names = _Logits(model), ["input_values"] + (["gaps"] if model.config.gap_unit is not None else [])
+
+    def example(rows: int, steps: int) -> list[Tensor]:
+        return [torch.randn(rows, steps, size), torch.rand(rows, steps)][: len(names)]
+
+    free: dict[str, object] = {name: {0: batch, 1: time} for name in names}
+    graph = graph_of(module, tuple(example(4, 7)), names, ["logits"], free)
     path = folder / "window.onnx"
     onnx.save(graph, path)
-    difference, _ = _beside(path, module, [torch.randn(BATCH, STEPS, size)])
+    difference, _ = _beside(path, module, example(BATCH, STEPS))
     demand_alike(path, difference)
     return {path.name: difference}
 
@@ -121,8 +125,8 @@ class _Logits(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_values: Tensor) -> Tensor:
-        found: Tensor = self.model(input_values=input_values).logits
+    def forward(self, input_values: Tensor, gaps: Tensor | None = None) -> Tensor:
+        found: Tensor = self.model(input_values=input_values, gaps=gaps).logits
         return found
 
 

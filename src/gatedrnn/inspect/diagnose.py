@@ -139,6 +139,10 @@ def from_text(path: Path, file: Path, text_column: str | None, rows: int, steps:
     return Inspected(model, _of_lanes(text, rows, steps), file.name)
 
 
+READ = ("input_ids", "input_values", "gaps")
+"""What a model reads of a batch without padding."""
+
+
 def _of_lanes(text: Lanes, rows: int, steps: int) -> dict[str, Tensor]:
     """Consecutive chunks of a text, each read from the initial state; shorter where the text is."""
     tokens = np.asarray(text.stream.tokens[: rows * steps])
@@ -152,7 +156,7 @@ def _of_examples(examples: Examples, rows: int, steps: int) -> dict[str, Tensor]
     chosen = np.argsort(-examples.lengths, kind="stable")[:rows]
     steps = _enough(min(steps, int(np.median(examples.lengths[chosen]))))
     batch = examples.collate(chosen[examples.lengths[chosen] >= steps])
-    return {name: values[:, :steps] for name, values in batch.items() if name in ("input_ids", "input_values")}
+    return {name: values[:, :steps] for name, values in batch.items() if name in READ}
 
 
 def _of_windows(model: Any, windows: Windows, rows: int, steps: int) -> dict[str, Tensor]:

@@ -17,6 +17,8 @@ Weights: TypeAlias = dict[str, Tensor]  # one layer and direction, without `_l0`
 WEIGHT_INITS = ("torch", "fan-in", "xavier", "orthogonal")
 BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
 PEEPHOLE_BOUND = 0.1
+GAP_BOUND = 0.2
+"""Of all gaps of a step together: a state that decays by their mean has a half-life of seven gaps."""
 INITIAL_STATE_SPREAD = 0.5
 ALWAYS_KEPT = 2.0
 """A clamped decay's bias, so far beyond its bound that hardly an input brings it back."""
@@ -79,7 +81,8 @@ def initialise(
 
     Weights: "torch", uniform within 1/sqrt(hidden_size); "fan-in", uniform within 1/sqrt(fan-in); "xavier", Xavier
     uniform a gate; "orthogonal", the same, but an orthogonal matrix a gate where a state is read (Saxe et al. 2014,
-    arXiv:1312.6120). Peepholes are uniform within 0.1, but with "torch"; a learned initial state is normal (0, 0.5).
+    arXiv:1312.6120). But with "torch", peepholes are uniform within 0.1, and what reads gaps from 0 to 0.2 over their
+    number, so that every state decays; a learned initial state is normal (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
     replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to the
     longest, except in blocks that begin with a decay of 1.
@@ -102,13 +105,15 @@ def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, s
     if scheme == "torch":
         bound = 1 / math.sqrt(hidden_size)
         nn.init.uniform_(weight, -bound, bound)
+    elif name == "weight_gap":
+        nn.init.uniform_(weight, 0.0, GAP_BOUND / weight.shape[1])
     elif weight.dim() == 1:
         nn.init.uniform_(weight, -PEEPHOLE_BOUND, PEEPHOLE_BOUND)
     elif scheme == "fan-in":
         bound = 1 / math.sqrt(weight.shape[1])
         nn.init.uniform_(weight, -bound, bound)
     else:
-        for block in weight.chunk(1 if name in ("weight_hr", "weight_gap") else len(cell.projections)):
+        for block in weight.chunk(1 if name == "weight_hr" else len(cell.projections)):
             if scheme == "orthogonal" and name == "weight_hh":
                 # There is no orthogonal matrix in half precision.
                 exact = torch.empty_like(block, dtype=accumulation_dtype(block.dtype))

@@ -5,6 +5,7 @@ from typing import TypeAlias
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
+from gatedrnn.equations import GappedLoopEquations
 from gatedrnn.layers.arguments import check_time_scale
 from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
@@ -31,6 +32,8 @@ class GatedRNNConfig(PreTrainedConfig):
         channel_means, channel_deviations: of each feature; a value less its mean, over its deviation, is what the model
             reads. None for values as they are.
         flagged_channels: features that may be missing: NaN is read as the mean, and a flag says whether it was there.
+        gap_unit: of a model of uneven series: the usual gap between two steps, in units of the `gaps` that it is given.
+            NaN is then a value that was not seen, see `gatedrnn.models.inputs`. None for steps equally far apart.
         label_mean, label_deviation: of a regression; its output, a number with mean 0 and deviation 1, is given back in
             these units. None for the number as it is.
         series: how files of series are read: columns, channels, frames. None for a model of anything else.
@@ -66,9 +69,10 @@ class GatedRNNConfig(PreTrainedConfig):
     channel_means: list[float] | None = None
     channel_deviations: list[float] | None = None
     flagged_channels: list[int] | None = None
+    gap_unit: float | None = None
     label_mean: float | None = None
     label_deviation: float | None = None
-    series: dict[str, str | list[str] | None] | None = None
+    series: dict[str, str | bool | list[str] | None] | None = None
     embedding_size: int = 64
     hidden_size: int = 128
     num_hidden_layers: int = 1
@@ -120,8 +124,18 @@ class GatedRNNConfig(PreTrainedConfig):
 
     @property
     def input_features(self) -> int:
-        """What the linear map of numbers reads at each step: features, and flags of those that may be missing."""
+        """What the linear map of numbers reads at each step: features, and flags of those that may be missing; or of
+        uneven series decayed features, whether each was seen, and the time since, unless the cells learn it."""
+        if self.gap_unit is not None:
+            return (self.input_size or 0) * (3 if self.times_as_inputs else 2)
         return (self.input_size or 0) + len(self.flagged_channels or ())
+
+    @property
+    def times_as_inputs(self) -> bool:
+        """Of a model of uneven series: whether times are inputs, for cells that do not learn what they do to the
+        state."""
+        equations = [CELLS[choice.name].equations for choice in self.cells]
+        return not equations or not all(issubclass(one, GappedLoopEquations) for one in equations)
 
     def is_boundary(self, token: int | None) -> bool:
         """Whether a token begins or ends texts; as padding it has a meaning of its own."""
@@ -173,5 +187,7 @@ class GatedRNNConfig(PreTrainedConfig):
             raise ValueError("channel_deviations must be above 0")
         if not all(0 <= channel < (self.input_size or 0) for channel in self.flagged_channels or ()):
             raise ValueError(f"flagged_channels must be numbers of features, below {self.input_size}")
+        if self.gap_unit is not None and (self.gap_unit <= 0 or self.input_size is None or self.flagged_channels):
+            raise ValueError("gap_unit must be above 0, of a model that reads numbers, without flagged_channels")
         if self.vocab_size is not None and self.input_size is not None:
             raise ValueError("give vocab_size (a model that reads tokens) or input_size (numbers), not both")

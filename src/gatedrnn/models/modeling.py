@@ -10,13 +10,15 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import can_return_tuple
 
+from gatedrnn.equations import GappedLoopEquations
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
 from gatedrnn.registry import CELLS, CellChoice
-from gatedrnn.shapes import Flags, Hidden, Series, Step
+from gatedrnn.shapes import Flags, Gaps, Hidden, Series, Step
 
 EMBEDDING_STD = 0.1
 """Spread of a new embedding: torch's 1 saturates gates, transformers' 0.02 leaves a small model little to work on."""
@@ -43,7 +45,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """torch's own initialisation for linear maps and norms, ours for recurrent layers, small normal embeddings."""
-        if isinstance(module, RecurrentLayer | nn.Linear | nn.LayerNorm):
+        if isinstance(module, RecurrentLayer | DecayedInputs | nn.Linear | nn.LayerNorm):
             module.reset_parameters()
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=EMBEDDING_STD)
@@ -52,8 +54,17 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
 
 def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_layers: int = 1) -> RecurrentLayer:
-    """Recurrent layers of one cell, as configured."""
-    record = CELLS[cell.name]
+    """Recurrent layers of one cell, as configured; in a model of uneven series one that learns what times do reads a
+    time for each feature.
+
+    Raises:
+        ValueError: it would read them in two directions.
+    """
+    record, options = CELLS[cell.name], dict(cell.options)
+    if config.gap_unit is not None and issubclass(record.equations, GappedLoopEquations):
+        options.setdefault("gap_features", config.input_size or 1)
+        if config.bidirectional:
+            raise ValueError(f"{cell.name} reads the times since features were last seen: it needs one direction")
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
     if not record.equations.reads_state:
         named["weight_dropout"] = 0.0  # meant for the other cells of the model
@@ -62,38 +73,21 @@ def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_l
     layer: Callable[..., RecurrentLayer] = record.layer  # options of a cell are its own
     return layer(
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True, bidirectional=config.bidirectional,
-        dropout=config.dropout if num_layers > 1 else 0.0, **named, **cell.options,
+        dropout=config.dropout if num_layers > 1 else 0.0, **named, **options,
     )  # fmt: skip
 
 
 def advance(
-    layer: RecurrentLayer[Hidden], x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None
+    layer: RecurrentLayer[Hidden], x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None,
+    times: Times | None,
 ) -> tuple[Series, Hidden]:  # fmt: skip
     """A layer over a sequence; a single step of a stream by `step`."""
+    gaps = None if times is None else times.read_by(layer.cell)
     if x.shape[1] == 1 and mask is None and not layer.bidirectional and not layer.training:
-        output, state = layer.step(x[:, 0], hx, resets=None if resets is None else resets[:, 0])
+        resets, gaps = (None if given is None else given[:, 0] for given in (resets, gaps))
+        output, state = layer.step(x[:, 0], hx, resets=resets, gaps=gaps)
         return output.unsqueeze(1), state
-    return layer(x, hx, mask=mask, resets=resets)
-
-
-class ChannelScale(nn.Module):
-    """Numbers with mean 0 and deviation 1 in each channel, and a flag for each channel that may be missing."""
-
-    def __init__(self, config: GatedRNNConfig) -> None:
-        super().__init__()
-        size = config.input_size or 0
-        self.flagged = list(config.flagged_channels or ())
-        self.mean: Tensor
-        self.deviation: Tensor
-        self.register_buffer("mean", torch.tensor(config.channel_means or [0.0] * size))
-        self.register_buffer("deviation", torch.tensor(config.channel_deviations or [1.0] * size))
-
-    def forward(self, values: Series) -> Series:
-        """(batch, time, input_size) to (batch, time, input_features); NaN becomes 0, the mean."""
-        scaled = ((values - self.mean) / self.deviation).nan_to_num(0.0, torch.inf, -torch.inf)
-        if not self.flagged:
-            return scaled
-        return torch.cat([scaled, (~values[..., self.flagged].isnan()).to(scaled.dtype)], dim=-1)
+    return layer(x, hx, mask=mask, resets=resets, gaps=gaps)
 
 
 class GatedRNNEmbeddings(nn.Module):
@@ -112,7 +106,7 @@ class GatedRNNEmbeddings(nn.Module):
             self.map = nn.Linear(config.input_features, config.embedding_size)
         else:
             raise ValueError("a configuration needs vocab_size (tokens) or input_size (numbers); both are None")
-        scales = config.channel_means is not None or config.flagged_channels
+        scales = config.gap_unit is None and (config.channel_means is not None or config.flagged_channels)
         self.scale = ChannelScale(config) if scales else None
         self.dropout = nn.Dropout(config.embedding_dropout)
 
@@ -139,10 +133,11 @@ class GatedRNNBlock(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False
+        self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
+        times: Times | None = None,
     ) -> tuple[Series, Hidden]:  # fmt: skip
         """The sequence (batch, time, features), or its last step alone, and the state after it."""
-        output, state = advance(self.layer, self.cell_norm(x), hx, mask, resets)
+        output, state = advance(self.layer, self.cell_norm(x), hx, mask, resets, times)
         if last_only:  # what follows looks at one step at a time
             x, output = x[:, -1:], output[:, -1:]
         x = x + self.dropout(self.projection(output))
@@ -158,10 +153,11 @@ class GatedRNNPart(nn.Module):
         self.layers = num_layers
 
     def forward(
-        self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False
+        self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
+        times: Times | None = None,
     ) -> tuple[Series, Hidden]:  # fmt: skip
         """The sequence (batch, time, features), or its last step alone, and the state after it."""
-        output, state = advance(self.layer, x, hx, mask, resets)
+        output, state = advance(self.layer, x, hx, mask, resets, times)
         return output[:, -1:] if last_only else output, state
 
 
@@ -185,7 +181,8 @@ class BackbonePart(nn.Module):
         )  # fmt: skip
 
     def forward(
-        self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False
+        self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
+        times: Times | None = None,
     ) -> tuple[Series, Hidden]:  # fmt: skip
         """The sequence (batch, time, features), or its last step alone, and the steps to look back on, (1, batch, time,
         features). It looks back over the ends of documents too: `resets` are of states."""
@@ -219,6 +216,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__(config)
         self.embeddings = GatedRNNEmbeddings(config)
+        self.uneven = None if config.gap_unit is None else UnevenInputs(config)
         size, parts = config.embedding_size, list[GatedRNNBlock | GatedRNNPart | BackbonePart]()
         if config.backbone is not None:
             parts.append(BackbonePart(config))
@@ -247,7 +245,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, past_key_values: GatedRNNCache | None = None,
-        use_cache: bool | None = None, resets: Flags | None = None, last_only: bool = False, **kwargs: Any,
+        use_cache: bool | None = None, resets: Flags | None = None, last_only: bool = False,
+        gaps: Gaps | None = None, **kwargs: Any,
     ) -> BaseModelOutputWithPast:  # fmt: skip
         """The top layer's output at every step.
 
@@ -260,12 +259,15 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             use_cache: whether to return the state where none was given.
             resets: bool, (batch, time); where True, the state before the step is the initial state.
             last_only: return the last step alone, (batch, 1, features); what follows the top cell skips all others.
+            gaps: (batch, time), the time since the step before, 0 or more, for a model with `gap_unit`, which reads NaN
+                in `input_values` as a value that was not seen.
 
         Raises:
-            ValueError: neither or both kinds of input, or a state for a bidirectional model.
+            ValueError: neither or both kinds of input, a state for a bidirectional model or one of uneven series, or
+                gaps for another model.
         """
         states, cache = self.read(
-            input_ids, attention_mask, input_values, past_key_values, use_cache, resets, last_only
+            input_ids, attention_mask, input_values, past_key_values, use_cache, resets, last_only, gaps
         )
         return BaseModelOutputWithPast(last_hidden_state=states, past_key_values=cache)
 
@@ -273,6 +275,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, past_key_values: GatedRNNCache | None = None,
         use_cache: bool | None = None, resets: Flags | None = None, last_only: bool = False,
+        gaps: Gaps | None = None,
     ) -> tuple[Series, GatedRNNCache | None]:  # fmt: skip
         """`forward` without transformers' wrapping, which costs a stream as much as a layer."""
         if (input_ids is None) == (input_values is None):
@@ -289,6 +292,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         mask = None if attention_mask is None else attention_mask.bool()
         if mask is not None and cache is not None and cache.seen_tokens:
             mask = mask[:, -inputs.shape[1] :]
+        inputs, times = self._with_times(inputs, mask, gaps, cache)
         x, first = self.embeddings(inputs), 0
         for part in self.parts:
             if first and not self.config.block:
@@ -298,15 +302,30 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             last = last_only and part is self.parts[-1]
             if self.gradient_checkpointing and self.training:
                 # The state is passed as an argument: running the part again in backward must not update it twice.
-                x, state = self._gradient_checkpointing_func(part, x, before, mask, resets, last)
+                x, state = self._gradient_checkpointing_func(part, x, before, mask, resets, last, times)
             else:
-                x, state = part(x, before, mask, resets, last)
+                x, state = part(x, before, mask, resets, last, times)
             if cache is not None:
                 cache.write(first, state)
             first += count
         if cache is not None:
             cache.seen_tokens += inputs.shape[1]
         return (self.norm(x) if self.config.block else x), cache
+
+    def _with_times(
+        self, inputs: Tensor, mask: Flags | None, gaps: Gaps | None, cache: GatedRNNCache | None
+    ) -> tuple[Tensor, Times | None]:
+        """What the embedding reads, and of uneven series the times."""
+        if self.uneven is None:
+            if gaps is not None:
+                raise ValueError("this model reads steps equally far apart; leave out gaps")
+            return inputs, None
+        if gaps is None:
+            raise ValueError("this model reads uneven series: pass gaps, the time since the step before")
+        if cache is not None:
+            raise ValueError("a model of uneven series has no state to continue from: it reads whole series")
+        found: tuple[Tensor, Times] = self.uneven(inputs, mask, gaps)
+        return found
 
 
 class GatedRNNClassifier(GatedRNNPreTrainedModel):
@@ -327,13 +346,13 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
     @can_return_tuple
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
-        input_values: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any,
+        input_values: Tensor | None = None, labels: Tensor | None = None, gaps: Gaps | None = None, **kwargs: Any,
     ) -> SequenceClassifierOutput:  # fmt: skip
         """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`."""
         # A backbone has no direction of its own half of the features.
         how, bidirectional = self.config.pooling, self.config.bidirectional and self.config.backbone is None
         last_only = how == "last" and attention_mask is None and not bidirectional
-        states = self.model(input_ids, attention_mask, input_values, last_only=last_only).last_hidden_state
+        states = self.model(input_ids, attention_mask, input_values, last_only=last_only, gaps=gaps).last_hidden_state
         mask = None if attention_mask is None else attention_mask.bool()
         pooled = pool(states, mask, how, bidirectional)
         logits = self.classifier(self.head_dropout(pooled))
@@ -351,10 +370,10 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
     @can_return_tuple
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
-        input_values: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any,
+        input_values: Tensor | None = None, labels: Tensor | None = None, gaps: Gaps | None = None, **kwargs: Any,
     ) -> TokenClassifierOutput:  # fmt: skip
         """Logits (batch, time, num_labels); with `labels` (batch, time) the loss too."""
-        states = self.model(input_ids, attention_mask, input_values).last_hidden_state
+        states = self.model(input_ids, attention_mask, input_values, gaps=gaps).last_hidden_state
         logits = self.classifier(self.head_dropout(states))
         loss = None
         if labels is not None:

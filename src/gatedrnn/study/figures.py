@@ -61,7 +61,7 @@ def _error_bar(estimate: Estimate, colour: str) -> dict[str, Any] | None:
 
 def _within_bounds(results: ComparisonResults) -> dict[str, Any]:
     """Options of an axis of scores: one of accuracies shows nothing beyond 0 and 1."""
-    return {"autorangeoptions": {"clipmin": 0, "clipmax": 1}} if results.metric.name == "accuracy" else {}
+    return {"autorangeoptions": {"clipmin": 0, "clipmax": 1}} if results.metric.score == "accuracy" else {}
 
 
 def _scores(results: ComparisonResults) -> go.Figure:

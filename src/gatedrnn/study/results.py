@@ -21,13 +21,13 @@ def run_name(contender: str, seed: int) -> str:
 class Metric(Record):
     """The score that contenders are compared by."""
 
-    name: Literal["accuracy", "perplexity", "mase", "scaled_mae"]
+    name: Literal["accuracy", "auroc", "perplexity", "mase", "scaled_mae"]
     higher_is_better: bool
 
     @property
     def score(self) -> Score:
         """What statistics make of it."""
-        kinds: dict[str, Score] = {"accuracy": "accuracy", "perplexity": "perplexity"}
+        kinds: dict[str, Score] = {"accuracy": "accuracy", "auroc": "accuracy", "perplexity": "perplexity"}
         return kinds.get(self.name, "error")
 
     @property

@@ -30,7 +30,8 @@ def series_baselines(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
     """
     yield "ridge on summary features", lambda: _ridge(data)
     yield "gradient boosting on summary features", lambda: boosted(data, summaries, threads)
-    yield "MiniRocket + ridge", lambda: _rocket(data, threads)
+    if training_of(data).gaps is None:  # its convolutions are over steps, equally far apart
+        yield "MiniRocket + ridge", lambda: _rocket(data, threads)
 
 
 def summaries(examples: Examples) -> np.ndarray:

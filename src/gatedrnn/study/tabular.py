@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.study.baseline import Fitted
-from gatedrnn.train.outcomes import Outcomes, of_rows
+from gatedrnn.train.outcomes import Outcomes, of_ranks, of_rows
 
 Features: TypeAlias = Callable[[Examples], np.ndarray]
 """(rows, features) of examples."""
@@ -26,7 +26,8 @@ def linear(data: TaskData, features: Features, pipeline: Pipeline) -> Fitted:
     """A pipeline of scikit-learn that ends in a linear model."""
     pipeline.fit(features(training_of(data)), training_of(data).labels)
     size = int(np.size(pipeline[-1].coef_) + np.size(pipeline[-1].intercept_))
-    return Fitted(size, _answers(data, features, pipeline.predict))
+    ranked = training_of(data).ranked
+    return Fitted(size, _answers(data, features, pipeline.decision_function if ranked else pipeline.predict))
 
 
 def boosted(data: TaskData, features: Features, threads: int) -> Fitted:
@@ -45,7 +46,7 @@ def boosted(data: TaskData, features: Features, threads: int) -> Fitted:
     def predict(rows: np.ndarray) -> Any:
         with warnings.catch_warnings():  # it names columns of its own, and misses them
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            return model.predict(rows)
+            return model.predict_proba(rows)[:, 1] if training_of(data).ranked else model.predict(rows)
 
     leaves = sum(tree["num_leaves"] for tree in model.booster_.dump_model()["tree_info"])
     return Fitted(leaves, _answers(data, features, predict))
@@ -67,8 +68,11 @@ def demand_lightgbm() -> None:
 
 
 def answered(predicted: np.ndarray, examples: Examples) -> Outcomes:
-    """What a baseline's answers score: right ones, near ones, or errors, as `Examples` has it."""
+    """What a baseline's answers score: right ones, near ones, or errors, as `Examples` has it; of ranked examples the
+    answers are outputs."""
     ones = np.ones(len(examples))
+    if examples.ranked:
+        return of_ranks(predicted, examples.labels)
     if not examples.are_numbers:
         return of_rows(predicted == examples.labels, ones)
     off = np.abs(predicted - examples.labels)

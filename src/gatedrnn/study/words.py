@@ -38,11 +38,11 @@ def difference_in_words(difference: Estimate, results: ComparisonResults) -> str
 
 def margin_in_words(results: ComparisonResults) -> str:
     """0.5 points, 1 % of the perplexity, or 0.01 in mase."""
-    if results.metric.score == "error":
-        return f"{results.margin:g} in {results.metric.name}"
+    if results.metric.score == "perplexity":
+        return f"{100 * results.margin:g} % of the perplexity"
     if results.metric.name == "accuracy":
         return f"{100 * results.margin:g} points"
-    return f"{100 * results.margin:g} % of the perplexity"
+    return f"{results.margin:g} in {results.metric.name}"
 
 
 def listed(names: list[str]) -> str:

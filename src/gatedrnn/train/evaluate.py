@@ -12,7 +12,7 @@ from torch import nn
 from gatedrnn.data import Examples, Lanes, Windows
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.train.forecast_scores import tally_windows
-from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
+from gatedrnn.train.outcomes import Outcomes, of_ranks, of_rows, of_text
 from gatedrnn.train.result import Scores
 
 
@@ -45,7 +45,7 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
     classes = model.num_labels
     confusion = torch.zeros(classes * classes, dtype=torch.int64)
     loss = 0.0
-    right, labelled = np.zeros(len(examples)), np.zeros(len(examples))
+    right, labelled, ranks = (np.zeros(len(examples)) for _ in range(3))
     for rows, batch in zip(examples.evaluation_rows(), examples.evaluation_batches(), strict=True):
         with accelerator.autocast():
             output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
@@ -56,10 +56,16 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
         confusion += torch.bincount(labels[counted] * classes + predicted[counted], minlength=classes * classes)
         right[rows] = (counted & (predicted == labels)).view(len(rows), -1).sum(1).numpy()
         labelled[rows] = counted.view(len(rows), -1).sum(1).numpy()
+        if examples.ranked:
+            ranks[rows] = (output.logits[:, 1] - output.logits[:, 0]).double().cpu().numpy()
     total = int(confusion.sum())
     table = confusion.view(classes, classes)
     scores = Scores(loss=loss / total, accuracy=int(table.trace()) / total)
-    return Evaluation(scores, of_rows(right, labelled), table.tolist())
+    outcomes = of_rows(right, labelled)
+    if examples.ranked:
+        outcomes = of_ranks(ranks, examples.labels)
+        scores = scores.model_copy(update={"auroc": outcomes.rate})
+    return Evaluation(scores, outcomes, table.tolist())
 
 
 def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:

@@ -26,7 +26,7 @@ class Metric(NamedTuple):
         return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
 
 
-ACCURACY, PERPLEXITY = Metric("accuracy", True), Metric("perplexity", False)
+ACCURACY, AUROC, PERPLEXITY = Metric("accuracy", True), Metric("auroc", True), Metric("perplexity", False)
 MASE, SCALED_MAE = Metric("mase", False), Metric("scaled_mae", False)
 
 
@@ -162,6 +162,8 @@ def metric_of(data: TaskData) -> Metric:
     validation = data.evaluation["validation"]
     if isinstance(validation, Examples) and validation.are_numbers and not validation.within:
         return SCALED_MAE
+    if isinstance(validation, Examples) and validation.ranked:
+        return AUROC
     return {"next": PERPLEXITY, "future": MASE}.get(data.labelled, ACCURACY)
 
 

@@ -41,8 +41,32 @@ class Outcomes:
 
 
 def of_rows(right: np.ndarray, counts: np.ndarray) -> Outcomes:
-    """Of rows with labels, each (rows,): right ones, or errors; and how many labels there are."""
+    """Of rows with labels, each (rows,): right ones, errors, or shares; and how many labels there are."""
     return Outcomes(right.astype(np.float64), counts.astype(np.int64), "example")
+
+
+def of_ranks(outputs: np.ndarray, labels: np.ndarray) -> Outcomes:
+    """Of two classes, by how well the outputs rank them: values whose mean is the area under the ROC curve, and whose
+    variance over examples is that of the area (DeLong et al. 1988, Biometrics 44, 837-845): the area, and how far each
+    example moves it.
+
+    Args:
+        outputs: (rows,), larger for class 1.
+        labels: (rows,), 0 or 1.
+    """
+    ones, zeros = np.sort(outputs[labels == 1]), np.sort(outputs[labels == 0])
+    if not len(ones) or not len(zeros):  # there is nothing to rank
+        return of_rows(np.full(len(labels), 0.5), np.ones(len(labels)))
+
+    def share_below(own: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Of the others, with half of those that are equal."""
+        found: np.ndarray = (np.searchsorted(others, own) + np.searchsorted(others, own, "right")) / 2 / len(others)
+        return found
+
+    placed = np.where(labels == 1, share_below(outputs, zeros), 1 - share_below(outputs, ones))
+    area = placed[labels == 1].mean()
+    size = np.where(labels == 1, len(ones), len(zeros))
+    return of_rows(area + (placed - area) * len(labels) / size, np.ones(len(labels)))
 
 
 def of_text(losses: np.ndarray, starts: np.ndarray) -> Outcomes:

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from gatedrnn.data import Examples
 from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
 from gatedrnn.data.series.files import Reading, demand_channels, read_series
-from gatedrnn.data.series.task import labels_as_numbers
+from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
 from gatedrnn.models.configuration import GatedRNNConfig
@@ -39,6 +39,8 @@ class Rows(NamedTuple):
     """Of each row: one number of a class or value, (), or one a step, (time,); None if they were not asked for."""
     notes: list[str]
     """Texts that are empty or were cut."""
+    gaps: list[np.ndarray] | None = None
+    """Of uneven series: the time since the step before, (time,) each."""
 
 
 def read_labelled_rows(
@@ -84,12 +86,16 @@ def read_labelled_rows(
 def _series_rows(finished: Finished, how: dict[str, Any], file: Path, label_column: str | None, labelled: bool) -> Rows:
     """The series of a file, read as those of training; a row of the table that is written is the name of one."""
     recorded = {name: value for name, value in how.items() if name in Reading._fields}
+    recorded["missing"] = tuple(recorded.get("missing", ()))
     reading = Reading(**recorded | ({} if label_column is None else {"label_column": label_column}))
-    series = read_series(file, reading, labelled=labelled)
+    series = read_series(file, reading, channels=how["channels"], labelled=labelled)
     demand_channels(series, how["channels"], str(file))
     data = Dataset.from_dict({"series": series.places})
+    if (series.times is None) != (finished.model.config.gap_unit is None):
+        raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
+    gaps = None if series.times is None else [gaps_of(times) for times in series.times]
     if finished.model.config.problem_type == "regression":
-        return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, [])
+        return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, [], gaps)
     names = {name: number for number, name in enumerate(class_names(finished.model.config))}
     for label, place in zip(series.labels if labelled else (), series.places, strict=False):
         if label not in names:
@@ -98,13 +104,13 @@ def _series_rows(finished: Finished, how: dict[str, Any], file: Path, label_colu
                 f"{_cut(', '.join(names))}"
             )
     labels = [np.array(names[label]) for label in series.labels] if labelled else None
-    return Rows(data, series.values, labels, [])
+    return Rows(data, series.values, labels, [], gaps)
 
 
 @torch.no_grad()
-def outputs_of(finished: Finished, inputs: list[np.ndarray]) -> list[np.ndarray]:
+def outputs_of(finished: Finished, inputs: list[np.ndarray], gaps: list[np.ndarray] | None = None) -> list[np.ndarray]:
     """The model's output for each row, in their order: (labels,), or (time, labels) for a label at every step."""
-    examples = Examples(inputs, np.full(len(inputs), IGNORED))
+    examples = Examples(inputs, np.full(len(inputs), IGNORED), gaps=gaps)
     found: list[np.ndarray] = [np.empty(0)] * len(inputs)
     for rows in examples.evaluation_rows():
         batch = examples.collate(rows)

@@ -79,6 +79,8 @@ class Scores(Record):
     loss: float
     """Nats per label; the mean squared error of a regression, in units of the labels' variance where it is known."""
     accuracy: float | None = None
+    auroc: float | None = None
+    """Of two classes: the area under the ROC curve."""
     perplexity: float | None = None
     bits_per_byte: float | None = None
     tokens: int | None = None

@@ -22,6 +22,7 @@ from gatedrnn.train.evaluate import token_losses
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.forecast_scores import tally_streams, tally_windows
+from gatedrnn.train.outcomes import of_ranks
 from gatedrnn.train.predict import IGNORED, class_names, log_probabilities, outputs_of, read_labelled_rows
 from gatedrnn.train.result import Scores
 from gatedrnn.train.sample import load_language_model
@@ -46,6 +47,8 @@ class LabelScores(NamedTuple):
     labels: int
     """How many there were; steps without one are left out."""
     accuracy: float
+    auroc: float | None
+    """Of two classes, where both are there: the area under the ROC curve."""
     loss: float
     """Mean cross-entropy in nats."""
     classes: list[ClassScore]
@@ -87,6 +90,7 @@ def score_labels(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray], na
     return LabelScores(
         labels=len(true),
         accuracy=float((true == predicted).mean()),
+        auroc=of_ranks(flat[:, 1] - flat[:, 0], true).rate if set(true) == {0, 1} == set(numbers) else None,
         loss=float(-log_probabilities(flat)[np.arange(len(true)), true].mean()),
         classes=[
             ClassScore(name, float(precision), float(recall), float(f1), int(support))
@@ -163,14 +167,14 @@ def score_predictions(
         }  # fmt: skip
         if split not in splits:
             raise DataError(f"{path}: has no split {split!r}; there are {', '.join(splits)}")
-        inputs, labels = splits[split].inputs, list(splits[split].labels)
+        inputs, labels, gaps = splits[split].inputs, list(splits[split].labels), splits[split].gaps
     else:
         rows = read_labelled_rows(finished, file, text_column, label_column, labelled=True)
         assert rows.labels is not None
-        inputs, labels, notes = rows.inputs, rows.labels, rows.notes
+        inputs, labels, gaps, notes = rows.inputs, rows.labels, rows.gaps, rows.notes
     if all(bool((label == IGNORED).all()) for label in labels):
         raise DataError(f"{file or split}: has no label to hold a prediction against")
-    outputs, config = outputs_of(finished, inputs), finished.model.config
+    outputs, config = outputs_of(finished, inputs, gaps), finished.model.config
     regression = config.problem_type == "regression"
     scores = score_numbers(outputs, labels) if regression else score_labels(outputs, labels, class_names(config))
     return Scored(path.name, config.cell, split if file is None else file.name, len(inputs), scores, notes)

@@ -9,10 +9,11 @@ import torch
 from scipy.io import wavfile
 
 from gatedrnn.data import data_settings
+from gatedrnn.data.series.files import named_files
 from gatedrnn.data.series.long import read_long
 from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.series.ts import read_ts
-from gatedrnn.data.series.wav import names_recordings, read_recordings
+from gatedrnn.data.series.wav import read_recordings
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNConfig
 from gatedrnn.models.modeling import ChannelScale
@@ -114,7 +115,7 @@ def recordings(folder: Path, **changes: object) -> Path:
 
 def test_recordings_are_samples_or_frames_whose_bands_tell_the_pitch(tmp_path: Path) -> None:
     path = recordings(tmp_path)
-    assert names_recordings(path) and not names_recordings(written(tmp_path, "a.csv", LONG))
+    assert named_files(path) == "0.wav" and named_files(written(tmp_path, "a.csv", LONG)) is None
     samples = read_recordings(path, None, "samples")
     assert samples.values[0].shape == (2000, 1) and 0.59 < samples.values[0].max() < 0.62
     bands = read_recordings(path, None, "log-mel")

@@ -34,12 +34,14 @@ def learned_states(layer):
 
 
 def matrices(layer):
-    return {k: v.detach() for k, v in layer.named_parameters() if v.dim() == 2}
+    """All but those of gaps, which have a scheme of their own."""
+    named = layer.named_parameters()
+    return {k: v.detach() for k, v in named if v.dim() == 2 and not k.startswith("weight_gap")}
 
 
 def blocks(layer, name, weight):
-    """A weight gate by gate; a projection and what reads gaps have none."""
-    if name.startswith(("weight_hr", "weight_gap")):
+    """A weight gate by gate; a projection has none."""
+    if name.startswith("weight_hr"):
         return {"": weight}
     return dict(zip(layer.cell.projections, weight.chunk(len(layer.cell.projections)), strict=True))
 
@@ -94,6 +96,14 @@ def test_a_learned_initial_state_is_normal_with_a_deviation_of_one_half(name, we
 def test_fan_in_fills_one_over_the_root_of_each_weights_inputs(name):
     for weight in matrices(layer_of(name, weight_init="fan-in")).values():
         assert_uniform(weight, -(weight.shape[1] ** -0.5), weight.shape[1] ** -0.5)
+
+
+@pytest.mark.parametrize("weight_init", [scheme for scheme in WEIGHT_INITS if scheme != "torch"])
+@pytest.mark.parametrize("gap_features", [1, 30])
+def test_every_state_decays_a_little_over_a_gap(weight_init, gap_features):
+    layer = CELLS["gru-d"](WIDE_IN, 500, weight_init=weight_init, gap_features=gap_features)
+    assert_uniform(layer.weight_gap_l0, 0, 0.2 / gap_features)
+    assert (layer.bias_gap_l0 == 0).all()
 
 
 @every_cell

@@ -19,9 +19,9 @@ OPTIONS = {
     "gru": {"reset_after": False}, "mgu": {"keep": True},
     "minlstm": {"activation": "identity", "log_space": False},
     "mingru": {"activation": "identity", "log_space": False},
-    "block-orthogonal": {"block_size": 3},
+    "block-orthogonal": {"block_size": 3}, "gru-d": {"gap_features": 2},
 }  # fmt: skip
-READS_STATE = ("lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "mgu", "gru-no-reset-gate")
+READS_STATE = ("lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "gru-d", "mgu", "gru-no-reset-gate")
 EVERY_POOLING = ("last", "mean", "max")
 
 every_cell = pytest.mark.parametrize("cell", CELLS)
@@ -48,10 +48,13 @@ def config_of(kind="tokens", build="plain", **fields):
 
 def model_of(head, kind="tokens", dtype=torch.float64, **fields):
     """A model in eval mode. Its weights are smaller in float32: states, which `signed-mingru` does not bound, would
-    else be so much larger than the logits that their roundings show there."""
+    else be so much larger than the logits that their roundings show there. Those of gaps are above 0: below it nothing
+    decays, and nothing is learned of that."""
     model = head(config_of(kind, **fields)).to(dtype).eval()
-    for weight in model.parameters():
+    for name, weight in model.named_parameters():
         torch.nn.init.normal_(weight, std=0.7 if dtype == torch.float64 else 0.5)
+        if "_gap_" in name:
+            weight.data.abs_()
     return model
 
 

@@ -21,7 +21,7 @@ from gatedrnn.models.structure import PARTS, count_parameters, describe_structur
 
 # One layer in one direction over d features, h channels wide: its parameters, and its products of a weight and a
 # number a step. A gate has d·h of the input, h·h of the state where it reads it, and one bias or torch's two; a
-# peephole has h, and a learned initial state; they are no products.
+# peephole has h, and a learned initial state; they are no products. What reads a gap has h, a product, and a bias.
 BY_HAND = {
     "lstm": lambda d, h: (4 * h * (d + h + 2), 4 * h * (d + h)),
     "lstm-peephole": lambda d, h: (4 * h * (d + h + 1) + 3 * h, 4 * h * (d + h)),
@@ -30,6 +30,7 @@ BY_HAND = {
     "lstm-normalized": lambda d, h: (3 * h * (d + 1), 3 * h * d),
     "minlstm": lambda d, h: (3 * h * (d + 1), 3 * h * d),
     "gru": lambda d, h: (3 * h * (d + h + 2), 3 * h * (d + h)),
+    "gru-d": lambda d, h: (3 * h * (d + h + 1) + 2 * h, 3 * h * (d + h) + h),
     "mgu": lambda d, h: (2 * h * (d + h + 1), 2 * h * (d + h)),
     "gru-no-reset-gate": lambda d, h: (2 * h * (d + h + 1), 2 * h * (d + h)),
     "gru-input-gated": lambda d, h: (2 * h * (d + 1), 2 * h * d),
@@ -45,6 +46,7 @@ GATES = {
     "lstm-normalized": "input forget candidate",
     "minlstm": "candidate forget input",
     "gru": "reset update candidate",
+    "gru-d": "reset update candidate",
     "mgu": "forget candidate",
     "gru-no-reset-gate": "update candidate",
     "gru-input-gated": "update candidate",
@@ -54,13 +56,13 @@ GATES = {
 }
 PAIRS = ("lstm", "lstm-peephole")
 DEFAULTS = {
-    "gru": {"reset_after": True}, "mgu": {"keep": False},
+    "gru": {"reset_after": True}, "gru-d": {"gap_features": 1}, "mgu": {"keep": False},
     "minlstm": {"activation": "g", "log_space": False}, "mingru": {"activation": "g", "log_space": False},
     "block-orthogonal": {"block_size": 2},
 }  # fmt: skip
 BIASES = {
     "lstm": "torch", "gru": "torch", "lstm-peephole": "forget-one", "lstm-no-output-gate": "forget-one",
-    "mgu": "zeros", "gru-no-reset-gate": "zeros",
+    "gru-d": "zeros", "mgu": "zeros", "gru-no-reset-gate": "zeros",
 }  # fmt: skip
 EMBEDDING_PART = {"tokens": VOCABULARY * EMBEDDING, "numbers": FEATURES * EMBEDDING + EMBEDDING}
 FACTOR = 2  # feed_forward_factor's default

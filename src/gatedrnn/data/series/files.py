@@ -1,13 +1,15 @@
-"""Files of series by their kind: .ts, tables with a row a time, and tables that name WAV files."""
+"""Files of series by their kind: .ts, tables with a row a time or a measurement, and tables that name files."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gatedrnn.data.files import read_all_columns
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.series.long import read_long
+from gatedrnn.data.series.measurements import holds_measurements, read_measurement_files, read_measurements
 from gatedrnn.data.series.ts import read_ts
-from gatedrnn.data.series.wav import names_recordings, read_recordings
+from gatedrnn.data.series.wav import FILE_COLUMNS, read_recordings
 from gatedrnn.data.settings import Frames
 from gatedrnn.errors import DataError
 
@@ -19,14 +21,19 @@ class Reading(NamedTuple):
     time_column: str | None = None
     label_column: str | None = None
     frames: Frames = "log-mel"
+    uneven: bool = False
+    missing: tuple[str, ...] = ()
 
 
-def read_series(path: Path, reading: Reading, *, labelled: bool = True) -> LabelledSeries:
+def read_series(
+    path: Path, reading: Reading, *, channels: Sequence[str] | None = None, labelled: bool = True
+) -> LabelledSeries:
     """A file of series, by its ending and its columns.
 
     Args:
         path: .ts, .ts.gz, or a CSV, TSV, JSON-lines or Parquet table.
         reading: names of columns, and what recordings become.
+        channels: those of training, which single measurements are put into; None for training itself.
         labelled: whether every series must have a label; if not, labels are read where there are some.
 
     Raises:
@@ -34,9 +41,27 @@ def read_series(path: Path, reading: Reading, *, labelled: bool = True) -> Label
     """
     if ".ts" in path.suffixes:
         return read_ts(path, labelled=labelled)
-    if names_recordings(path):
-        return read_recordings(path, reading.label_column, reading.frames, labelled=labelled)
-    return read_long(path, reading.series_column, reading.time_column, reading.label_column, labelled=labelled)
+    series, time, label, missing = reading.series_column, reading.time_column, reading.label_column, reading.missing
+    named = named_files(path)
+    if named is not None and named.lower().endswith(".wav"):
+        return read_recordings(path, label, reading.frames, labelled=labelled)
+    if named is not None:
+        return read_measurement_files(path, time, label, missing, channels, labelled=labelled)
+    if holds_measurements(read_all_columns(path).column_names):
+        return read_measurements(path, series, time, label, missing, channels, labelled=labelled)
+    return read_long(path, series, time, label, missing, uneven=reading.uneven, labelled=labelled)
+
+
+def named_files(path: Path) -> str | None:
+    """The first of the files that a table names; None where it has no column of them."""
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        return None
+    data = read_all_columns(path)
+    found = [name for name in data.column_names if name.lower() in FILE_COLUMNS]
+    if len(found) != 1 or not len(data):
+        return None
+    first = str(data[found[0]][0])
+    return first if Path(first).suffix else None
 
 
 def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str) -> None:

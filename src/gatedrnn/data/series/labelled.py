@@ -22,3 +22,5 @@ class LabelledSeries:
     """Of each series in the file, for messages: "line 12", "id 7"."""
     source: dict[str, Json]
     """Name, rows and sha256, without any path."""
+    times: list[np.ndarray] | None = None
+    """(time,), rising: of the steps of uneven series; None where steps are equally far apart."""

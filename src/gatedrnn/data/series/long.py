@@ -1,27 +1,31 @@
 """Tables of series with a row a time: the series' name, the time, its channels, its label."""
 
 import hashlib
-import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from datasets import Dataset
 
 from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
+from gatedrnn.data.series.fields import hours_of, numbers_of, times_of
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
 SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "recordid")
 TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
-MISSING = ("", "?", "na", "nan", "null", "none")
 
 
 def read_long(
-    path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None, *,
-    labelled: bool = True,
+    path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
+    missing: Sequence[str] = (), *, uneven: bool = False, labelled: bool = True,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a CSV, TSV, JSON-lines or Parquet file; all columns but series, time and label are channels.
+
+    Args:
+        missing: values that mean that nothing was measured.
+        uneven: keep the times of steps.
 
     Raises:
         DataError: a column is missing, a time is out of order or doubled, a value is no number, or a series has several
@@ -40,7 +44,7 @@ def read_long(
         raise DataError(f"{path}: there are columns but no rows")
     labels, names = ([], None) if label is None else labels_in_column(data, place, label)
     times = times_in_column(path, data, time)
-    table = np.stack([numbers_in_column(path, data, name) for name in channels], axis=1).astype(np.float32)
+    table = np.stack([numbers_in_column(path, data, name, missing) for name in channels], axis=1).astype(np.float32)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(map(str, data[series])):
         own = rows.setdefault(name, [])
@@ -55,56 +59,16 @@ def read_long(
     own_labels = [labels[own[0]] for own in rows.values()] if labels else []
     source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": digest}
     places = [f"{series} {name}" for name in rows]
-    return LabelledSeries([table[own] for own in rows.values()], own_labels, names, tuple(channels), places, source)
+    hours = [hours_of(times)[own] for own in rows.values()] if uneven else None
+    values = [table[own] for own in rows.values()]
+    return LabelledSeries(values, own_labels, names, tuple(channels), places, source, hours)
 
 
-def numbers_in_column(path: Path, data: Dataset, column: str) -> np.ndarray:
-    """(rows,), float64; NaN where a field is empty or says that nothing was measured.
-
-    Raises:
-        DataError: a field is no number, or infinite; the row is named.
-    """
-    found = np.empty(len(data))
-    for row, value in enumerate(data[column]):
-        if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
-            found[row] = np.nan
-            continue
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise DataError(f"{path}: row {row + 1}, column {column!r}: must be a number, got {value!r}") from None
-        if math.isinf(number):
-            raise DataError(f"{path}: row {row + 1}, column {column!r}: {value} is infinite")
-        found[row] = number
-    return found
+def numbers_in_column(path: Path, data: Dataset, column: str, missing: Sequence[str] = ()) -> np.ndarray:
+    """(rows,), float64; as `numbers_of`."""
+    return numbers_of(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", missing)
 
 
 def times_in_column(path: Path, data: Dataset, column: str) -> np.ndarray:
-    """(rows,), in the order of time: numbers as they are, dates as numpy has them.
-
-    Raises:
-        DataError: a field is neither; the row is named.
-    """
-    values = data[column]
-    try:
-        numbers = np.array([float(value) for value in values])
-    except (TypeError, ValueError):
-        pass
-    else:
-        return _each_known(path, column, numbers, np.isnan(numbers))
-    dates = np.empty(len(values), "datetime64[us]")
-    for row, value in enumerate(values):
-        try:
-            dates[row] = np.datetime64(str(value).strip().replace("/", "-").removesuffix("Z"), "us")
-        except ValueError:
-            raise DataError(
-                f"{path}: row {row + 1}, column {column!r}: {value!r} is neither a number nor a date such as "
-                "2024-01-31 18:00"
-            ) from None
-    return _each_known(path, column, dates, np.isnat(dates))
-
-
-def _each_known(path: Path, column: str, times: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    if missing.any():
-        raise DataError(f"{path}: row {int(missing.argmax()) + 1}, column {column!r}: there is no time")
-    return times
+    """(rows,); as `times_of`."""
+    return times_of(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}")

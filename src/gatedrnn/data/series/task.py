@@ -27,11 +27,11 @@ def load_series_task(settings: SeriesTask) -> TaskData:
             "one that names WAV files"
         )
     notes: list[str] = []
-    reading = Reading(settings.series_column, settings.time_column, settings.label_column, settings.frames)
+    reading = Reading(**{name: getattr(settings, name) for name in Reading._fields})
     read = {"train": read_series(settings.train_file, reading)}
     for split, file in (("validation", settings.validation_file), ("test", settings.test_file)):
         if file is not None:
-            read[split] = read_series(file, reading)
+            read[split] = read_series(file, reading, channels=read["train"].channels)
             demand_channels(read[split], read["train"].channels, str(file))
     sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
     numbers = settings.task == SERIES_REGRESSION
@@ -42,8 +42,13 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         if split not in read:
             read["train"], read[split] = _set_apart(settings, read["train"], fraction, split)
             notes.append(f"{split.capitalize()}: {len(read[split].values)} series set apart from the training data.")
+    if settings.metric == "auroc" and len(names) != 2:
+        raise DataError(f"--metric auroc: needs two classes, {settings.train_file} has {len(names) or 'numbers'}")
     scale = _scale(read["train"])
-    if scale["flagged_channels"]:
+    if read["train"].times is not None:
+        scale |= {"flagged_channels": None, "gap_unit": _usual_gap(read["train"].times)}
+        notes.append(f"Times are uneven; a usual gap is {scale['gap_unit']:.4g}.")
+    elif scale["flagged_channels"]:
         named = [read["train"].channels[n] for n in cast(list[int], scale["flagged_channels"])]
         notes.append(
             f"Values are missing in {', '.join(named[:30])}; the model reads a flag for each of these channels."
@@ -55,15 +60,19 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         scale |= {"problem_type": "regression", "label_mean": float(found.mean()), "label_deviation": spread}
 
     def examples(series: LabelledSeries) -> Examples:
+        gaps = None if series.times is None else [gaps_of(times) for times in series.times]
         if numbers:
-            return Examples(series.values, labels_as_numbers(series), unit=spread)
-        return Examples(series.values, np.array([number[label] for label in series.labels], dtype=np.int64))
+            return Examples(series.values, labels_as_numbers(series), unit=spread, gaps=gaps)
+        own = np.array([number[label] for label in series.labels], dtype=np.int64)
+        return Examples(series.values, own, ranked=settings.metric == "auroc", gaps=gaps)
 
     return TaskData(
         name=settings.task,
         model_inputs={
             **scale, "pad_token_id": None, "unk_token_id": None,
-            "series": {"channels": list(read["train"].channels), **reading._asdict()},
+            "series": {
+                "channels": list(read["train"].channels), **reading._asdict(), "missing": list(reading.missing),
+            },
         },
         labelled="sequence",
         train=examples(read["train"]),
@@ -105,6 +114,17 @@ def _scale(train: LabelledSeries) -> dict[str, Json]:
     }
 
 
+def gaps_of(times: np.ndarray) -> np.ndarray:
+    """(time,), float32: the time since the step before, 0 at the first."""
+    return np.diff(times, prepend=times[:1]).astype(np.float32)
+
+
+def _usual_gap(times: list[np.ndarray]) -> float:
+    """The median of all gaps of training, which the model reads times in units of; 1 where there is none."""
+    gaps = np.concatenate([np.diff(own) for own in times])
+    return float(np.median(gaps)) if len(gaps) else 1.0
+
+
 def _set_apart(
     settings: SeriesTask, series: LabelledSeries, fraction: float, split: str
 ) -> tuple[LabelledSeries, LabelledSeries]:
@@ -123,6 +143,7 @@ def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
     return LabelledSeries(
         [series.values[row] for row in rows], [series.labels[row] for row in rows], series.label_names,
         series.channels, [series.places[row] for row in rows], series.source,
+        None if series.times is None else [series.times[row] for row in rows],
     )  # fmt: skip
 
 

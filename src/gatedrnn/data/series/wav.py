@@ -25,15 +25,6 @@ FLOOR = 1e-6
 """Added to energies before their logarithm."""
 
 
-def names_recordings(path: Path) -> bool:
-    """Whether a table has a column that names WAV files."""
-    if path.suffix.lower() not in (".csv", ".tsv"):
-        return False
-    data = read_all_columns(path)
-    found = [name for name in data.column_names if name.lower() in FILE_COLUMNS]
-    return len(found) == 1 and len(data) > 0 and str(data[found[0]][0]).lower().endswith(".wav")
-
-
 def read_recordings(path: Path, label_column: str | None, frames: Frames, *, labelled: bool = True) -> LabelledSeries:
     """The recordings that a table names, a row each; files are looked for from the table's folder on.
 

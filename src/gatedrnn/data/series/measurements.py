@@ -1,0 +1,170 @@
+"""Single measurements, a row each with time, parameter and value: of all series in one table, or a file for each."""
+
+import csv
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
+from gatedrnn.data.series.fields import hours_of, numbers_of, times_of
+from gatedrnn.data.series.labelled import LabelledSeries
+from gatedrnn.data.series.long import SERIES_COLUMNS, TIME_COLUMNS
+from gatedrnn.data.series.wav import FILE_COLUMNS
+from gatedrnn.errors import DataError
+from gatedrnn.records import Json
+
+PARAMETER_COLUMNS = ("parameter", "variable", "channel", "feature", "item", "signal")
+VALUE_COLUMNS = ("value", "values", "measurement")
+
+
+class Measured(NamedTuple):
+    """The rows of one series, in any order."""
+
+    hours: np.ndarray
+    """(rows,), or in whatever unit times are numbers of."""
+    parameters: Sequence[str]
+    values: np.ndarray
+    """(rows,), NaN where nothing was measured."""
+    places: Sequence[int]
+    """Rows in the file, from 1 on."""
+
+
+def holds_measurements(columns: Sequence[str]) -> bool:
+    """Whether a table's columns are those of measurements."""
+    names = {name.lower() for name in columns}
+    return bool(names & set(PARAMETER_COLUMNS)) and bool(names & set(VALUE_COLUMNS))
+
+
+def read_measurements(
+    path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
+    missing: Sequence[str] = (), channels: Sequence[str] | None = None, *, labelled: bool = True,
+) -> LabelledSeries:  # fmt: skip
+    """The series of one table with the columns series, time, parameter, value and, in every row, the series' label.
+
+    Args:
+        missing: values that mean that nothing was measured.
+        channels: the parameters that there may be; all that have a value if None.
+
+    Raises:
+        DataError: a column is missing, a field is no time or no number, a parameter is none of the channels, or a
+            series has several labels or nothing measured; row and column are named.
+    """
+    data, place = read_all_columns(path), str(path)
+    names = data.column_names
+    if not len(data):
+        raise DataError(f"{path}: there are columns but no rows")
+    series = column_of(names, place, "series", series_column, SERIES_COLUMNS)
+    label = None
+    if labelled or label_column in names or any(name.lower() in LABEL_COLUMNS for name in names):
+        label = column_of(names, place, "label", label_column, LABEL_COLUMNS)
+    labels, label_names = ([], None) if label is None else labels_in_column(data, place, label)
+    whole = _measured(place, {name: data[name] for name in names}, time_column, missing)
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(map(str, data[series])):
+        own = rows.setdefault(name, [])
+        if labels and own and labels[own[0]] != labels[row]:
+            both = f"{labels[own[0]]} and {labels[row]}"
+            raise DataError(f"{path}: row {row + 1}, column {label!r}: series {name} has the labels {both}")
+        own.append(row)
+    each = {
+        f"{series} {name}": Measured(
+            whole.hours[own], [whole.parameters[n] for n in own], whole.values[own], [whole.places[n] for n in own]
+        )
+        for name, own in rows.items()
+    }  # fmt: skip
+    own_labels = [labels[own[0]] for own in rows.values()] if labels else []
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": digest}
+    return _assembled(dict.fromkeys(each, place), each, own_labels, label_names, channels, source)
+
+
+def read_measurement_files(
+    path: Path, time_column: str | None = None, label_column: str | None = None, missing: Sequence[str] = (),
+    channels: Sequence[str] | None = None, *, labelled: bool = True,
+) -> LabelledSeries:  # fmt: skip
+    """The series of a table that names a file for each, from the table's folder on, with the columns time, parameter
+    and value, separated by commas; the label stands in the table.
+
+    Args, raises:
+        As `read_measurements`; DataError for a file that is missing, too.
+    """
+    data, place = read_all_columns(path), str(path)
+    column = column_of(data.column_names, place, "file", None, FILE_COLUMNS)
+    labels, label_names = list[str](), None
+    if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):
+        named = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
+        labels, label_names = labels_in_column(data, place, named)
+    digest, each, files = hashlib.sha256(path.read_bytes()), dict[str, Measured](), dict[str, str]()
+    for row, name in enumerate(data[column], start=1):
+        file = path.parent / str(name)
+        if not file.is_file():
+            raise DataError(f"{path}: row {row}, column {column!r}: {name}: no such file")
+        if str(name) in each:
+            raise DataError(f"{path}: row {row}, column {column!r}: {name} is named twice")
+        content = file.read_bytes()
+        digest.update(content)
+        each[str(name)], files[str(name)] = _of_file(file, content, time_column, missing), str(file)
+    if not each:
+        raise DataError(f"{path}: there are columns but no rows")
+    source: dict[str, Json] = {"name": path.name, "rows": len(each), "sha256": digest.hexdigest()}
+    return _assembled(files, each, labels, label_names, channels, source)
+
+
+def _of_file(file: Path, content: bytes, time_column: str | None, missing: Sequence[str]) -> Measured:
+    try:
+        header, *rows = [row for row in csv.reader(content.decode("utf-8-sig").splitlines(), strict=True) if row]
+    except (ValueError, csv.Error) as error:
+        raise DataError(f"{file}: cannot be read as a table with commas: {error}") from error
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(header):
+            raise DataError(f"{file}: row {number}: must have {len(header)} fields as the first line, got {len(row)}")
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    return _measured(str(file), columns, time_column, missing)
+
+
+def _measured(
+    place: str, columns: dict[str, list[object]] | dict[str, list[str]], time_column: str | None, missing: Sequence[str]
+) -> Measured:
+    names = list(columns)
+    time = column_of(names, place, "time", time_column, TIME_COLUMNS)
+    parameter = column_of(names, place, "parameter", None, PARAMETER_COLUMNS)
+    value = column_of(names, place, "value", None, VALUE_COLUMNS)
+    hours = hours_of(times_of(columns[time], lambda row: f"{place}: row {row + 1}, column {time!r}"))
+    values = numbers_of(columns[value], lambda row: f"{place}: row {row + 1}, column {value!r}", missing)
+    return Measured(hours, [str(one) for one in columns[parameter]], values, range(1, len(values) + 1))
+
+
+def _assembled(
+    files: dict[str, str], each: dict[str, Measured], labels: list[str], label_names: tuple[str, ...] | None,
+    channels: Sequence[str] | None, source: dict[str, Json],
+) -> LabelledSeries:  # fmt: skip
+    """A step for each time at which something was measured. Of two values of a parameter at one time the later row
+    counts."""
+    if channels is None:
+        there = {
+            name
+            for own in each.values()
+            for name, value in zip(own.parameters, own.values, strict=True) if value == value
+        }  # fmt: skip
+        channels = sorted(there)
+    number = {name: place for place, name in enumerate(channels)}
+    values, times = list[np.ndarray](), list[np.ndarray]()
+    for name, own in each.items():
+        real = np.flatnonzero(~np.isnan(own.values)).tolist()
+        if not len(real):
+            raise DataError(f"{files[name]}: {name}: nothing is measured in it")
+        for row in real:
+            if own.parameters[row] not in number:
+                raise DataError(
+                    f"{files[name]}: row {own.places[row]}: the parameter {own.parameters[row]!r} is in no training "
+                    f"series; there are {', '.join(list(channels)[:30])}"
+                )
+        hours, step = np.unique(own.hours[real], return_inverse=True)
+        table = np.full((len(hours), len(channels)), np.nan, np.float32)
+        table[step, [number[own.parameters[row]] for row in real]] = own.values[real]
+        values.append(table)
+        times.append(hours)
+    return LabelledSeries(values, labels, label_names, tuple(channels), list(each), source, times)

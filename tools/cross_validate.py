@@ -1,0 +1,71 @@
+"""Cross-validation of a comparison: the tables of each fold, and what the folds' results come to together.
+
+    python tools/cross_validate.py split labels.csv --file 'set-a/{RecordID}.txt' --label died --output folds
+    gatedrnn compare --train-file folds/train-0.csv --test-file folds/test-0.csv --output runs/fold-0 ...
+    python tools/cross_validate.py join runs/fold-0 runs/fold-1 ... --output summary.json
+
+The interval of the mean over folds takes the correction of Nadeau and Bengio 2003 (Machine Learning 52, 239-281): the
+folds have most of their training data in common.
+"""
+
+import csv
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+from cyclopts import App
+from scipy.stats import t as student
+from sklearn.model_selection import StratifiedKFold
+
+from gatedrnn.study.results import ComparisonResults
+from gatedrnn.train.result import read_record
+
+app = App(help=__doc__)
+
+
+@app.command
+def split(table: Path, *, file: str, label: str, output: Path, folds: int = 5, seed: int = 0) -> None:
+    """Write train-K.csv and test-K.csv of each fold, which name the files of series, with their labels.
+
+    Args:
+        table: a CSV file with a row for each series.
+        file: where a row's file is, from the table's folder on, with columns in braces.
+        label: column of the labels; each fold has as many of every label.
+    """
+    with table.open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    labels = np.array([row[label] for row in rows])
+    output.mkdir(parents=True, exist_ok=True)
+    names = [os.path.relpath(table.parent / file.format(**row), output) for row in rows]
+    folded = StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels)
+    for number, parts in enumerate(folded):
+        for name, part in zip(("train", "test"), parts, strict=True):
+            with (output / f"{name}-{number}.csv").open("w", newline="") as written:
+                writer = csv.writer(written, lineterminator="\n")
+                writer.writerow(["file", "label"])
+                writer.writerows([names[row], labels[row]] for row in part)
+
+
+@app.command
+def join(*studies: Path, output: Path) -> None:
+    """Print, and write as JSON, the mean score of every contender and baseline over the folds, with a 95 % interval."""
+    found = [read_record(study / "results.json", ComparisonResults) for study in studies]
+    metric, scores = found[0].metric.name, dict[str, list[float]]()
+    for results in found:
+        each = [*results.contenders, *results.baseline.plain]
+        for row in each:
+            scores.setdefault(row.name, []).append(row.scores["test"].mean)
+    folds, joined = len(found), {}
+    for name, values in scores.items():
+        spread = np.std(values, ddof=1) * math.sqrt(1 / folds + 1 / (folds - 1))
+        half = float(student.isf(0.025, folds - 1) * spread)
+        mean = float(np.mean(values))
+        joined[name] = {"mean": mean, "low": mean - half, "high": mean + half, "folds": values}
+        print(f"{name:45} {metric} {mean:.4f} [{mean - half:.4f}, {mean + half:.4f}]  of {folds} folds")
+    output.write_text(json.dumps({"metric": metric, "folds": folds, "scores": joined}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    app()
