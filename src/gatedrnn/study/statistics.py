@@ -32,6 +32,9 @@ Score: TypeAlias = Literal["accuracy", "perplexity", "error"]
 Verdict: TypeAlias = Literal["better", "equivalent", "worse", "cannot tell"]
 ERROR = 0.05
 """The share of tables with a false verdict, at most."""
+BOUNDS: dict[Score, tuple[float, float]] = {
+    "accuracy": (0.0, 1.0), "perplexity": (1.0, math.inf), "error": (0.0, math.inf),
+}  # fmt: skip
 MARGINS: dict[Score, float] = {"accuracy": 0.005, "perplexity": 0.01, "error": 0.01}
 """Differences that do not matter, unless another margin is given: half a point; a hundredth of a perplexity; a
 hundredth of the error that errors are in units of."""

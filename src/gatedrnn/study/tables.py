@@ -173,7 +173,8 @@ def hardest_rows(results: ComparisonResults, outcomes: Mapping[str, Outcomes]) -
     }
     overall = np.mean(list(means.values()), 0)
     order = np.argsort(overall if higher else -overall, kind="stable")[:HARDEST]
-    what = "share right" if higher else "nats per token"
+    names = {"accuracy": "share right", "auroc": "auroc + influence", "perplexity": "nats per token"}
+    what = names.get(results.metric.name, results.metric.name)
     return [
         {
             results.data.unit.partition(" of ")[0]: f"{index:,}", what: f"{overall[index]:.2f}",

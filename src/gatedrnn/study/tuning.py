@@ -16,10 +16,11 @@ from gatedrnn.data import TaskData
 from gatedrnn.errors import Damaged, NonFiniteLoss
 from gatedrnn.records import read_json, write_whole
 from gatedrnn.study.beside import Trial
-from gatedrnn.study.results import SearchResults, TuningCurve
+from gatedrnn.study.results import Metric, SearchResults, TuningCurve
 from gatedrnn.study.runs import OnProgress, Records, run_all
 from gatedrnn.study.settings import FIRST_SEED, SearchSettings
 from gatedrnn.study.space import Dimension, Draw, Edge, draw
+from gatedrnn.study.statistics import BOUNDS, Score
 from gatedrnn.train.loop import Progress
 from gatedrnn.train.objective import metric_of
 from gatedrnn.train.settings import RunSettings
@@ -44,6 +45,7 @@ class Search:
         self, settings: SearchSettings, bases: Mapping[str, RunSettings], data: TaskData, folder: Path
     ) -> None:  # fmt: skip
         self.settings, self.bases, self.data, self.folder = settings, bases, data, folder
+        self.metric = Metric.model_validate(metric_of(data)._asdict())
         self.draws = {
             name: [self._draw(base, trial) for trial in range(settings.trials)] for name, base in bases.items()
         }
@@ -119,19 +121,17 @@ class Search:
         record = records[self._place(name, trial)]
         scores = record.scores["validation"]
         return Trial(
-            contender=name, number=trial, values=values, score=record.score("validation", metric_of(self.data).name),
+            contender=name, number=trial, values=values, score=record.score("validation", self.metric.name),
             loss=scores.loss, seconds=record.measured.training_seconds,
         )  # fmt: skip
 
     def best(self, trials: list[Trial], name: str) -> Trial:
         """The trial of a contender with the best validation score; of equal ones that with the lowest loss."""
-        sign = 1 if metric_of(self.data).higher_is_better else -1
         own = [one for one in trials if one.contender == name and one.score is not None]
-        return max(own, key=lambda one: (sign * (one.score or 0.0), -(one.loss or 0.0), -one.number))
+        return max(own, key=lambda one: (self.metric.sign * (one.score or 0.0), -(one.loss or 0.0), -one.number))
 
     def results(self, trials: list[Trial]) -> SearchResults:
         """What the search found, for the record."""
-        higher = metric_of(self.data).higher_is_better
         spaces = {name: self.settings.space.of(base) for name, base in self.bases.items()}
         best = {name: self.best(trials, name) for name in self.bases}
         return SearchResults(
@@ -141,7 +141,7 @@ class Search:
             best=best,
             edges={name: _edges(spaces[name], one) for name, one in best.items()},
             curves={
-                name: tuning_curve([one.score for one in trials if one.contender == name], higher)
+                name: tuning_curve([one.score for one in trials if one.contender == name], self.metric.score)
                 for name in self.bases
             },
         )  # fmt: skip
@@ -161,7 +161,7 @@ def _edges(space: dict[str, Dimension], best: Trial) -> dict[str, Edge]:
     return {name: edge for name, edge in found.items() if edge is not None}
 
 
-def tuning_curve(scores: list[float | None], higher_is_better: bool) -> TuningCurve:
+def tuning_curve(scores: list[float | None], score: Score) -> TuningCurve:
     """The median of the best score after 1, 2, … trials, with simultaneous bands.
 
     A trial that diverged counts as the worst there can be. The bands are exact for scores without ties, and wider than
@@ -170,10 +170,11 @@ def tuning_curve(scores: list[float | None], higher_is_better: bool) -> TuningCu
     Reference: Lourie, Cho and He 2023, arXiv:2311.09480.
 
     Args:
-        scores: of each trial; accuracies, or perplexities.
+        scores: of each trial.
+        score: what they are.
     """
-    worst = 0.0 if higher_is_better else math.inf
-    low, high = (0.0, 1.0) if higher_is_better else (1.0, math.inf)
+    higher_is_better, (low, high) = score == "accuracy", BOUNDS[score]
+    worst = low if higher_is_better else high
     own = np.array([worst if score is None else score for score in scores])
     with warnings.catch_warnings():  # it says what the docstring says of ties
         warnings.simplefilter("ignore", RuntimeWarning)

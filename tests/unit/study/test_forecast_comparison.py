@@ -13,7 +13,8 @@ from gatedrnn.data.forecast.task import load_forecast
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.forecast_baselines import forecast_baselines
 from gatedrnn.study.report import write_report
-from gatedrnn.study.settings import CompareSettings, ContenderSettings
+from gatedrnn.study.settings import CompareSettings, ContenderSettings, SearchSettings
+from gatedrnn.study.space import default_space
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.study.tables import forecast_rows, score_rows
 from gatedrnn.study.verdict import headline
@@ -49,7 +50,8 @@ def finished(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     model = with_recipe("forecast", "model", ModelSettings(layers=1, embedding_size=8))
     train = with_recipe("forecast", "train", TrainSettings(total_steps=30, validate_every=15))
     contenders = ContenderSettings(cells=["gru", "mingru"], hidden_size=8, seeds=[0, 1], match=["layers"])
-    asked = CompareSettings(contenders=contenders, threads=1, data=settings, model=model, train=train)
+    search = SearchSettings(trials=2, space=default_space(model, train))
+    asked = CompareSettings(contenders=contenders, search=search, threads=1, data=settings, model=model, train=train)
     results = compare(asked, folder / "comparison")
     return results, write_report(folder / "comparison")
 
