@@ -188,11 +188,11 @@ class ForecastTask(TaskSettings):
     frequency: str | None = None
     """Step between times, such as 15min, h, D or MS; guessed from the times if not given."""
     horizon: int | None = Field(None, ge=1)
-    """Steps to forecast; a season if not given."""
+    """Steps to forecast; a season if not given, or 8 where none is usual."""
     season: tuple[PositiveInt, ...] = ()
     """Steps after which a pattern repeats, such as 24 168 of hours; guessed from the frequency if not given."""
     context: int | None = Field(None, ge=1)
-    """Steps that a forecast is made from; twice the longest season, or the horizon if that is longer, if not given."""
+    """Steps that a forecast is made from; twice the longest season or the horizon, 32 at least, if not given."""
     quantiles: tuple[float, ...] = (0.1, 0.5, 0.9)
     """Quantiles to forecast, rising, with the median, 0.5, among them."""
     origins: int = Field(24, ge=1)

@@ -104,7 +104,7 @@ SECOND = "a,2024-01-01 01:00:00,1"
 @pytest.mark.parametrize(
     ("old", "new", "columns", "said"),
     [
-        ("unique_id,ds,y", "unique_id,when,y", {}, "which column is the time"),
+        ("unique_id,ds,y", "unique_id,ds,time", {}, "which column is the time"),
         ("ds,y", "ds,load", {}, "which column is the target"),
         (SECOND, "a,2024-01-01 00:00:00,1", {}, "row 2, column 'ds': series a has 2024-01-01 00:00:00 twice"),
         (SECOND, "a,2023-01-01 01:00:00,1", {}, "row 2, column 'ds': series a has 2023-01-01 01:00:00 after a later"),
@@ -220,3 +220,24 @@ def test_a_forecast_needs_the_future_of_known_covariates(tmp_path: Path) -> None
 def test_the_series_that_ships_with_a_library_is_read_without_a_file() -> None:
     data = task(None)
     assert "59 of 2,284 values are missing" in data.notes[0] and data.model_inputs["seasons"] == [52]
+
+
+@pytest.mark.parametrize(
+    ("header", "time"),
+    [("Datum,menge", "Datum"), ("year,menge", "year"), ("start,menge,time", "time"), ("Year,menge,Datum", "Datum")],
+)
+def test_a_column_of_dates_or_years_is_found_where_no_name_is_usual(tmp_path: Path, header: str, time: str) -> None:
+    fields = {"Datum": "2020-{:02d}-01", "start": "2019-{:02d}-01", "time": "2020-{:02d}-01", "menge": "{}"}
+    lines = [
+        ",".join(fields.get(name, "20{:02d}").format(month) for name in header.split(",")) for month in range(1, 13)
+    ]
+    path = tmp_path / "table.csv"
+    path.write_text(header + "\n" + "\n".join(lines) + "\n")
+    assert read_table(path, Columns(target=("menge",))).columns.time == time
+
+
+def test_two_columns_of_dates_are_left_to_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("von,bis,menge\n2020-01-01,2020-01-31,1\n2020-02-01,2020-02-29,2\n")
+    with pytest.raises(DataError, match="which column is the time"):
+        read_table(path, Columns(target=("menge",)))

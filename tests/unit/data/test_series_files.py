@@ -83,7 +83,7 @@ def test_a_long_table_has_a_series_for_each_name(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("unique_id", "who", "which column is the series? none has a usual name; name it with --series-column"),
-        ("ds,", "when,", "which column is the time?"),
+        ("ds,load", "ds,time", "which column is the time? several could be it (ds, time)"),
         ("load,heat", "id,heat", "which column is the series? several could be it (unique_id, id)"),
         ("a,2024-01-02", "a,2023-01-02", "row 2, column 'ds': series a has 2023-01-02 18:00 after a later one"),
         ("a,2024-01-02", "a,2024-01-01", "row 2, column 'ds': series a has 2024-01-01 18:00 twice"),

@@ -10,7 +10,7 @@ from datasets import Dataset
 
 from gatedrnn.data.files import column_of, read_all_columns
 from gatedrnn.data.forecast.frequency import Frequency, as_frequency, frequency_of
-from gatedrnn.data.series.long import SERIES_COLUMNS, TIME_COLUMNS, numbers_in_column, times_in_column
+from gatedrnn.data.series.long import SERIES_COLUMNS, numbers_in_column, time_column_of, times_in_column
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
@@ -73,7 +73,7 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
     place = str(path)
     if not len(data):
         raise DataError(f"{path}: there are columns but no rows")
-    columns = _guessed(data.column_names, place, columns)
+    columns = _guessed(data, place, columns)
     assert columns.time is not None
     times = times_in_column(path, data, columns.time)
     of_numbers = {
@@ -94,9 +94,9 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
     )  # fmt: skip
 
 
-def _guessed(names: list[str], place: str, asked: Columns) -> Columns:
+def _guessed(data: Dataset, place: str, asked: Columns) -> Columns:
     """The columns with all that is None or () replaced by what is obvious."""
-    time = column_of(names, place, "time", asked.time, TIME_COLUMNS)
+    names, time = data.column_names, time_column_of(data, place, asked.time)
     usual = [name for name in names if name.lower() in SERIES_COLUMNS]
     series = asked.series or (usual[0] if len(usual) == 1 else None)
     for name in (series, *asked.target, *asked.known, *asked.past, *asked.fixed):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatedrnn.data.forecast.embedded import weekly_co2
-from gatedrnn.data.forecast.frequency import NUMBERS, calendar_features, shown_times
+from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, calendar_features, shown_times
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData
@@ -15,6 +15,8 @@ from gatedrnn.data.windows import OneSeries, Windows
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
+WITHOUT_SEASON, SHORTEST_CONTEXT = 8, 32
+"""Steps of a horizon and of a context that nothing else is known of."""
 LEAST_SEASONS = 3
 """A season that is guessed must fit so many times into the training part of the shortest series."""
 
@@ -46,10 +48,10 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     notes = _notes(read.table)
     table = with_calendar(read.table, settings.calendar)
     whole = np.array([len(one.values) for one in table.series])
-    horizon = settings.horizon or max(1, table.frequency.seasons[0])
+    horizon = settings.horizon or _horizon(table.frequency, int(whole.min()))
     cuts = _cuts(settings, table, horizon, whole, read.apart)
     seasons = settings.season or _seasons(table, cuts)
-    context = settings.context or max(2 * seasons[-1], 2 * horizon)
+    context = settings.context or max(2 * seasons[-1], 2 * horizon, SHORTEST_CONTEXT)
     shortest = int(cuts.validation.min())
     if settings.context is None:
         context = max(min(context, shortest - horizon), seasons[-1], 1)
@@ -208,6 +210,12 @@ def _cuts(
         if np.isnan(one.values[:stop]).all():
             raise DataError(f"{table.source['name']}: series {one.name}: all training values are missing")
     return found
+
+
+def _horizon(frequency: Frequency, shortest: int) -> int:
+    """A season, or where none is usual a few steps, in a series of that length."""
+    season = frequency.seasons[0]
+    return season if season > 1 else max(1, min(WITHOUT_SEASON, shortest // 10))
 
 
 def _seasons(table: SeriesTable, cuts: Cuts) -> tuple[int, ...]:

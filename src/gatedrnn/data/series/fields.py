@@ -11,6 +11,7 @@ from gatedrnn.errors import DataError
 
 MISSING = ("", "?", "na", "nan", "null", "none")
 CLOCK = re.compile(r"(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
 Place: TypeAlias = Callable[[int], str]
 """Where the field of a row is, for messages: file, row, column."""
 
@@ -69,6 +70,17 @@ def times_of(values: Sequence[object], place: Place) -> np.ndarray:
                 f"{place(row)}: {value!r} is neither a number nor a date such as 2024-01-31 18:00"
             ) from None
     return _each_known(dates, np.isnat(dates), place)
+
+
+def is_date(value: object) -> bool:
+    """Whether a field is a date, with year, month and day."""
+    text = str(value).strip().replace("/", "-").removesuffix("Z")
+    if not DATE.match(text):
+        return False
+    try:
+        return not np.isnat(np.datetime64(text, "us"))
+    except ValueError:
+        return False
 
 
 def hours_of(times: np.ndarray) -> np.ndarray:

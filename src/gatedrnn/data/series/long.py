@@ -8,12 +8,14 @@ import numpy as np
 from datasets import Dataset
 
 from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
-from gatedrnn.data.series.fields import hours_of, numbers_of, times_of
+from gatedrnn.data.series.fields import hours_of, is_date, numbers_of, times_of
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
 SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "recordid")
+LOOKED_AT = 100
+"""Rows that say whether a column holds dates."""
 TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
 
 
@@ -33,7 +35,7 @@ def read_long(
     """
     data, place = read_all_columns(path), str(path)
     series = column_of(data.column_names, place, "series", series_column, SERIES_COLUMNS)
-    time = column_of(data.column_names, place, "time", time_column, TIME_COLUMNS)
+    time = time_column_of(data, place, time_column)
     label = None
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
         label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
@@ -62,6 +64,23 @@ def read_long(
     hours = [hours_of(times)[own] for own in rows.values()] if uneven else None
     values = [table[own] for own in rows.values()]
     return LabelledSeries(values, own_labels, names, tuple(channels), places, source, hours)
+
+
+def time_column_of(data: Dataset, place: str, wanted: str | None) -> str:
+    """The column of times: the one asked for, or the only usual name; where there is none, the only column of dates, or
+    that of years.
+
+    Raises:
+        DataError: it is not there, or several could be it.
+    """
+    names = data.column_names
+    if wanted is None and not any(name.lower() in TIME_COLUMNS for name in names):
+        first = data[:LOOKED_AT]
+        dated = [name for name in names if first[name] and all(map(is_date, first[name]))]
+        years = [name for name in names if name.lower() == "year"]
+        if len(found := dated or years) == 1:
+            return found[0]
+    return column_of(names, place, "time", wanted, TIME_COLUMNS)
 
 
 def numbers_in_column(path: Path, data: Dataset, column: str, missing: Sequence[str] = ()) -> np.ndarray:
