@@ -10,6 +10,7 @@ from layer_laws import (
     BATCH,
     FEATURES,
     HIDDEN,
+    KERNEL_LOOP_CELLS,
     LOOP_CELLS,
     STEPS,
     TORCH,
@@ -360,7 +361,7 @@ def test_torchs_kernel_runs_what_it_can_and_runs_on_says_what_it_cannot(name, wh
         assert (len(calls), len(iterated), len(alone)) == (0, 0, 2)
 
 
-@pytest.mark.parametrize("name", [name for name in LOOP_CELLS if name not in (*TORCH, "gru-d")])
+@pytest.mark.parametrize("name", [name for name in KERNEL_LOOP_CELLS if name not in TORCH])
 def test_other_loop_cells_run_on_one_kernel_until_zoneout_stands_between_the_steps(name):
     assert layer_of(name, state_dropout=0.1, layer_norm=True).runs_on().name.startswith("one kernel for all steps")
     assert regularised(name).runs_on().name == "the step loop in torch"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from kernel_cells import LOOP_KERNELS as CELLS
-from layer_laws import LOOP_CELLS, as_tuple, assert_same, layer_of, packed_up, run, series, states_of
+from layer_laws import KERNEL_LOOP_CELLS, as_tuple, assert_same, layer_of, packed_up, run, series, states_of
 from tolerances import assert_equal_within
 from torch import nn
 
@@ -12,7 +12,7 @@ from gatedrnn.cells.mgu import MGUEquations
 from gatedrnn.ops.loop import loop_cell
 
 FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
-every_loop_cell = pytest.mark.parametrize("name", LOOP_CELLS)
+every_loop_cell = pytest.mark.parametrize("name", KERNEL_LOOP_CELLS)
 
 
 def flags_of(names, batch=3, steps=7):
