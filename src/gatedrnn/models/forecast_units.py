@@ -31,7 +31,9 @@ class Scale:
 
     def units(self, values: Tensor) -> Tensor:
         """Values (batch, …) in the units of the window, float32."""
-        mean, deviation = (t.view(-1, *[1] * (values.ndim - 1)) for t in (self.mean, self.deviation))
+        mean, deviation = self.mean, self.deviation
+        if values.ndim != 2:
+            mean, deviation = (t.view(-1, *[1] * (values.ndim - 1)) for t in (mean, deviation))
         return ((values - mean) / deviation).float()
 
     def original(self, units: Tensor) -> Tensor:

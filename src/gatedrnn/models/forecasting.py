@@ -1,5 +1,6 @@
 """Forecasts: quantiles of the next steps of a series from those before, in a window or in a stream."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -44,6 +45,9 @@ class ForecastState:
     """(batch, linear_size): the last values in units of the window."""
     recent: dict[str, Tensor | None]
     """The last `context` steps, as `start` takes them, for `renormalise`."""
+    step: tuple[Tensor, Tensor] | None = None
+    """Of series without covariates: the embedding of a step as a product, (1 + seasons, embedding_size), and a bias, of
+    the value and those of a season before."""
 
 
 def _begun(units: Tensor) -> Tensor | None:
@@ -234,6 +238,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         }  # fmt: skip
         state = ForecastState(cache, scale, states[:, -1], kept, before, {**recent, "static": static})
         self._keep_recent(state)
+        if not self.training and static is None and known_covariates is None and past_covariates is None:
+            state.step = self._embedding_of_a_step(units)
         return state
 
     @torch.no_grad()
@@ -248,6 +254,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         Raises:
             ValueError: as `forward`.
         """
+        if known_covariates is None and past_covariates is None and self._read_one(state, new_values):
+            return state
         values = new_values.double()
         static = state.recent.get("static")
         self._check(values, known_covariates, static, past_covariates, ahead=False)
@@ -273,6 +281,36 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
                 state.recent[name] = torch.cat([old, own], dim=1)
         self._keep_recent(state)
         return state
+
+    def _read_one(self, state: ForecastState, value: Tensor) -> bool:
+        """`update` by one value, (batch, 1), as few operations; False where there are more, or one is missing."""
+        if state.step is None or value.shape[1] != 1:
+            return False
+        units = state.scale.units(value)
+        if not math.isfinite(units.sum().item()):
+            return False
+        weight, bias = state.step
+        read = torch.cat([units, *(filled[:, :1] for filled in state.seasons)], dim=1)
+        x = torch.addmm(bias, read, weight).unsqueeze(1)
+        state.hidden = self.model.read_embedded(x, state.cache)[:, -1]
+        state.seasons = [torch.cat([filled[:, 1:], units], dim=1) for filled in state.seasons]
+        if self.config.linear_size:
+            state.before = torch.cat([state.before[:, 1:], units], dim=1)
+        recent = state.recent["past_values"]
+        assert recent is not None
+        kept = recent if recent.shape[1] < self.config.context else recent[:, 1:]
+        state.recent["past_values"] = torch.cat([kept, value.to(recent.dtype)], dim=1)
+        return True
+
+    def _embedding_of_a_step(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """What the embedding makes of a step, which is affine in the value and in those of a season before: its values
+        at 0 and at each unit."""
+        count = 1 + len(self.config.periods)
+        points = torch.cat([like.new_zeros(1, count), torch.eye(count).to(like)])
+        units, before = points[:, :1], points[:, 1:].unbind(1)
+        features = self._joined(units, [units - old.unsqueeze(1) for old in before], None, None, None)
+        found: Tensor = self.model.embeddings(features)[:, 0]
+        return (found[1:] - found[:1]).contiguous(), found[0]
 
     def renormalise(self, state: ForecastState) -> ForecastState:
         """A new stream from the last `context` steps of this one, with their mean and deviation."""

@@ -229,7 +229,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 parts.append(part)
                 size = part.layer.output_size
             self.between = nn.Dropout(config.dropout)
-        self.parts = nn.ModuleList(parts)
+        self.parts, self.in_blocks = nn.ModuleList(parts), config.block and config.backbone is None
         self.gradient_checkpointing = False
         self.output_size = size
         """Features of `last_hidden_state`."""
@@ -293,9 +293,16 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         if mask is not None and cache is not None and cache.seen_tokens:
             mask = mask[:, -inputs.shape[1] :]
         inputs, times = self._with_times(inputs, mask, gaps, cache)
-        x, first = self.embeddings(inputs), 0
+        return self.read_embedded(self.embeddings(inputs), cache, mask, resets, last_only, times), cache
+
+    def read_embedded(
+        self, x: Series, cache: GatedRNNCache | None, mask: Flags | None = None, resets: Flags | None = None,
+        last_only: bool = False, times: Times | None = None,
+    ) -> Series:  # fmt: skip
+        """The rest of `read`, from the embedded sequence (batch, time, embedding_size) on."""
+        first, steps = 0, x.shape[1]
         for part in self.parts:
-            if first and not self.config.block:
+            if first and not self.in_blocks:
                 x = self.between(x)
             count = cast(GatedRNNPart | GatedRNNBlock | BackbonePart, part).layers
             before = None if cache is None else cache.read(first, count)
@@ -309,8 +316,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 cache.write(first, state)
             first += count
         if cache is not None:
-            cache.seen_tokens += inputs.shape[1]
-        return (self.norm(x) if self.config.block else x), cache
+            cache.seen_tokens += steps
+        return self.norm(x) if self.in_blocks else x
 
     def _with_times(
         self, inputs: Tensor, mask: Flags | None, gaps: Gaps | None, cache: GatedRNNCache | None

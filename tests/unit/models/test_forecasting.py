@@ -101,6 +101,25 @@ def test_a_stream_is_the_window_with_the_same_mean_and_deviation(cell: str, line
     assert_equal_within(fresh, model.predict(**batch), torch.float32, "forecast")
 
 
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("seasons", [[4], [4, 7], [1]])
+@pytest.mark.parametrize("linear_size", [0, 9])
+@torch.no_grad()
+def test_a_stream_of_values_alone_takes_one_at_a_time(cell: str, seasons: list[int], linear_size: int) -> None:
+    """Which is a shorter way through the model; a missing value takes the longer one."""
+    model = model_of(cell, context=27, seasons=seasons, linear_size=linear_size)
+    values, last = 50 + 10 * torch.randn(3, 40, dtype=torch.float64), 13
+    values[1, 30] = values[0, 35] = torch.nan
+    whole = model(values, labels=torch.randn(3, 5), origins=last + 1).quantiles
+    state = model.start(values[:, : 40 - last])
+    for step in range(last):
+        assert_equal_within(model.forecast(state), whole[:, step], torch.float32, f"forecast after {step}")
+        model.update(state, values[:, 40 - last + step : 40 - last + step + 1])
+    assert_equal_within(model.forecast(state), whole[:, -1], torch.float32, "last forecast")
+    fresh = model.forecast(model.renormalise(state))
+    assert_equal_within(fresh, model.predict(values[:, -27:]), torch.float32, "forecast in units of the last context")
+
+
 def test_a_stream_does_not_grow() -> None:
     model = model_of(seasons=[4], context=20)
     state = model.start(torch.randn(1, 20))
@@ -112,6 +131,9 @@ def test_a_stream_does_not_grow() -> None:
 
     before = size()
     model.update(state, torch.randn(1, 300))
+    assert size() == before
+    for _ in range(30):
+        model.update(state, torch.randn(1, 1))
     assert size() == before
 
 
