@@ -204,7 +204,12 @@ def _tuning(results: ComparisonResults, search: SearchResults) -> go.Figure:
         )  # fmt: skip
         for own, unit in zip(xs.values(), (1.0, minutes[row.name]), strict=True):
             own += [[unit * n for n in around], [unit * n for n in numbers]]
-    figure.update_yaxes(title=f"best validation {results.metric.name}", **_within_bounds(results))
+    # The far side of a band soon is as far as a score can be: the axis shows the curves and the near side.
+    near = "low" if results.metric.higher_is_better else "high"
+    curves = [search.curves[row.name] for row in results.contenders]
+    shown = [y for curve in curves for y in (*curve.median, *getattr(curve, near)) if y is not None]
+    room = 0.25 * ((max(shown) - min(shown)) or 0.01)
+    figure.update_yaxes(title=f"best validation {results.metric.name}", range=[min(shown) - room, max(shown) + room])
     _choice_of_axis(figure, xs)
     return figure
 
