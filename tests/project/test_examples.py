@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from gatedrnn.study.suite import read_suite
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -43,3 +46,12 @@ def test_a_cell_of_ones_own_is_compared_in_processes_of_their_own(tmp_path):
     assert "leaky-average-params" in said
     results = json.loads((tmp_path / "runs" / "compare-digits" / "results.json").read_text())
     assert [row["name"] for row in results["contenders"]] == ["mingru", "leaky-average-layers", "leaky-average-params"]
+
+
+@pytest.mark.parametrize("name", ["suite.yaml", "suite-of-files.yaml"])
+def test_an_example_of_a_suite_is_accepted_with_a_folder_for_each_task(name):
+    suite = read_suite(EXAMPLES / name, threads=1)
+    tasks = yaml.safe_load((EXAMPLES / name).read_text())["tasks"]
+    assert list(suite) == list(tasks)
+    for folder, settings in suite.items():
+        assert settings.data.task == (tasks[folder] or {}).get("task", folder)
