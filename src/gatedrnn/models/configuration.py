@@ -37,8 +37,8 @@ class GatedRNNConfig(PreTrainedConfig):
         label_mean, label_deviation: of a regression; its output, a number with mean 0 and deviation 1, is given back in
             these units. None for the number as it is.
         series: how files of series are read: columns, channels, frames. None for a model of anything else.
-        embedding_size: width of the embedding of tokens, or of the linear map of numbers. With `block` it is the width
-            of the model.
+        embedding_size: width of the embedding of tokens, or of the linear map of numbers; 0 for numbers that go into
+            the first layer as they are. With `block` it is the width of the model.
         hidden_size: channels of each layer's state.
         num_hidden_layers: recurrent layers.
         bidirectional: each layer runs in both directions; their outputs are concatenated.
@@ -176,7 +176,11 @@ class GatedRNNConfig(PreTrainedConfig):
         for name in RATES:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
-        for name in ("embedding_size", "hidden_size", "num_hidden_layers", "feed_forward_factor"):
+        if not self.embedding_size and (self.input_size is None or self.block or self.backbone is not None):
+            raise ValueError("embedding_size 0 is for numbers that go into recurrent layers without blocks as they are")
+        if self.embedding_size < 0:
+            raise ValueError(f"embedding_size must be at least 0, got {self.embedding_size}")
+        for name in ("hidden_size", "num_hidden_layers", "feed_forward_factor"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("channel_means", "channel_deviations"):

@@ -91,7 +91,7 @@ def advance(
 
 
 class GatedRNNEmbeddings(nn.Module):
-    """Tokens through a table, or numbers through a linear map, to (batch, time, embedding_size)."""
+    """Tokens through a table, or numbers through a linear map or as they are, to (batch, time, output_size)."""
 
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__()
@@ -103,12 +103,14 @@ class GatedRNNEmbeddings(nn.Module):
             padding = None if config.is_boundary(config.pad_token_id) else config.pad_token_id
             self.map: nn.Module = nn.Embedding(config.vocab_size, config.embedding_size, padding)
         elif config.input_size is not None:
-            self.map = nn.Linear(config.input_features, config.embedding_size)
+            width = config.embedding_size
+            self.map = nn.Linear(config.input_features, width) if width else nn.Identity()
         else:
             raise ValueError("a configuration needs vocab_size (tokens) or input_size (numbers); both are None")
         scales = config.gap_unit is None and (config.channel_means is not None or config.flagged_channels)
         self.scale = ChannelScale(config) if scales else None
         self.dropout = nn.Dropout(config.embedding_dropout)
+        self.output_size = config.embedding_size or config.input_features
 
     def forward(self, inputs: Tensor) -> Series:
         if self.scale is not None:
@@ -217,7 +219,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         super().__init__(config)
         self.embeddings = GatedRNNEmbeddings(config)
         self.uneven = None if config.gap_unit is None else UnevenInputs(config)
-        size, parts = config.embedding_size, list[GatedRNNBlock | GatedRNNPart | BackbonePart]()
+        size, parts = self.embeddings.output_size, list[GatedRNNBlock | GatedRNNPart | BackbonePart]()
         if config.backbone is not None:
             parts.append(BackbonePart(config))
         elif config.block:

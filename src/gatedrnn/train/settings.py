@@ -54,8 +54,9 @@ class ModelSettings(Settings):
 
     layers: int = Field(1, ge=1)
     """Recurrent layers."""
-    embedding_size: int = Field(64, ge=1)
-    """Width of the embedding of tokens, or of the linear map of numbers."""
+    embedding_size: int = Field(64, ge=0)
+    """Width of the embedding of tokens, or of the linear map of numbers; 0: numbers go into the first layer as they
+    are."""
     bidirectional: bool = False
     """Each layer runs in both directions."""
     weight_init: Literal["torch", "fan-in", "xavier", "orthogonal"] | None = None

@@ -62,8 +62,8 @@ def test_gradients_are_finite_and_reach_the_decay() -> None:
 
 def config(cell: str, **further: object) -> GatedRNNConfig:
     return GatedRNNConfig(
-        cell=cell, input_size=FEATURES, gap_unit=0.5, embedding_size=6, hidden_size=6, num_labels=2, pad_token_id=None,
-        channel_means=[1.0, 2.0, 3.0, 4.0], channel_deviations=[1.0, 2.0, 1.0, 2.0], **further,
+        cell=cell, input_size=FEATURES, gap_unit=0.5, hidden_size=6, num_labels=2, pad_token_id=None,
+        channel_means=[1.0, 2.0, 3.0, 4.0], channel_deviations=[1.0, 2.0, 1.0, 2.0], **{"embedding_size": 6, **further},
     )  # fmt: skip
 
 
@@ -104,6 +104,18 @@ def test_values_are_in_units_of_training_and_gaps_in_those_of_a_usual_one() -> N
     seen = ~values.isnan()
     assert_equal_within(features[..., :FEATURES][seen], scaled[seen].float(), torch.float32, "scaled")
     assert_equal_within(times.gaps, gaps.float() / 0.5, torch.float32, "gaps")
+
+
+def test_without_an_embedding_the_first_layer_reads_the_inputs_as_they_are() -> None:
+    model = GatedRNNForSequenceClassification(config("gru-d", embedding_size=0)).eval()
+    layer, (values, gaps) = model.model.parts[0].layer, (tensor.float() for tensor in given())
+    assert layer.input_size == 2 * FEATURES and not list(model.model.embeddings.parameters())
+    features, times = model.model.uneven(values, None, gaps)
+    output, _ = layer(features, gaps=times.since)
+    assert_equal_within(model.model(input_values=values, gaps=gaps).last_hidden_state, output, torch.float32, "states")
+    for refused in ({"vocab_size": 5}, {"input_size": 3, "block": True}, {"input_size": 3, "cell": "transformer"}):
+        with pytest.raises(StrictDataclassError, match="embedding_size 0 is for numbers"):
+            GatedRNNConfig(embedding_size=0, **refused)
 
 
 def test_what_cannot_be_read_is_refused() -> None:
