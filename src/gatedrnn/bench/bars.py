@@ -4,7 +4,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from gatedrnn.bench.drop_in import CELL, ONE_STEP, THREADS, TORCHS_CELLS, by_step, cell_of, larger_than_gru, on
+from gatedrnn.bench.drop_in import (
+    CELL,
+    ONE_STEP,
+    THREADS,
+    TORCHS_CELLS,
+    by_step,
+    cell_of,
+    larger_than_gru,
+    on,
+    with_kernels,
+)
 from gatedrnn.bench.layers import by_loop, products_of
 from gatedrnn.bench.measure import BOTH, FORWARD, Mode
 from gatedrnn.bench.memory import KEPT
@@ -12,7 +22,6 @@ from gatedrnn.bench.peers import PEER_SCANS
 from gatedrnn.bench.record import Findings, Judged
 from gatedrnn.bench.sections import AUTOCAST, NARROW
 from gatedrnn.bench.sizes import LONG, SHORT, Shape
-from gatedrnn.registry import CELLS
 
 WHOLE_RUN = "whole default run"
 ONE_TOKEN = "one token, one thread"
@@ -86,8 +95,8 @@ def bars() -> Iterator[Bar]:
 
 def _drop_in() -> Iterator[Bar]:
     """The largest ratio over all batches and widths."""
-    larger = [cell for cell in CELLS if larger_than_gru(cell)]
-    others = [cell for cell in CELLS if cell not in larger]
+    larger = [cell for cell in with_kernels() if larger_than_gru(cell)]
+    others = [cell for cell in with_kernels() if cell not in larger]
     for count in THREADS:
         yield _largest(on(count, BOTH), ["gru"], "gru", "nn.GRU", 1.05)
         for cells, title, most in ((others, "gru and cells with as few weights", 1.05), (larger, "larger cells", 1.45)):

@@ -37,6 +37,11 @@ def on(count: int, mode: Mode) -> Mode:
     return mode._replace(name=f"{mode.name}, {count} thread{'s' if count > 1 else ''}")
 
 
+def with_kernels() -> tuple[str, ...]:
+    """The cells that are held to torch's speed: those that a kernel of ours runs."""
+    return tuple(name for name, cell in CELLS.items() if cell.equations().kernel is not None)
+
+
 def larger_than_gru(cell: str) -> bool:
     """Whether a layer of that cell has more weights to read than one of a GRU."""
     return _weights(cell) > _weights("gru")

@@ -9,7 +9,7 @@ import torch
 
 from gatedrnn.bench import sections
 from gatedrnn.bench.bars import WHOLE_RUN, judged
-from gatedrnn.bench.drop_in import drop_in
+from gatedrnn.bench.drop_in import drop_in, with_kernels
 from gatedrnn.bench.measure import Bench, OnStep
 from gatedrnn.bench.memory import memory
 from gatedrnn.bench.peers import PEERS
@@ -79,7 +79,7 @@ def default_cells(section: str) -> tuple[str, ...]:
     scans = tuple(name for name, cell in CELLS.items() if issubclass(cell.equations, ScanEquations))
     chosen = {
         "layers": ("mingru", "minlstm"), "memory": scans, "loops": ("lstm", "gru", "lstm-peephole", "mgu"),
-        "length": ("mingru", "minlstm", "lstm"), "language": ("mingru",),
+        "length": ("mingru", "minlstm", "lstm"), "language": ("mingru",), "drop-in": with_kernels(),
     }  # fmt: skip
     return chosen.get(section, tuple(CELLS))
 
