@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_refused():
         GRUD(FEATURES, HIDDEN, gap_features=0)
     with pytest.raises(ValueError, match=r"first axes \(2, 6\), or \(2, 6, 3\) with a time for each feature"):
         layer_of()(x, h, gaps=gaps[..., :2])
-    with pytest.raises(ValueError, match="run a layer each way"):
+    with pytest.raises(ValueError, match=r"or \(2, 6, 6\) with a time for each feature"):
         layer_of(bidirectional=True)(x, gaps=gaps)
     with pytest.raises(ValueError, match="finite and 0 or more"):
         layer_of()(x, h, gaps=-gaps)

@@ -48,7 +48,7 @@ class GRUD(RecurrentLayer[Tensor]):
 
     z *replaces*. For series with missing values at uneven times, by `gaps`: (batch, time), since the step before, as in
     other cells; or (batch, time, gap_features), since each feature was last seen, read as they are (Che et al.'s
-    delta), in one direction. Without `gaps` each is 1.
+    delta), in both directions twice as many. Without `gaps` each is 1.
 
     Che et al.'s input is the last observed value, decayed towards the mean, beside the mask of what was observed;
     `gatedrnn.models.inputs.DecayedInputs` makes it.

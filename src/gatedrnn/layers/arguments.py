@@ -193,7 +193,7 @@ def check_flags(name: str, flags: Flags, expected: tuple[int, ...]) -> None:
 
 def check_gaps(cell: Equations, gaps: Tensor, expected: tuple[int, ...], bidirectional: bool = False) -> None:
     """Gaps are times, 0 or more, with the input's leading axes, and the cell takes them; one with `gap_features` takes
-    an axis of them too, in one direction."""
+    an axis of them too, for each direction."""
     if not isinstance(cell, GappedEquations):
         raise ValueError(f"{cell.name} takes no gaps: it has no decay between 0 and 1 that could be raised to them")
     if cell.options.get("log_space"):
@@ -202,14 +202,10 @@ def check_gaps(cell: Equations, gaps: Tensor, expected: tuple[int, ...], bidirec
         raise TypeError(f"gaps must be a tensor of times, got {type(gaps).__name__}; take torch.as_tensor(...)")
     if not gaps.is_floating_point():
         raise ValueError(f"gaps must be a tensor of floating point, got {gaps.dtype}; take gaps.float()")
-    by_feature = (*expected, cell.gap_features)
+    by_feature = (*expected, cell.gap_features * (1 + bidirectional))
     if tuple(gaps.shape) != expected and not (cell.gap_features and tuple(gaps.shape) == by_feature):
         also = f", or {by_feature} with a time for each feature" if cell.gap_features else ""
         raise ValueError(f"gaps must have the input's first axes {expected}{also}, got shape {tuple(gaps.shape)}")
-    if bidirectional and tuple(gaps.shape) == by_feature:
-        raise ValueError(
-            "the time since a feature was last seen is another one in the reversed direction; run a layer each way"
-        )
     if not observed(gaps) and not bool(((gaps >= 0) & gaps.isfinite()).all()):
         raise ValueError("gaps must be finite and 0 or more: the time from the step before to each step")
 

@@ -217,7 +217,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 everywhere changes nothing. A masked step passes its gap on to the next real step, but not to another
                 call. In the reversed direction gaps shift by one: step t reads a state that is gaps[t+1] away, the last
                 step one that is 1 away. A cell with `gap_features` learns what a gap does, and takes one more axis of
-                so many times too, each since its feature was last seen: they are read as they are, in one direction.
+                so many times too, each since its feature was last seen, which are read as they are; in both directions
+                those of the forward one come first.
             dropout_masks: from `draw_dropout_masks`, instead of new ones.
 
         Returns:
@@ -375,7 +376,10 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 own = NO_MASKS if masks is None else masks.directions[index]
                 read = x if own.input is None else x * own.input.unsqueeze(1)
                 start, weights = tuple(s[index] for s in state), self._weights(layer, suffix, own.weight)
-                given = Direction(read, start, weights, own, mask, resets, reverse=direction == 1, gaps=gaps)
+                times = gaps  # which a cell that learns them may have for each direction
+                if gaps is not None and gaps.dim() == 3:
+                    times = gaps.chunk(len(self._directions), dim=2)[direction]
+                given = Direction(read, start, weights, own, mask, resets, reverse=direction == 1, gaps=times)
                 output, last = self._runner.direction(self, given)
                 outputs.append(output)
                 finals.append(last)

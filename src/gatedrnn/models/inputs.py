@@ -46,11 +46,13 @@ class Times(NamedTuple):
     """(batch, time), since the step before."""
     since: Series
     """(batch, time, features), since the step at which each feature was last seen, or since the beginning."""
+    until: Series
+    """(batch, time, features), until the step at which each is seen next, or until the end."""
 
-    def read_by(self, cell: Equations) -> Gaps | None:
+    def read_by(self, cell: Equations, bidirectional: bool) -> Gaps | None:
         """Those that a layer of this cell takes; None for a cell without a notion of time."""
         if cell.gap_features == self.since.shape[2]:
-            return self.since
+            return torch.cat([self.since, self.until], dim=2) if bidirectional else self.since
         return self.gaps if isinstance(cell, GappedEquations) else None
 
 
@@ -89,11 +91,13 @@ class DecayedInputs(nn.Module):
         last, _ = linear_scan(unseen, torch.where(seen, values, 0), backend="reference")
         apart = gaps.unsqueeze(2).expand_as(values).to(values.dtype)
         since, _ = linear_scan(pad(unseen[:, :-1], (0, 0, 1, 0)), apart, backend="reference")
+        later, next_unseen = (pad(of[:, 1:], (0, 0, 0, 1)) for of in (apart, unseen))
+        until, _ = linear_scan(next_unseen, later, reverse=True, backend="reference")
         decay = torch.exp(-torch.relu(self.weight * since + self.bias))
         features = [torch.where(seen, values, decay * last), seen.to(values.dtype)]
         if self.with_times:
             features.append(torch.log1p(since))
-        return torch.cat(features, dim=2), Times(gaps.to(values.dtype), since)
+        return torch.cat(features, dim=2), Times(gaps.to(values.dtype), since, until)
 
 
 class UnevenInputs(nn.Module):

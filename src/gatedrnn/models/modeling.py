@@ -55,16 +55,10 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
 
 def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_layers: int = 1) -> RecurrentLayer:
     """Recurrent layers of one cell, as configured; in a model of uneven series one that learns what times do reads a
-    time for each feature.
-
-    Raises:
-        ValueError: it would read them in two directions.
-    """
+    time for each feature."""
     record, options = CELLS[cell.name], dict(cell.options)
     if config.gap_unit is not None and issubclass(record.equations, GappedLoopEquations):
         options.setdefault("gap_features", config.input_size or 1)
-        if config.bidirectional:
-            raise ValueError(f"{cell.name} reads the times since features were last seen: it needs one direction")
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
     if not record.equations.reads_state:
         named["weight_dropout"] = 0.0  # meant for the other cells of the model
@@ -82,7 +76,7 @@ def advance(
     times: Times | None,
 ) -> tuple[Series, Hidden]:  # fmt: skip
     """A layer over a sequence; a single step of a stream by `step`."""
-    gaps = None if times is None else times.read_by(layer.cell)
+    gaps = None if times is None else times.read_by(layer.cell, layer.bidirectional)
     if x.shape[1] == 1 and mask is None and not layer.bidirectional and not layer.training:
         resets, gaps = (None if given is None else given[:, 0] for given in (resets, gaps))
         output, state = layer.step(x[:, 0], hx, resets=resets, gaps=gaps)

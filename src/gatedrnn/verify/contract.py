@@ -276,7 +276,7 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
             masks = layer.draw_dropout_masks(BATCH, TIME)
     gaps = None
     if setting.gaps or setting.gap_features:  # of 0 too, and so large that nothing of the state is left
-        last = (layer.cell.gap_features,) if setting.gap_features else ()
+        last = (layer.cell.gap_features * (1 + layer.bidirectional),) if setting.gap_features else ()
         gaps = torch.rand(BATCH, TIME, *last, generator=generator, dtype=torch.float64) ** 2 * 4
         gaps[0, 1], gaps[0, 3] = 0, 100
         gaps = gaps.to(torch.promote_types(dtype, torch.float32))

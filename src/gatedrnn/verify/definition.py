@@ -26,7 +26,7 @@ class Sequences(NamedTuple):
     resets: Flags
     masks: DropoutMasks | None = None
     gaps: Gaps | None = None
-    """(batch, time), or (batch, time, gap_features); None for a cell that takes none, or for none given."""
+    """(batch, time), or (batch, time, directions · gap_features); None for none given, and where a cell takes none."""
 
 
 def initial_states(layer: RecurrentLayer, batch: int) -> States:
@@ -103,7 +103,9 @@ def _direction(
         else:
             assert isinstance(layer.cell, GappedEquations)
             gap = x.new_ones(1, 1) if since is None else since.view(1, 1)
-            gap = gap if gaps.dim() == 1 else gaps[t : t + 1]
+            if gaps.dim() == 2:
+                first = layer.cell.gap_features * reverse
+                gap = gaps[t : t + 1, first : first + layer.cell.gap_features]
             state = layer.cell.step_over(gap, gates, state, recurrent)
             since = x.new_zeros(())
         if layer.zoneout and (masks.zoneout is not None or not layer.training):

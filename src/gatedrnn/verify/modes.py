@@ -212,6 +212,9 @@ SETTINGS = (
         "gaps of features": whole, "gaps of features, step by step": steps, "gaps of features, in chunks": chunks,
         "gaps of features, time first": time_first,
     }, resets=True, gap_features=True),
+    Setting("gaps of features, both directions", {**TWO_DIRECTIONS, "gap_features": 3}, {
+        "both directions, gaps of features": whole, "both directions, gaps of features, time first": time_first,
+    }, holes=True, resets=True, gap_features=True),
     Setting("gaps of features, packed", {"gap_features": 3}, {
         "gaps of features, mask": whole, "gaps of features, packed": packed_unsorted,
     }, lengths=RAGGED, gap_features=True),

@@ -51,6 +51,10 @@ def test_values_decay_towards_the_mean_by_the_time_since_they_were_seen() -> Non
     assert_equal_within(features[..., FEATURES : 2 * FEATURES], (~values.isnan()).double(), torch.float64, "seen")
     assert_equal_within(features[..., 2 * FEATURES :], np.log1p(delta), torch.float64, "times as inputs")
     assert_equal_within(times.since, delta, torch.float64, "times")
+    # Until the next: the same in a series that runs the other way, whose gaps shift by one.
+    turned = np.concatenate([np.zeros((BATCH, 1)), gaps.numpy()[:, :0:-1]], axis=1)
+    _, delta = imputed(values.numpy()[:, ::-1], turned, weight, bias)
+    assert_equal_within(times.until, delta[:, ::-1].copy(), torch.float64, "times until the next")
 
 
 def test_gradients_are_finite_and_reach_the_decay() -> None:
@@ -67,10 +71,12 @@ def config(cell: str, **further: object) -> GatedRNNConfig:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", ["gru-d", "mingru", "lstm", "transformer", "gru-d,mingru"])
-def test_padding_on_either_side_changes_nothing(cell: str) -> None:
+def test_padding_on_either_side_changes_nothing(cell: str, bidirectional: bool) -> None:
     layers = cell.count(",") + 1
-    model = GatedRNNForSequenceClassification(config(cell, num_hidden_layers=layers)).eval()
+    fields = {"num_hidden_layers": layers, "bidirectional": bidirectional, "pooling": "mean"}
+    model = GatedRNNForSequenceClassification(config(cell, **fields)).eval()
     values, gaps = (tensor.float() for tensor in given())
     alone = model(input_values=values, gaps=gaps).logits
     pad_values = torch.randn(BATCH, 3, FEATURES)
@@ -82,9 +88,10 @@ def test_padding_on_either_side_changes_nothing(cell: str) -> None:
         assert_equal_within(padded, alone, torch.float32, f"{cell}, padded {side}")
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", ["gru-d", "mingru", "gru", "signed-mingru"])
-def test_every_cell_sees_the_times(cell: str) -> None:
-    model = GatedRNNForSequenceClassification(config(cell)).eval()
+def test_every_cell_sees_the_times(cell: str, bidirectional: bool) -> None:
+    model = GatedRNNForSequenceClassification(config(cell, bidirectional=bidirectional)).eval()
     values, gaps = (tensor.float() for tensor in given())
     faster = gaps.clone()
     faster[:, 1:] /= 3
@@ -128,7 +135,5 @@ def test_what_cannot_be_read_is_refused() -> None:
     even = GatedRNNForSequenceClassification(GatedRNNConfig(input_size=FEATURES, pad_token_id=None))
     with pytest.raises(ValueError, match="leave out gaps"):
         even(input_values=values.nan_to_num(), gaps=gaps)
-    with pytest.raises(ValueError, match="needs one direction"):
-        GatedRNNForSequenceClassification(config("gru-d", bidirectional=True))
     with pytest.raises(StrictDataclassError, match="gap_unit must be above 0"):
         GatedRNNConfig(vocab_size=5, gap_unit=1.0)
