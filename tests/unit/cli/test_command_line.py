@@ -102,7 +102,7 @@ def test_settings_come_from_recipe_file_and_flags_in_this_order(
 
 
 def test_a_runs_own_config_file_runs_it_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    flags = "train --task digits --cell gru --hidden-size 8 --epochs 1 --seed 5 --pooling max --steps 64"
+    flags = "train --task digits --cell gru --hidden-size 8 --epochs 1 --seed 5 --pooling max"
     assert outcome(capsys, *flags.split(), "--output", str(tmp_path / "one"))[0] == 0
     config = str(tmp_path / "one" / "config.yaml")
     assert outcome(capsys, "train", "--config", config, "--output", str(tmp_path / "two"))[0] == 0

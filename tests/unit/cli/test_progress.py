@@ -42,6 +42,7 @@ def piped(script: Path, *arguments: object) -> list[str]:
     return process.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_training_without_a_terminal_says_how_far_it_is(often: Path, tmp_path: Path) -> None:
     lines = piped(often, "train", *DIGITS, "--epochs", 10, "--output", tmp_path / "run")
     found = [match for line in lines if (match := LINE.match(line))]

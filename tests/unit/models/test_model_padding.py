@@ -35,8 +35,7 @@ def assert_same_gradients(actual, expected):
         assert_equal_within(actual[name], value, torch.float64, f"gradient of {name}", gradient=True)
 
 
-@every_cell
-@every_build
+@every_cell_and_every_build
 @every_place
 @torch.no_grad()
 def test_padding_anywhere_changes_no_sequence_logit(cell, build, place):

@@ -225,6 +225,7 @@ def test_equal_time_is_as_many_steps_as_speed_allows_and_kept(tmp_path: Path) ->
     assert unmeasured(compare(small(contenders=who), tmp_path)) == unmeasured(results)
 
 
+@pytest.mark.slow
 def test_memory_is_measured_for_every_contender(tmp_path: Path) -> None:
     settings = small(contenders=ContenderSettings(cells=["mingru"], hidden_size=16, seeds=[0]))
     results = compare(settings, tmp_path / "comparison", memory=True)
