@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gatedrnn.data.series.fields import numbers_of, times_of
 from gatedrnn.data.series.files import Reading, read_series
 from gatedrnn.errors import DataError
 
@@ -100,3 +101,18 @@ def test_a_wrong_file_is_named(tmp_path: Path, index: str, said: str) -> None:
     (tmp_path / "bytes.txt").write_bytes(b"time,parameter,value\n\xff\xfe,heat,3\n")
     with pytest.raises(DataError, match=said):
         read_series(written(tmp_path, index, "index.csv"), Reading())
+
+
+def test_what_only_tables_of_times_have_is_refused_elsewhere(tmp_path: Path) -> None:
+    path = written(tmp_path, "@problemName p\n@classLabel true a b\n@data\n1,2:a\n2,1:b\n", "series.ts")
+    for reading, flag in ((Reading(uneven=True), "--uneven"), (Reading(missing=("-1",)), "--missing")):
+        with pytest.raises(DataError, match=f"{flag} is for tables of times"):
+            read_series(path, reading)
+
+
+def test_numbers_flags_and_texts_are_numbers_and_times_of_day_are_hours(tmp_path: Path) -> None:
+    place = str
+    assert numbers_of([1, 2.5, True, "3", None, "na"], place)[:4].tolist() == [1, 2.5, 1, 3]
+    assert times_of(["00:30", "26:00:36"], place).tolist() == [0.5, 26.01]
+    with pytest.raises(DataError, match="must be a number, got 'x'"):
+        numbers_of(["x"], place)

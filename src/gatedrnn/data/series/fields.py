@@ -31,7 +31,7 @@ def numbers_of(values: Sequence[object], place: Place, missing: Sequence[str] = 
             found[row] = np.nan
             continue
         try:
-            number = float(str(value))
+            number = _number(value)
         except (TypeError, ValueError):
             raise DataError(f"{place(row)}: must be a number, got {value!r}") from None
         if math.isinf(number):
@@ -56,7 +56,7 @@ def times_of(values: Sequence[object], place: Place) -> np.ndarray:
             hours[row] = int(clock[1]) + int(clock[2]) / 60 + float(clock[3] or 0) / 3600
         return hours
     try:
-        numbers = np.array([float(str(value)) for value in values])
+        numbers = np.array([_number(value) for value in values])
     except (TypeError, ValueError):
         pass
     else:
@@ -88,6 +88,10 @@ def hours_of(times: np.ndarray) -> np.ndarray:
     if np.issubdtype(times.dtype, np.datetime64):
         return (times - times.min()) / np.timedelta64(1, "h")
     return times
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else float(str(value))
 
 
 def _each_known(times: np.ndarray, missing: np.ndarray, place: Place) -> np.ndarray:

@@ -39,10 +39,14 @@ def read_series(
     Raises:
         DataError: it cannot be read; row or line, and column, are named.
     """
+    named = None if ".ts" in path.suffixes else named_files(path)
+    if ".ts" in path.suffixes or (named is not None and named.lower().endswith(".wav")):
+        for name in ("uneven", "missing"):
+            if getattr(reading, name):
+                raise DataError(f"{path}: --{name} is for tables of times; leave it out")
     if ".ts" in path.suffixes:
         return read_ts(path, labelled=labelled)
     series, time, label, missing = reading.series_column, reading.time_column, reading.label_column, reading.missing
-    named = named_files(path)
     if named is not None and named.lower().endswith(".wav"):
         return read_recordings(path, label, reading.frames, labelled=labelled)
     if named is not None:
