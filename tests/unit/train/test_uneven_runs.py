@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from gatedrnn.cli.app import main
 from gatedrnn.data import data_settings
 from gatedrnn.data.series.task import load_series_task
+from gatedrnn.errors import DataError
 from gatedrnn.study.plain import plain_baselines
 from gatedrnn.train.outcomes import of_ranks
 
@@ -79,6 +80,13 @@ def test_a_file_of_equal_steps_does_not_fit_the_model(folder: Path, capsys: pyte
     (folder / "equal.csv").write_text("id,time,heat,pulse,label\na,0,1,2,early\na,1,1,2,early\n")
     code, error = outcome(capsys, "evaluate", str(folder / "run"), "--file", str(folder / "equal.csv"))
     assert code == 2 and error.count("\n") == 1 and "uneven times" in error
+
+
+def test_a_test_file_of_equal_steps_does_not_go_with_uneven_training(tmp_path: Path) -> None:
+    (tmp_path / "equal.csv").write_text("id,time,heat,pulse,label\na,0,1,2,early\nb,0,1,2,late\n")
+    files = {"train_file": table(tmp_path, "a.csv", 40), "test_file": tmp_path / "equal.csv"}
+    with pytest.raises(DataError, match=r"equal\.csv: one of it and .*a\.csv has uneven times"):
+        load_series_task(data_settings("series-classification", **files))
 
 
 def test_plain_baselines_are_ranked_too(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         if file is not None:
             read[split] = read_series(file, reading, channels=read["train"].channels)
             demand_channels(read[split], read["train"].channels, str(file))
+            if (read[split].times is None) != (read["train"].times is None):
+                raise DataError(f"{file}: one of it and {settings.train_file} has uneven times, the other has not")
     sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
     numbers = settings.task == SERIES_REGRESSION
     names = () if numbers else read["train"].label_names or tuple(sorted(set(read["train"].labels)))
