@@ -54,9 +54,10 @@ def join(*studies: Path, output: Path) -> None:
     found = [read_record(study / "results.json", ComparisonResults) for study in studies]
     metric, scores = found[0].metric.name, dict[str, list[float]]()
     for results in found:
-        each = [*results.contenders, *results.baseline.plain]
-        for row in each:
-            scores.setdefault(row.name, []).append(row.scores["test"].mean)
+        measured = {row.name: row.scores for row in results.contenders}
+        measured |= {row.name: row.scores for row in results.baseline.plain}
+        for name, splits in measured.items():
+            scores.setdefault(name, []).append(splits["test"].mean)
     folds, joined = len(found), {}
     for name, values in scores.items():
         spread = np.std(values, ddof=1) * math.sqrt(1 / folds + 1 / (folds - 1))
