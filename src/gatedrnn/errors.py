@@ -34,6 +34,12 @@ class NoMatch(Error, ValueError):
     exit_code = USAGE
 
 
+class CannotBeTraced(Error, ValueError):
+    """A cell's equations do something that no generated kernel does; the message says what, and in which line."""
+
+    exit_code = USAGE
+
+
 class TooLarge(Error, ValueError):
     """A setting asks for more memory than there is."""
 

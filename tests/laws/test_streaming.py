@@ -25,11 +25,11 @@ def calls(monkeypatch):
     """Of every layer's step that a kernel has run: whether by itself, or with all others and their products."""
     seen, step, stack = [], cpu.gated_step, cpu.stack_step
 
-    def all_at_once(record, x, weights, *rest):
-        seen.extend([f"{record.activation} and products"] * len(weights))
-        return stack(record, x, weights, *rest)
+    def all_at_once(program, x, weights, *rest):
+        seen.extend([f"{program.word} and products"] * len(weights))
+        return stack(program, x, weights, *rest)
 
-    monkeypatch.setattr(cpu, "gated_step", lambda record, *rest: (seen.append("gates"), step(record, *rest))[1])
+    monkeypatch.setattr(cpu, "gated_step", lambda program, *rest: (seen.append("gates"), step(program, *rest))[1])
     monkeypatch.setattr(cpu, "stack_step", all_at_once)
     return seen
 
@@ -182,7 +182,7 @@ def test_a_named_activation_is_the_kernels_too(activation, calls):
     with torch.no_grad():
         found, _ = stream(layer, x)
         expected, _ = layer(x)
-    assert set(calls) == {f"{activation} and products"}
+    assert set(calls) == {f"{layer.cell.word} and products"}
     assert_equal_within(found, expected, torch.float32, "output")
 
 
@@ -214,7 +214,7 @@ def test_large_products_of_several_threads_are_the_librarys(calls, monkeypatch):
     layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
     monkeypatch.setattr("gatedrnn.layers.runners.scan.SMALL_PRODUCT", 2 * 12 * 6 - 1)
     with torch.no_grad():
-        for threads, kind in ((2, "gates"), (1, "g and products")):
+        for threads, kind in ((2, "gates"), (1, "mingru and products")):
             monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
             calls.clear()
             layer.step(x)
@@ -227,7 +227,7 @@ def test_a_step_reads_weights_that_lie_otherwise_in_memory(calls):
         expected, _ = layer.step(x)
         layer.weight_ih_l0.data = layer.weight_ih_l0.data.t().contiguous().t()
         found, _ = layer.step(x.t().contiguous().t())
-    assert torch.equal(found, expected) and set(calls) == {"g and products"}
+    assert torch.equal(found, expected) and set(calls) == {"mingru and products"}
 
 
 def test_a_step_under_a_narrow_autocast_is_in_its_dtype(calls):

@@ -6,19 +6,47 @@ equations. `known` files them under the cell's word, such as "gru" or "gru:reset
 
 from typing import TypeVar
 
-from gatedrnn.equations import BlockKernel, Equations, LoopKernel, ScanKernel
+from gatedrnn.codegen.elementwise import ScanProgram
+from gatedrnn.codegen.elementwise import scan_program as traced
+from gatedrnn.equations import BlockKernel, Equations, LoopKernel, ScanEquations, ScanKernel
+from gatedrnn.errors import CannotBeTraced
 
 Cell = TypeVar("Cell", bound=Equations)
 CLASSES: dict[str, type[Equations]] = {}
 """The equations of each registered cell: a class derived from them may compute something else, and has no kernel."""
 EQUATIONS: dict[str, Equations] = {}
+_PROGRAMS: dict[str, ScanProgram | CannotBeTraced] = {}
 
 
 def known(cell: Cell) -> Cell:
     """`cell` itself, which operations can find from now on."""
-    if CLASSES.get(cell.name) is type(cell):
+    if CLASSES.get(cell.name) is type(cell) and type(EQUATIONS.get(cell.word)) is not type(cell):
         EQUATIONS[cell.word] = cell
+        _PROGRAMS.pop(cell.word, None)  # a class that was defined again may compute something else
     return cell
+
+
+def scan_program(cell: Equations) -> ScanProgram | None:
+    """What kernels run a scan cell by; None where its equations cannot be traced, or are no registered cell's."""
+    found = _program(cell)
+    return found if isinstance(found, ScanProgram) else None
+
+
+def why_no_program(cell: Equations) -> str | None:
+    """Why `scan_program` gives None of a scan cell; None if it gives one."""
+    found = _program(cell)
+    return str(found) if isinstance(found, CannotBeTraced) else None
+
+
+def _program(cell: Equations) -> ScanProgram | CannotBeTraced | None:
+    if not isinstance(cell, ScanEquations) or CLASSES.get(cell.name) is not type(cell):
+        return None
+    if cell.word not in _PROGRAMS:
+        try:
+            _PROGRAMS[cell.word] = traced(cell)
+        except CannotBeTraced as error:
+            _PROGRAMS[cell.word] = error
+    return _PROGRAMS[cell.word]
 
 
 def scan_kernel(cell: Equations) -> ScanKernel | None:

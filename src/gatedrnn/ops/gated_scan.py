@@ -4,16 +4,15 @@
 CPU, from the inputs x.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from gatedrnn.codegen.elementwise import ScanProgram
 from gatedrnn.equations import GappedScanEquations, ScanEquations, ScanKernel, output_of, split_gates
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, has_cpu_kernels, native_kernels
-from gatedrnn.ops.cells import EQUATIONS, scan_kernel
+from gatedrnn.ops.cells import EQUATIONS, scan_kernel, scan_program
 from gatedrnn.ops.linear_scan import linear_scan
 from gatedrnn.ops.masking import hold_masked_steps, zero_masked_steps
 from gatedrnn.ops.step import ZoneoutMask, zoned_coefficients
@@ -55,25 +54,28 @@ def scan_in_torch(
 
 def has_gated_scan(cell: ScanEquations, device: torch.device) -> bool:
     """Whether `gated_scan` can run the cell on this device."""
-    return scan_kernel(cell) is not None and choose_backend(device).backend == "native"
+    if device.type == "cuda":
+        return scan_kernel(cell) is not None and choose_backend(device).backend == "native"
+    return has_projected_scan(cell, device)
 
 
 def has_projected_scan(cell: ScanEquations, device: torch.device) -> bool:
     """Whether `projected_scan` can run the cell on this device: on a GPU a bias in the product costs nothing."""
-    return scan_kernel(cell) is not None and has_cpu_kernels(device)
+    return has_cpu_kernels(device) and scan_program(cell) is not None
 
 
-class _Known(NamedTuple):
-    """What an operation finds under a cell's word."""
-
-    cell: ScanEquations
-    kernel: ScanKernel
-
-
-def _known(word: str) -> _Known:
+def _known(word: str) -> ScanEquations:
+    """The equations under a cell's word."""
     cell = EQUATIONS[word]
-    assert isinstance(cell, ScanEquations) and isinstance(cell.kernel, ScanKernel)
-    return _Known(cell, cell.kernel)
+    assert isinstance(cell, ScanEquations)
+    return cell
+
+
+def _kernel(word: str, device: torch.device) -> ScanKernel | ScanProgram:
+    """What the kernels of a device run the cell by."""
+    found = scan_kernel(_known(word)) if device.type == "cuda" else scan_program(_known(word))
+    assert found is not None
+    return found
 
 
 def _accumulated(like: Tensor, *given: Tensor | None) -> list[Tensor | None]:
@@ -86,9 +88,9 @@ def _with_bias(projected: Tensor, bias: Tensor | None) -> Tensor:
     return projected if bias is None else projected.to(accumulation_dtype(projected.dtype)) + bias
 
 
-def _output_is_state(kernel: ScanKernel, mask: Flags | None) -> bool:
+def _output_is_state(word: str, mask: Flags | None) -> bool:
     """Whether a backward can read the states from the output."""
-    return mask is None and not kernel.squash
+    return mask is None and not hasattr(_known(word), "output")
 
 
 # From projections
@@ -102,7 +104,7 @@ def gated_scan(
     """`scan_in_torch` of the cell that goes by this word, with `bias` added to the projections: all in one pass."""
     bias, reset_state = _accumulated(projected, bias, reset_state)
     kernels = native_kernels(projected.device)
-    return kernels.gated_scan(_known(cell).kernel, projected, bias, h0, mask, resets, reset_state, reverse)
+    return kernels.gated_scan(_kernel(cell, projected.device), projected, bias, h0, mask, resets, reset_state, reverse)
 
 
 @gated_scan.register_fake
@@ -126,7 +128,17 @@ def gated_scan_gradient(
     states where `output` is None."""
     bias, reset_state = _accumulated(projected, bias, reset_state)
     return native_kernels(projected.device).gated_scan_gradient(
-        _known(cell).kernel, grad_output, grad_last, projected, bias, output, h0, mask, resets, reset_state, reverse
+        _kernel(cell, projected.device),
+        grad_output,
+        grad_last,
+        projected,
+        bias,
+        output,
+        h0,
+        mask,
+        resets,
+        reset_state,
+        reverse,
     )
 
 
@@ -142,7 +154,7 @@ def _(
 
 
 def _saves(output: tuple[Tensor, Tensor], *, mask: Tensor | None, cell: str, **_: object) -> tuple[Tensor | None]:
-    return (output[0] if _output_is_state(_known(cell).kernel, mask) else None,)
+    return (output[0] if _output_is_state(cell, mask) else None,)
 
 
 def _backward(
@@ -159,7 +171,7 @@ def _plain(
     reset_state: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     whole = _with_bias(projected, bias)
-    output, last = scan_in_torch(_known(cell).cell, whole, h0, mask, resets, reset_state, reverse)
+    output, last = scan_in_torch(_known(cell), whole, h0, mask, resets, reset_state, reverse)
     return output.to(projected.dtype), last
 
 
@@ -192,7 +204,7 @@ def projected_scan(
     """
     bias, reset_state = _accumulated(x, bias, reset_state)
     kernels = native_kernels(x.device)
-    return kernels.projected_scan(_known(cell).kernel, x, weight, bias, h0, mask, resets, reset_state, reverse)
+    return kernels.projected_scan(_kernel(cell, x.device), x, weight, bias, h0, mask, resets, reset_state, reverse)
 
 
 @projected_scan.register_fake
@@ -218,8 +230,8 @@ def projected_scan_gradient(
     """Gradients of x (empty unless `of_x`), weight, bias (empty without one), h0 and reset_state."""
     bias, reset_state = _accumulated(x, bias, reset_state)
     return native_kernels(x.device).projected_scan_gradient(
-        _known(cell).kernel, grad_output, grad_last, x, weight, projected, bias, output, h0, mask, resets, reset_state,
-        reverse, of_x,
+        _kernel(cell, x.device), grad_output, grad_last, x, weight, projected, bias, output, h0, mask, resets,
+        reset_state, reverse, of_x,
     )  # fmt: skip
 
 
@@ -239,7 +251,7 @@ def _saves_projected(
     outputs: tuple[Tensor, Tensor, Tensor], *, mask: Tensor | None, cell: str, **_: object
 ) -> tuple[Tensor | None, Tensor]:
     states, _last, projected = outputs
-    return states if _output_is_state(_known(cell).kernel, mask) else None, projected
+    return states if _output_is_state(cell, mask) else None, projected
 
 
 def _backward_projected(

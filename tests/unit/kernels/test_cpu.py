@@ -4,10 +4,9 @@ import itertools
 
 import pytest
 import torch
-from scan_kernels import CELLS, RECORDS, by_equations
+from scan_kernels import CELLS, PROGRAMS, by_equations
 from tolerances import assert_equal_within
 
-from gatedrnn.equations import LoopKernel, ScanKernel
 from gatedrnn.kernels import cpu
 
 every_kernel = pytest.mark.parametrize("kernel", CELLS)
@@ -39,14 +38,14 @@ def problem(kernel, batch, steps, channels, dtype=torch.float64, masked=False, c
 
 
 def check(name, arguments, reverse, keeps_output=True):
-    projected, mask, record = arguments["projected"], arguments["mask"], RECORDS[name]
-    channels = projected.shape[2] // record.gates
+    projected, mask, program = arguments["projected"], arguments["mask"], PROGRAMS[name]
+    channels = projected.shape[2] // program.gates
     grads = torch.randn(*projected.shape[:2], channels).to(projected.dtype), torch.randn_like(arguments["h0"])
-    output, last = cpu.gated_scan(record, **arguments, reverse=reverse)
-    states = output if keeps_output and mask is None and not record.squash else None
+    output, last = cpu.gated_scan(program, **arguments, reverse=reverse)
+    states = output if keeps_output and mask is None and program.output_is_state else None
     given = {key: x for key, x in arguments.items() if key not in ("projected", "bias")}
     gradients = cpu.gated_scan_gradient(
-        record, *grads, projected, arguments["bias"], states, **given, reverse=reverse
+        program, *grads, projected, arguments["bias"], states, **given, reverse=reverse
     )  # fmt: skip
     expected = by_equations(name, **arguments, reverse=reverse, grad_output=grads[0], grad_last=grads[1], dtype=FULL)
     assert output.dtype == gradients[0].dtype == projected.dtype
@@ -84,7 +83,7 @@ def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
     order = {"forget": forget, "input": input_}
     rows = [order.get(name, torch.ones(6)) for name in CELLS[kernel].projections]
     _, last = cpu.gated_scan(
-        RECORDS[kernel], torch.cat(rows)[None, None].to(dtype), None, torch.full((1, 6), 8.0).to(dtype), None, None,
+        PROGRAMS[kernel], torch.cat(rows)[None, None].to(dtype), None, torch.full((1, 6), 8.0).to(dtype), None, None,
         None, False,
     )  # fmt: skip
     candidate = 1.5 if kernel == "minlstm" else torch.tanh(torch.ones(1, dtype=torch.float64)).item()
@@ -144,36 +143,3 @@ def test_denormal_numbers_are_zero_in_a_kernel_and_unchanged_outside(threads):
         assert bool(((many + many) > 0).all())
     kept, _ = cpu.scan(torch.ones_like(small), 1e3 * small, None, None, None, False)
     assert bool((kept > 0).all())
-
-
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
-def test_projections_may_lie_in_any_order(order):
-    """Of x, y and z in `order`, the same bits as of x, y and z."""
-    record = RECORDS["minlstm"]
-    moved = record._replace(candidate=order.index(0), first=order.index(1), second=order.index(2))
-    given = problem("minlstm", 2, 23, 37, torch.float32)
-    grads = torch.randn(2, 23, 37), torch.randn(2, 37)
-    options = given["h0"], None, None, None, False
-
-    def rows(x, by):
-        return torch.cat([x.chunk(3, -1)[i] for i in by], -1)
-
-    output, _ = cpu.gated_scan(record, given["projected"], given["bias"], *options)
-    expected = cpu.gated_scan_gradient(record, *grads, given["projected"], given["bias"], output, *options)
-    projected, bias = rows(given["projected"], order), rows(given["bias"], order)
-    found = cpu.gated_scan_gradient(moved, *grads, projected, bias, output, *options)
-    assert torch.equal(cpu.gated_scan(moved, projected, bias, *options)[0], output)
-    assert torch.equal(found[0], rows(expected[0], order)) and torch.equal(found[1], rows(expected[1], order))
-    states = [torch.empty(1, 2, 37) for _ in range(2)]
-    steps = (cpu.gated_step(k, p[:, 0], b, given["h0"][None], state, 0) for k, p, b, state in zip(
-        (record, moved), (given["projected"], projected), (given["bias"], bias), states, strict=True
-    ))  # fmt: skip
-    assert torch.equal(*steps) and torch.equal(*states)
-
-
-def test_gates_without_a_branch_are_refused_by_name():
-    record = ScanKernel("free", "g", candidate=0, first=1, second=2)
-    assert not cpu.supports(record) and all(cpu.supports(known) for known in RECORDS.values())
-    assert cpu.supports(LoopKernel("mgu", gates=2, saved=2, state=("h",), gated_state=True))
-    with pytest.raises(ValueError, match="no CPU kernel computes decay 'free' with activation 'g'"):
-        cpu.gated_scan(record, torch.randn(1, 2, 6), None, None, None, None, None, False)

@@ -17,10 +17,12 @@ from gatedrnn.layers.runners import scan as scan_runner
 from gatedrnn.layers.runners import torch as torch_runner
 from gatedrnn.ops import _time, gated_scan, masking, step
 from gatedrnn.ops import loop as loop_op
+from gatedrnn.ops.cells import scan_program
+from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import check_cell
 
 linear_scan = sys.modules["gatedrnn.ops.linear_scan"]
-scan = import_module("gatedrnn.kernels.cpu.scan")
+scan, bare_scan = (import_module(f"gatedrnn.kernels.cpu.{name}") for name in ("scan", "linear_scan"))
 
 # Cell that shows it, where the line stands, the line, and what it is broken into.
 MUTATIONS = [
@@ -56,14 +58,14 @@ MUTATIONS = [
     ("mingru", equations.Recurrent, "drop", "x * self.dropped", "x"),
     ("mingru", linear_scan, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
     ("mingru", linear_scan, "_gradient_by_scan", "decay * delta", "delta"),
-    ("mingru", scan, "_forward", "forward.last", "0 * forward.last"),
+    ("mingru", scan, "scan", "forward.last", "0 * forward.last"),
     ("mingru", scan, "scan_gradient", "backward.grad_h0", "-backward.grad_h0"),
-    ("mingru", scan, "scan_gradient", "return grad_decay", "return -grad_decay"),
+    ("mingru", bare_scan, "scan_gradient", "return gradients[0]", "return -gradients[0]"),
     ("mingru", _time, "over_time", "reversed(steps) if reverse else", "steps if reverse else"),
     ("mingru", linear_scan, "scan_in_torch", "torch.where(reset.unsqueeze(1), reset_to, state[0])", "state[0]"),
     ("mingru", masking, "hold_masked_steps", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
     ("mingru", step, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
-    ("mingru", scan, "gated_scan_gradient", "backward.grad_h0", "-backward.grad_h0"),
+    ("mingru", scan, "gated_scan_gradient", "= others", "= others; grad_h0 = -grad_h0"),
     ("mingru", scan, "gated_scan_gradient", "return gradient", "return -gradient"),
     ("mingru", scan, "_inputs", "flags(resets)", "flags(None)"),
     ("mingru", scan, "_inputs", "flags(mask)", "flags(None)"),
@@ -110,6 +112,13 @@ def test_the_same_lines_unbroken_hold(cell, monkeypatch):
     for (owner, name), line in functions.items():
         mutate(monkeypatch, owner, name, line, line)
     assert all(row.holds for row in check_cell(cell, ("float64",)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def programs():
+    """Kernels come from the equations as they are."""
+    for record in CELLS.values():
+        scan_program(record.equations())
 
 
 def mutate(monkeypatch, owner, name, line, broken):

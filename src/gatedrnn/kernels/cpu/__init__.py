@@ -1,28 +1,20 @@
 """Compiled kernels for the CPU (Numba), each with its gradient."""
 
-from gatedrnn.equations import BlockKernel, LoopKernel, ScanKernel
 from gatedrnn.kernels.cpu._compile_ahead import compile_ahead
-from gatedrnn.kernels.cpu._gates import BRANCHES
 from gatedrnn.kernels.cpu.block import block_scan, block_scan_gradient, block_step
 from gatedrnn.kernels.cpu.cross_entropy import cross_entropy
+from gatedrnn.kernels.cpu.linear_scan import scan, scan_gradient
 from gatedrnn.kernels.cpu.loop import LoopStates, Recurrence, loop_cells, loop_cells_gradient
 from gatedrnn.kernels.cpu.scan import (
     gated_scan,
     gated_scan_gradient,
     projected_scan,
     projected_scan_gradient,
-    scan,
-    scan_gradient,
 )
 from gatedrnn.kernels.cpu.step import WEIGHTS, gated_step, loop_step, stack_step
 
 __all__ = [
     "WEIGHTS", "LoopStates", "Recurrence", "block_scan", "block_scan_gradient", "block_step", "compile_ahead",
     "cross_entropy", "gated_scan", "gated_scan_gradient", "gated_step", "loop_cells", "loop_cells_gradient",
-    "loop_step", "projected_scan", "projected_scan_gradient", "scan", "scan_gradient", "stack_step", "supports",
+    "loop_step", "projected_scan", "projected_scan_gradient", "scan", "scan_gradient", "stack_step",
 ]  # fmt: skip
-
-
-def supports(kernel: ScanKernel | LoopKernel | BlockKernel) -> bool:
-    """Whether the functions here run a cell with this record."""
-    return not isinstance(kernel, ScanKernel) or (kernel.decay, kernel.activation) in BRANCHES

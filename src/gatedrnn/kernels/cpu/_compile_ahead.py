@@ -16,8 +16,10 @@ import numba
 from numba.core import types
 from numba.core.typing.typeof import Purpose, typeof
 
+from gatedrnn.codegen.numba_source import Source
 from gatedrnn.kernels.cpu._compile import LOG, any_saved, can_save, folders, unannounced
-from gatedrnn.kernels.cpu._threads import KERNELS, Call, recording
+from gatedrnn.kernels.cpu._rows import SIGNATURE, compiled_row
+from gatedrnn.kernels.cpu._threads import KERNELS, Recorded, recording
 
 PROCESSES = 4  # at most: each starts by importing the compiler
 START = 3000  # work of another process before it compiles, in bytes of code
@@ -44,12 +46,44 @@ class Form(NamedTuple):
             found.append((kernel.shared, (whole, whole, whole, self.arguments)))
         return found
 
+    @property
+    def module(self) -> str:
+        """Kernels of one module share functions."""
+        return self.kernel.partition(".")[0]
+
+    @property
+    def length(self) -> int:
+        """Bytes of code: longer sources take longer."""
+        return len(KERNELS[self.kernel].alone.py_func.__code__.co_code)
+
     def is_compiled(self) -> bool:
         return all(function.is_compiled(wanted) for function, wanted in self.signatures)
 
     def compile(self) -> None:
         for function, wanted in self.signatures:
             function.compile(wanted)
+
+
+class GeneratedForm(NamedTuple):
+    """A generated function of rows."""
+
+    source: Source
+
+    @property
+    def module(self) -> str:
+        """As in `Form`."""
+        return self.source.name
+
+    @property
+    def length(self) -> int:
+        """As in `Form`."""
+        return len(self.source.text)
+
+    def is_compiled(self) -> bool:
+        return compiled_row(self.source).is_compiled(SIGNATURE)
+
+    def compile(self) -> None:
+        compiled_row(self.source).compile(SIGNATURE)
 
 
 @contextmanager
@@ -61,19 +95,20 @@ def compile_ahead() -> Iterator[None]:
     # Where nothing is compiled yet there will be work: the other processes import their modules meanwhile.
     children = _start(_processes()) if can_save() and not any_saved() else []
     try:
-        with recording() as calls:
+        with recording() as recorded:
             yield
-        _compile(calls, children)
+        _compile(recorded, children)
     finally:
         for child in children:
             child.kill()
             child.communicate()
 
 
-def _compile(calls: Sequence[Call], children: list[subprocess.Popen[bytes]]) -> None:
-    forms = dict.fromkeys(
-        Form(call.kernel.name, typeof(call.arguments, Purpose.argument), call.threads > 1) for call in calls
+def _compile(recorded: Recorded, children: list[subprocess.Popen[bytes]]) -> None:
+    forms: dict[Form | GeneratedForm, None] = dict.fromkeys(
+        Form(call.kernel.name, typeof(call.arguments, Purpose.argument), call.threads > 1) for call in recorded.calls
     )
+    forms |= dict.fromkeys(GeneratedForm(source) for source in recorded.rows)
     missing = [form for form in forms if not form.is_compiled()]
     count = min(_processes(), len(missing))
     if count < 2 or not can_save():
@@ -95,13 +130,13 @@ def _compile(calls: Sequence[Call], children: list[subprocess.Popen[bytes]]) -> 
             child.wait()
 
 
-def _shares(forms: Sequence[Form], count: int) -> list[list[Form]]:
+def _shares(forms: Sequence[Form | GeneratedForm], count: int) -> list[list[Form | GeneratedForm]]:
     """About as much work for each process; kernels of one module, which share functions, go to one where they can."""
-    modules = {form.kernel.partition(".")[0] for form in forms}
-    groups: dict[str, list[Form]] = {}
+    modules = {form.module for form in forms}
+    groups: dict[object, list[Form | GeneratedForm]] = {}
     for form in forms:
-        groups.setdefault(form.kernel.partition(".")[0] if len(modules) >= count else form.kernel, []).append(form)
-    shares, work = [list[Form]() for _ in range(count)], [0] + [START] * (count - 1)
+        groups.setdefault(form.module if len(modules) >= count else form[0], []).append(form)
+    shares, work = [list[Form | GeneratedForm]() for _ in range(count)], [0] + [START] * (count - 1)
     for group in sorted(groups.values(), key=_length, reverse=True):
         least = work.index(min(work))
         shares[least] += group
@@ -109,9 +144,8 @@ def _shares(forms: Sequence[Form], count: int) -> list[list[Form]]:
     return shares
 
 
-def _length(forms: Sequence[Form]) -> int:
-    """Bytes of code: longer sources take longer."""
-    return sum(len(KERNELS[form.kernel].alone.py_func.__code__.co_code) for form in forms)
+def _length(forms: Sequence[Form | GeneratedForm]) -> int:
+    return sum(form.length for form in forms)
 
 
 def _processes() -> int:

@@ -1,8 +1,6 @@
-"""The gates of all cells and their gradients as loops over rows of channels; tests hold each to the cell's equations.
+"""The gates of loop cells and their gradients as loops over rows of channels; tests hold each to the cell's equations.
 
-Scan cells: `coefficients` and `gradients`, over the rows of the candidate, the first and the second gate.
-
-Loop cells: a function for a step and one for its gradient. x is the row of input projections, u that of recurrent
+A function for a step and one for its gradient. x is the row of input projections, u that of recurrent
 products with their bias, both with one block a gate in the order of the cell's projections; `saved` gets the gates
 after their activation.
 """
@@ -11,178 +9,16 @@ from typing import Any
 
 import numba
 
-from gatedrnn.equations import ScanKernel
-from gatedrnn.kernels.cpu._compile import FAST, INLINED, INNER, compiled
-from gatedrnn.kernels.cpu._math import INFINITE, ONE, ZERO, complement, exp, g, g_slope, sigmoid, tanh
+from gatedrnn.kernels.cpu._compile import INNER
+from gatedrnn.kernels.cpu._math import ONE, sigmoid, tanh
 from gatedrnn.kernels.cpu._views import block
 
-(
-    LINEAR, REPLACE_G, REPLACE_IDENTITY, SHARE_G, SHARE_IDENTITY, FREE_TANH, SHARE_TANH, KEEP_TANH, SIGNED_IDENTITY,
-) = range(9)  # fmt: skip
-BRANCHES = {
-    ("replace", "g"): REPLACE_G, ("replace", "identity"): REPLACE_IDENTITY, ("share", "g"): SHARE_G,
-    ("share", "identity"): SHARE_IDENTITY, ("free", "tanh"): FREE_TANH, ("share", "tanh"): SHARE_TANH,
-    ("keep", "tanh"): KEEP_TANH, ("signed", "identity"): SIGNED_IDENTITY,
-}  # fmt: skip
-"""By `ScanKernel.decay` and `ScanKernel.activation`; LINEAR is the bare scan."""
 LSTM, NO_OUTPUT_GATE, GRU, GRU_BEFORE, NO_RESET_GATE, MGU, MGU_KEEP = range(7)
 FORMS = {
     "lstm": LSTM, "lstm-no-output-gate": NO_OUTPUT_GATE, "gru": GRU, "gru-reset-before": GRU_BEFORE,
     "gru-no-reset-gate": NO_RESET_GATE, "mgu": MGU, "mgu-keep": MGU_KEEP,
 }  # fmt: skip
 """By `LoopKernel.form`."""
-
-
-def branch_of(kernel: ScanKernel) -> int:
-    """The branch that computes these gates.
-
-    Raises:
-        ValueError: there is none.
-    """
-    try:
-        return BRANCHES[kernel.decay, kernel.activation]
-    except KeyError:
-        raise ValueError(
-            f"no CPU kernel computes decay {kernel.decay!r} with activation {kernel.activation!r}"
-        ) from None
-
-
-@compiled(**FAST)
-def coefficients(branch: int, candidate: Any, first: Any, second: Any, decay: Any, drive: Any) -> None:
-    """a and b of h_t = a_t h_(t-1) + b_t, for one row."""
-    if branch == REPLACE_G or branch == REPLACE_IDENTITY:
-        identity = branch == REPLACE_IDENTITY
-        for i in range(candidate.size):
-            e = exp(-first[i])
-            z = ONE / (ONE + e)
-            decay[i] = complement(e, z)
-            drive[i] = z * (candidate[i] if identity else g(candidate[i]))
-    elif branch == SHARE_G or branch == SHARE_IDENTITY:
-        identity = branch == SHARE_IDENTITY
-        for i in range(candidate.size):
-            both, only_i, only_f = _shares(first[i], second[i])
-            inverse = ONE / (both + only_i + both + only_f)
-            decay[i] = (both + only_i) * inverse
-            drive[i] = (both + only_f) * inverse * (candidate[i] if identity else g(candidate[i]))
-    elif branch == FREE_TANH:
-        for i in range(candidate.size):
-            decay[i] = sigmoid(first[i])
-            drive[i] = sigmoid(second[i]) * tanh(candidate[i])
-    elif branch == SHARE_TANH:
-        for i in range(candidate.size):
-            both, only_i, only_f = _shares(first[i], second[i])
-            inverse = ONE / (both + only_i + both + only_f)
-            decay[i] = (both + only_i) * inverse
-            drive[i] = (both + only_f) * inverse * tanh(candidate[i])
-    elif branch == SIGNED_IDENTITY:
-        for i in range(candidate.size):
-            a = _clamped(first[i])
-            decay[i] = a
-            drive[i] = (ONE - abs(a)) * candidate[i]
-    else:
-        for i in range(candidate.size):
-            e = exp(-first[i])
-            z = ONE / (ONE + e)
-            decay[i] = z
-            drive[i] = complement(e, z) * tanh(candidate[i])
-
-
-@compiled(**FAST)
-def gradients(
-    branch: int, candidate: Any, first: Any, second: Any, previous: Any, delta: Any,
-    grad_candidate: Any, grad_first: Any, grad_second: Any,
-) -> None:  # fmt: skip
-    """From delta, the gradient of h_t: those of the projections; a_t delta, that of h_(t-1), replaces delta.
-
-    The gradient of b is delta, that of a is delta h_(t-1). In the bare scan `candidate` and `first` are a and b.
-    """
-    if branch == LINEAR:
-        for i in range(delta.size):
-            d = delta[i]
-            delta[i] = d * candidate[i]
-            grad_candidate[i] = d * previous[i]
-            grad_first[i] = d
-    elif branch == REPLACE_G or branch == REPLACE_IDENTITY:
-        identity = branch == REPLACE_IDENTITY
-        for i in range(delta.size):
-            e = exp(-first[i])
-            z = ONE / (ONE + e)
-            a = complement(e, z)
-            new, slope = (candidate[i], ONE) if identity else (g(candidate[i]), g_slope(candidate[i]))
-            d = delta[i]
-            delta[i] = d * a
-            grad_candidate[i] = d * z * slope
-            grad_first[i] = d * (new - previous[i]) * a * z
-    elif branch == SHARE_G or branch == SHARE_IDENTITY:
-        identity = branch == SHARE_IDENTITY
-        for i in range(delta.size):
-            both, only_i, only_f = _shares(first[i], second[i])
-            inverse = ONE / (both + only_i + both + only_f)
-            new, slope = (candidate[i], ONE) if identity else (g(candidate[i]), g_slope(candidate[i]))
-            d = delta[i]
-            share = d * (previous[i] - new) * inverse * inverse
-            delta[i] = d * (both + only_i) * inverse
-            grad_candidate[i] = d * (both + only_f) * inverse * slope
-            grad_first[i] = share * (both + only_i) * only_f
-            grad_second[i] = -share * (both + only_f) * only_i
-    elif branch == FREE_TANH:
-        for i in range(delta.size):
-            i_t, f, g_t = sigmoid(second[i]), sigmoid(first[i]), tanh(candidate[i])
-            d = delta[i]
-            delta[i] = d * f
-            grad_second[i] = d * g_t * i_t * (ONE - i_t)
-            grad_first[i] = d * previous[i] * f * (ONE - f)
-            grad_candidate[i] = d * i_t * (ONE - g_t * g_t)
-    elif branch == SHARE_TANH:
-        for i in range(delta.size):
-            both, only_i, only_f = _shares(first[i], second[i])
-            inverse = ONE / (both + only_i + both + only_f)
-            g_t = tanh(candidate[i])
-            d = delta[i]
-            share = d * (previous[i] - g_t) * inverse * inverse
-            delta[i] = d * (both + only_i) * inverse
-            grad_second[i] = -share * (both + only_f) * only_i
-            grad_first[i] = share * (both + only_i) * only_f
-            grad_candidate[i] = d * (both + only_f) * inverse * (ONE - g_t * g_t)
-    elif branch == SIGNED_IDENTITY:
-        for i in range(delta.size):
-            a, d = _clamped(first[i]), delta[i]
-            sign = ONE if a > ZERO else (-ONE if a < ZERO else ZERO)
-            delta[i] = d * a
-            grad_candidate[i] = d * (ONE - abs(a))
-            grad_first[i] = d * (previous[i] - sign * candidate[i]) if abs(first[i]) <= ONE else ZERO
-    else:
-        for i in range(delta.size):
-            e = exp(-first[i])
-            z = ONE / (ONE + e)
-            n = tanh(candidate[i])
-            d = delta[i]
-            delta[i] = d * z
-            shut = e == INFINITE
-            grad_first[i] = ZERO if shut else d * (previous[i] - n) * e * z * z
-            grad_candidate[i] = (d if shut else d * e * z) * (ONE - n * n)
-
-
-@numba.njit(**INLINED)
-def _clamped(x: Any) -> Any:
-    """Between -1 and 1; comparisons, for min and max lose a NaN."""
-    return -ONE if x < -ONE else ONE if x > ONE else x
-
-
-@numba.njit(**INLINED)
-def _shares(f: Any, i: Any) -> tuple[Any, Any, Any]:
-    """1, e^-i and e^-f, all times one factor that keeps the largest at 1.
-
-    With them sigmoid(f) / (sigmoid(f) + sigmoid(i)) = (1 + e^-i) / (2 + e^-i + e^-f), and nothing overflows or vanishes
-    where both gates are shut.
-    """
-    shut = i if i < f else f
-    p = exp(-abs(shut))
-    d = exp(ZERO if f == i and f > ZERO else -abs(f - i))  # both gates wide open; both shut for good are 0 / 0
-    nearer = ONE if shut < ZERO else p
-    farther = nearer * d
-    both = p if shut < ZERO else ONE
-    return (both, nearer, farther) if i < f else (both, farther, nearer)
 
 
 @numba.njit(**INNER)

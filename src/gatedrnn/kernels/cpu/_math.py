@@ -18,14 +18,16 @@ from gatedrnn.kernels.cpu._compile import INLINED
 
 # Typed, for a Python number would turn a row of float32 into float64; in float64 the same numbers are exact.
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
-INFINITE = np.float32(math.inf)
+INFINITE, NOT_A_NUMBER = np.float32(math.inf), np.float32(math.nan)
 LIMIT = np.float32(87.0)  # e^87 and e^-87 are near the ends of float32
 ON_X86 = llvmlite.binding.get_process_triple().startswith(("x86_64", "i386", "i686", "amd64"))
 FLUSH = 0x8040  # of the SSE control register: results and operands that are denormal are zero
 
 
 @intrinsic
-def _float_of_bits(typing: Any, bits: Any) -> Any:
+def float_of_bits(typing: Any, bits: Any) -> Any:
+    """The float32 with these bits."""
+
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float32))
 
@@ -33,7 +35,9 @@ def _float_of_bits(typing: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def _bits_of_float(typing: Any, number: Any) -> Any:
+def bits_of_float(typing: Any, number: Any) -> Any:
+    """The bits of a float32."""
+
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int32))
 
@@ -72,7 +76,7 @@ def _exp_float32(x: Any) -> Any:
     p = p * r + np.float32(5.0000006e-1)
     p = p * r + np.float32(1.0)
     p = p * r + np.float32(1.0)
-    p *= _float_of_bits((_bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
+    p *= float_of_bits((bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
     # A gate that is exactly 0 makes NaN of an infinite state, as in torch; one that is nearly 0 would keep it infinite.
     return ZERO if given == -INFINITE else INFINITE if given == INFINITE else p
 
@@ -104,29 +108,116 @@ def _tanh_float32(x: Any) -> Any:
     return small if abs(x) < np.float32(0.625) else large
 
 
+def log(x: Any) -> Any:
+    """The natural logarithm; -infinity at 0, NaN below."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(log, jit_options=INLINED)
+def _log(x: Any) -> Callable[[Any], Any]:
+    return _log_float32 if x == types.float32 else _log_float64
+
+
+def _log_float64(x: Any) -> Any:
+    return math.log(x) if x > 0.0 else (-math.inf if x == 0.0 else math.nan)
+
+
+def _log_float32(x: Any) -> Any:
+    # x = 2^k m with m in [sqrt(1/2), sqrt(2)); the polynomial of log m is that of Cephes.
+    bits = bits_of_float(x)
+    k = (bits >> np.int32(23)) - np.int32(126)
+    m = float_of_bits((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000))
+    low = m < np.float32(0.70710678)
+    m = (m + m if low else m) - ONE
+    e = np.float32(k - np.int32(1) if low else k)
+    square = m * m
+    p = np.float32(7.0376836292e-2)
+    p = p * m - np.float32(1.1514610310e-1)
+    p = p * m + np.float32(1.1676998740e-1)
+    p = p * m - np.float32(1.2420140846e-1)
+    p = p * m + np.float32(1.4249322787e-1)
+    p = p * m - np.float32(1.6668057665e-1)
+    p = p * m + np.float32(2.0000714765e-1)
+    p = p * m - np.float32(2.4999993993e-1)
+    p = p * m + np.float32(3.3333331174e-1)
+    found = m * square * p - np.float32(2.12194440e-4) * e - HALF * square + m + np.float32(0.693359375) * e
+    found = INFINITE if x == INFINITE else found
+    return found if x > ZERO else (-INFINITE if x == ZERO else NOT_A_NUMBER)
+
+
+@numba.njit(**INLINED)
+def log1p(x: Any) -> Any:
+    """log(1 + x), without the digits that the sum has lost."""
+    whole = ONE + x
+    lost = whole - ONE
+    found = log(whole) * (x / lost)
+    found = x if lost == ZERO else found
+    return x if x == INFINITE else found
+
+
+def expm1(x: Any) -> Any:
+    """e^x - 1."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(expm1, jit_options=INLINED)
+def _expm1(x: Any) -> Callable[[Any], Any]:
+    return _expm1_float32 if x == types.float32 else _expm1_float64
+
+
+def _expm1_float64(x: Any) -> Any:
+    return math.expm1(-700.0 if x < -700.0 else 700.0 if x > 700.0 else x) if abs(x) < INFINITE else exp(x) - 1.0
+
+
+def _expm1_float32(x: Any) -> Any:
+    p = np.float32(1 / 40320) * x + np.float32(1 / 5040)
+    p = p * x + np.float32(1 / 720)
+    p = p * x + np.float32(1 / 120)
+    p = p * x + np.float32(1 / 24)
+    p = p * x + np.float32(1 / 6)
+    p = p * x + HALF
+    small = p * (x * x) + x
+    return small if abs(x) < HALF else exp(x) - ONE
+
+
+@numba.njit(**INLINED)
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition holds, else y; both are computed."""
+    return x if condition else y
+
+
+@numba.njit(**INLINED)
+def maximum(x: Any, y: Any) -> Any:
+    """The larger one, or NaN if one of them is."""
+    return x if (x > y) | (x != x) else y
+
+
+@numba.njit(**INLINED)
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller one, or NaN if one of them is."""
+    return x if (x < y) | (x != x) else y
+
+
+@numba.njit(**INLINED)
+def sign(x: Any) -> Any:
+    """1, -1, or x itself where it is zero or NaN."""
+    return ONE if x > ZERO else (-ONE if x < ZERO else x)
+
+
+@numba.njit(**INLINED)
+def rounded_to_bfloat16(x: Any) -> Any:
+    """The upper half of a float32's bits, rounded to the nearest, ties to even."""
+    b = np.uint32(bits_of_float(x))
+    rounded = b + np.uint32(0x7FFF) + ((b >> np.uint32(16)) & np.uint32(1))
+    # Rounding up could turn a NaN into an infinity: a quiet NaN keeps its upper half instead.
+    number = (b & np.uint32(0x7FFFFFFF)) <= np.uint32(0x7F800000)
+    return np.uint16((rounded if number else b | np.uint32(0x00400000)) >> np.uint32(16))
+
+
 @numba.njit(**INLINED)
 def sigmoid(x: Any) -> Any:
     """1 / (1 + e^-x)."""
     return ONE / (ONE + exp(-x))
-
-
-@numba.njit(**INLINED)
-def complement(e: Any, z: Any) -> Any:
-    """1 - z without cancellation, for z = 1 / (1 + e)."""
-    return ONE if e == INFINITE else e * z
-
-
-@numba.njit(**INLINED)
-def g(x: Any) -> Any:
-    """x + 1/2 from 0 on, sigmoid below (see `gatedrnn.cells.activations.g`)."""
-    return x + HALF if x >= ZERO else sigmoid(x)
-
-
-@numba.njit(**INLINED)
-def g_slope(x: Any) -> Any:
-    """The derivative of `g`."""
-    s = sigmoid(x)
-    return ONE if x >= ZERO else s * (ONE - s)
 
 
 @intrinsic

@@ -61,18 +61,32 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-_calls: ContextVar[list[Call] | None] = ContextVar("calls", default=None)
+class Recorded(NamedTuple):
+    """What would have run."""
+
+    calls: list[Call]
+    rows: list[Any]
+    """Sources of generated functions."""
+
+
+_recorded: ContextVar[Recorded | None] = ContextVar("recorded", default=None)
 
 
 @contextmanager
-def recording() -> Iterator[list[Call]]:
+def recording() -> Iterator[Recorded]:
     """Inside, `share_out` records its calls and runs nothing: results are whatever memory holds."""
-    calls: list[Call] = []
-    token = _calls.set(calls)
+    recorded = Recorded([], [])
+    token = _recorded.set(recorded)
     try:
-        yield calls
+        yield recorded
     finally:
-        _calls.reset(token)
+        _recorded.reset(token)
+
+
+def recorded_rows() -> list[Any] | None:
+    """Where sources of generated functions are recorded; None where they are compiled and run."""
+    recorded = _recorded.get()
+    return None if recorded is None else recorded.rows
 
 
 def threads_for(elements: int) -> int:
@@ -83,8 +97,8 @@ def threads_for(elements: int) -> int:
 def share_out(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None:
     """Run a kernel over all items, in up to `threads` parts at once."""
     threads = min(threads, items)
-    if (calls := _calls.get()) is not None:
-        calls.append(Call(kernel, threads, arguments))
+    if (recorded := _recorded.get()) is not None:
+        recorded.calls.append(Call(kernel, threads, arguments))
     elif threads <= 1:
         kernel.alone(0, items, *arguments)
     elif (begin := team(os.getpid())) is not None:

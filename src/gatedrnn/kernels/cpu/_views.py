@@ -18,7 +18,7 @@ from numba.np.arrayobj import populate_array
 from torch import Tensor
 
 from gatedrnn.kernels.cpu._compile import INLINED
-from gatedrnn.kernels.cpu._math import ZERO
+from gatedrnn.kernels.cpu._math import ZERO, rounded_to_bfloat16
 from gatedrnn.shapes import Flags, Series
 
 BYTES = ctypes.c_char * (1 << 62)  # an upper bound: each reader states its own size
@@ -301,10 +301,5 @@ def _is_stored(values: Any, row: Any) -> Any:
 
 
 def _bfloat16_of_float(values: Any, row: Any) -> Any:
-    bits = values.view(np.uint32)
     for i in range(row.size):
-        b = bits[i]
-        rounded = b + np.uint32(0x7FFF) + ((b >> np.uint32(16)) & np.uint32(1))
-        # Rounding up could turn a NaN into an infinity: a quiet NaN keeps its upper half instead.
-        number = (b & np.uint32(0x7FFFFFFF)) <= np.uint32(0x7F800000)
-        row[i] = np.uint16((rounded if number else b | np.uint32(0x00400000)) >> np.uint32(16))
+        row[i] = rounded_to_bfloat16(values[i])

@@ -1,4 +1,4 @@
-"""The scan h_t = a_t * h_(t-1) + b_t and its gradient: bare, with a cell's gates, or with its input projection too.
+"""The scan h_t = a_t * h_(t-1) + b_t and its gradient: with a cell's gates, or with its input projection too.
 
 Where sequences and channels are too few for the threads, time is divided into chunks: a first pass computes the map of
 each chunk from the state before it to the state after it, a second one runs all chunks at once.
@@ -9,19 +9,19 @@ the system is slow to provide memory for it.
 """
 
 import threading
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.equations import ScanKernel
-from gatedrnn.kernels.cpu._gates import LINEAR, branch_of
-from gatedrnn.kernels.cpu._scan_loops import COMPOSE, COMPOSE_BACKWARD, RUN, RUN_BACKWARD, Inputs, Plan
-from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
-from gatedrnn.kernels.cpu._views import StridedView, flags, flat, strided
+from gatedrnn.codegen.elementwise import ADD, Row, ScanProgram, ScanRows
+from gatedrnn.kernels.cpu._rows import Site, at_channels, at_state, at_steps, dtype_name, row_address, sites
+from gatedrnn.kernels.cpu._scan_loops import NONE, RUN, RUN_BACKWARD, WRITTEN_SOON, Plan, Rows, Sums
+from gatedrnn.kernels.cpu._threads import share_out, threads_for
+from gatedrnn.kernels.cpu._views import flags
 from gatedrnn.shapes import Channels, Flags, Series, State
 
 BLOCK = 256  # channels of one work item at most: its rows stay in the first-level cache
@@ -30,33 +30,32 @@ WORTH_TWO_PASSES = 3  # threads an item below which computing gates twice, in ch
 PIECE = 1 << 21  # elements of a piece of the projections' gradient for each thread
 KEPT = 1 << 26  # bytes of it that a thread keeps at most
 _KEPT = threading.local()
-Rows = tuple[StridedView, StridedView, StridedView]
-"""x, y and z of `Inputs`, or their gradients."""
 
 
-def scan(
-    decay: Series, drive: Series, h0: State | None, resets: Flags | None, reset_state: Channels | None, reverse: bool
-) -> tuple[Series, State]:
-    """All states, in the dtype of `drive`, and the last one, in the dtype of accumulation."""
-    inputs = _inputs(LINEAR, _two(strided(decay), strided(drive)), (0, 1, 2), None, None, resets, reset_state, drive)
-    return _forward(inputs, drive, drive.shape[2], h0, reverse, squash=False)
+class Inputs(NamedTuple):
+    """What forward and backward read."""
 
+    program: ScanProgram
+    rows: ScanRows
+    projections: tuple[Series, ...]
+    """One a gate; channels are adjacent in memory."""
+    biases: tuple[Channels, ...]
+    mask: np.ndarray
+    resets: np.ndarray
+    """Flags, empty if there are none."""
+    reset_state: Channels
+    wide: torch.dtype
+    """Of states and sums."""
 
-def scan_gradient(
-    grad_h: Series, grad_last: State, decay: Series, h: Series, h0: State | None,
-    resets: Flags | None, reset_state: Channels | None, reverse: bool,
-) -> tuple[Series, Series, State, Channels]:  # fmt: skip
-    """Gradients of decay, drive, h0 and reset_state, in one backward pass."""
-    rows = strided(decay)  # the backward does not read the drive
-    inputs = _inputs(LINEAR, _two(rows, rows), (0, 1, 2), None, None, resets, reset_state, h)
-    grad_decay, grad_drive = (torch.empty(h.shape, dtype=written(h.dtype)) for _ in range(2))
-    backward = Backward(inputs, grad_h, grad_last, h, h0, reverse, squash=False)
-    backward.run(backward.plan, _two(strided(grad_decay), strided(grad_drive)))
-    return grad_decay.to(h.dtype), grad_drive.to(h.dtype), backward.grad_h0, backward.grad_reset
+    @property
+    def sites(self) -> dict[str, Site]:
+        """Where the rows x0, x1, …, b0, b1, … lie."""
+        found = {f"x{i}": at_steps(x) for i, x in enumerate(self.projections)}
+        return found | {f"b{i}": at_channels(b) for i, b in enumerate(self.biases)}
 
 
 def gated_scan(
-    kernel: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
+    program: ScanProgram, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, State]:  # fmt: skip
     """A scan cell's outputs and last state from its input projections (batch, time, gates · channels).
@@ -65,31 +64,56 @@ def gated_scan(
         bias: added to the projections, in the dtype of accumulation: a product that adds it first writes it out first.
         mask: where False the state stays as it was and the output is 0.
         resets: where True the state before the step is `reset_state`, in the dtype of accumulation; zeros if None.
-
-    Raises:
-        ValueError: no kernel computes these gates, see `supports`.
     """
-    inputs = gate_inputs(kernel, projected, bias, mask, resets, reset_state)
-    return _forward(inputs, projected, projected.shape[2] // kernel.gates, h0, reverse, kernel.squash)
+    channels = projected.shape[2] // program.gates
+    return scan(program, projected.split(channels, 2), bias, h0, mask, resets, reset_state, reverse)
+
+
+def scan(
+    program: ScanProgram, projections: Sequence[Series], bias: Channels | None, h0: State | None, mask: Flags | None,
+    resets: Flags | None, reset_state: Channels | None, reverse: bool,
+) -> tuple[Series, State]:  # fmt: skip
+    """`gated_scan` of projections that are tensors of their own."""
+    inputs = _inputs(program, projections, bias, mask, resets, reset_state)
+    like = projections[-1]
+    out = torch.empty(like.shape, dtype=written(like.dtype))
+    forward = Forward(inputs, out, h0, reverse)
+    forward.run()
+    return out.to(like.dtype), forward.last
 
 
 def gated_scan_gradient(
-    kernel: ScanKernel, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
+    program: ScanProgram, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
     output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
     reverse: bool,
 ) -> tuple[Series, Channels, State, Channels]:  # fmt: skip
     """Gradients of projections, bias, h0 and reset_state; gates are computed again, and the states too where `output`
     is None."""
-    inputs = gate_inputs(kernel, projected, bias, mask, resets, reset_state)
-    states = output if output is not None else all_states(inputs, grad_output, h0, reverse)
+    channels = projected.shape[2] // program.gates
     gradient = torch.empty(projected.shape, dtype=written(projected.dtype))
-    backward = Backward(inputs, grad_output, grad_last, states, h0, reverse, kernel.squash)
-    backward.run(backward.plan, _gate_rows(kernel, strided(gradient), gradient.shape[2]))
-    return gradient.to(projected.dtype), backward.grad_bias, backward.grad_h0, backward.grad_reset
+    _, *others = scan_gradient(
+        program, grad_output, grad_last, projected.split(channels, 2), bias, output, h0, mask, resets, reset_state,
+        reverse, gradient.split(channels, 2),
+    )  # fmt: skip
+    grad_bias, grad_h0, grad_reset = others
+    return gradient.to(projected.dtype), grad_bias, grad_h0, grad_reset
+
+
+def scan_gradient(
+    program: ScanProgram, grad_output: Series, grad_last: State, projections: Sequence[Series], bias: Channels | None,
+    output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
+    reverse: bool, gradients: Sequence[Series],
+) -> tuple[Sequence[Series], Channels, State, Channels]:  # fmt: skip
+    """`gated_scan_gradient` into the `gradients` of projections that are tensors of their own."""
+    inputs = _inputs(program, projections, bias, mask, resets, reset_state)
+    states = output if output is not None else all_states(inputs, grad_output, h0, reverse)
+    backward = Backward(inputs, grad_output, grad_last, states, h0, reverse)
+    backward.run(backward.plan, [at_steps(gradient, written=True) for gradient in gradients], gradients[0].dtype)
+    return gradients, backward.grad_bias, backward.grad_h0, backward.grad_reset
 
 
 def projected_scan(
-    kernel: ScanKernel, x: Series, weight: Tensor, bias: Channels | None, h0: State | None, mask: Flags | None,
+    program: ScanProgram, x: Series, weight: Tensor, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, State, Series]:  # fmt: skip
     """`gated_scan` of x @ weight.T: outputs, last state, and the product, which the gradient needs.
@@ -97,19 +121,19 @@ def projected_scan(
     In memory x goes sequence by sequence or step by step, without gaps; outputs and product do the same.
     """
     projected = linear(x, weight) if x.is_contiguous() else linear(x.transpose(0, 1), weight).transpose(0, 1)
-    output = projected[..., : len(weight) // kernel.gates]
-    output = torch.empty_like(output, memory_format=torch.preserve_format)
+    channels = len(weight) // program.gates
+    output = torch.empty_like(projected[..., :channels], memory_format=torch.preserve_format)
     if written(x.dtype) != x.dtype:
-        found, last = gated_scan(kernel, projected, bias, h0, mask, resets, reset_state, reverse)
+        found, last = gated_scan(program, projected, bias, h0, mask, resets, reset_state, reverse)
         return output.copy_(found), last, projected
-    inputs = gate_inputs(kernel, projected, bias, mask, resets, reset_state)
-    forward = Forward(inputs, output, h0, reverse, kernel.squash)
+    inputs = _inputs(program, projected.split(channels, 2), bias, mask, resets, reset_state)
+    forward = Forward(inputs, output, h0, reverse)
     forward.run()
     return output, forward.last, projected
 
 
 def projected_scan_gradient(
-    kernel: ScanKernel, grad_output: Series, grad_last: State, x: Series, weight: Tensor, projected: Series,
+    program: ScanProgram, grad_output: Series, grad_last: State, x: Series, weight: Tensor, projected: Series,
     bias: Channels | None, output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None,
     reset_state: Channels | None, reverse: bool, of_x: bool,
 ) -> tuple[Series, Tensor, Channels, State, Channels]:  # fmt: skip
@@ -117,14 +141,15 @@ def projected_scan_gradient(
 
     The states are computed again where `output` is None.
     """
-    inputs = gate_inputs(kernel, projected, bias, mask, resets, reset_state)
+    channels = len(weight) // program.gates
+    inputs = _inputs(program, projected.split(channels, 2), bias, mask, resets, reset_state)
     states = output if output is not None else all_states(inputs, grad_output, h0, reverse)
-    backward = Backward(inputs, grad_output, grad_last, states, h0, reverse, kernel.squash)
+    backward = Backward(inputs, grad_output, grad_last, states, h0, reverse)
     grad_x = torch.empty_like(x) if of_x else x.new_empty(0)
     # Not where threads share one sequence's time; nor in float16, which kernels read in a copy.
     if backward.plan.chunks > 1 or written(x.dtype) != x.dtype:
         grad, grad_bias, grad_h0, grad_reset = gated_scan_gradient(
-            kernel, grad_output, grad_last, projected, bias, states, h0, mask, resets, reset_state, reverse
+            program, grad_output, grad_last, projected, bias, states, h0, mask, resets, reset_state, reverse
         )
         if of_x:
             grad_x.copy_(grad @ weight)
@@ -137,7 +162,7 @@ def projected_scan_gradient(
     grad_transposed = torch.zeros(transposed.shape, dtype=grad_last.dtype)
     for piece in reversed(list(_pieces(backward.plan, features, by_step))):
         gradient = _piece_memory(piece.rows.stop - piece.rows.start, features, x.dtype)
-        backward.run(piece.plan, _gate_rows(kernel, _piece_view(gradient, piece, len(x), by_step), features))
+        backward.run(piece.plan, _piece_sites(gradient, piece, len(x), by_step, program.gates), x.dtype)
         if of_x:
             torch.mm(gradient, transposed.t(), out=rows_of_grad_x[piece.rows])
         if gradient.dtype == grad_transposed.dtype:
@@ -149,14 +174,12 @@ def projected_scan_gradient(
 
 
 class Forward:
-    """A run that writes all states, or a cell's outputs, to `out`."""
+    """A run that writes a cell's outputs to `out`, or with `states` every state, at masked steps too."""
 
-    def __init__(
-        self, inputs: Inputs, out: Series, h0: State | None, reverse: bool, squash: bool, hold: bool = False
-    ) -> None:
-        self.inputs, self.squash, self.hold, self.out = inputs, squash, hold, strided(out)
-        self.plan = plan_for(inputs.branch, tuple(out.shape), reverse)
-        self.state = torch.zeros(len(out), self.plan.chunks, out.shape[2], dtype=_accumulation_dtype(inputs))
+    def __init__(self, inputs: Inputs, out: Series, h0: State | None, reverse: bool, states: bool = False) -> None:
+        self.inputs, self.states, self.out = inputs, states, out
+        self.plan = plan_for(inputs.program, tuple(out.shape), reverse)
+        self.state = torch.zeros(len(out), self.plan.chunks, out.shape[2], dtype=inputs.wide)
         if h0 is not None:
             self.state[:, 0] = h0
 
@@ -167,29 +190,37 @@ class Forward:
 
     def run(self) -> None:
         """Write the outputs."""
-        state, plan = self.state, self.plan
+        state, plan, rows = self.state, self.plan, self.inputs.rows
         if not state.numel() or not plan.steps:
             return
         if plan.chunks > 1:
             product, local = torch.ones_like(state), torch.zeros_like(state)
-            _share_out(COMPOSE, plan, self.inputs, flat(local), flat(product))
+            self._share_out(plan, rows.compose, {"h": at_state(local), "product": at_state(product)}, hold=False)
             if _finite(product, local):
                 for i in range(1, plan.chunks):
                     state[:, i] = product[:, i - 1] * state[:, i - 1] + local[:, i - 1]
             else:
                 plan, self.state = plan._replace(chunks=1), state[:, :1].contiguous()
-        _share_out(RUN, plan, self.inputs, flat(self.state), self.squash, self.hold, self.out)
+        there = {"h": at_state(self.state), "output": at_steps(self.out, written=True)}
+        self._share_out(plan, rows.states if self.states else rows.forward, there, hold=self.states)
+
+    def _share_out(self, plan: Plan, row: Row, there: dict[str, Site], hold: bool) -> None:
+        inputs = self.inputs
+        written = row.rows.index("output") if "output" in row.rows else 0
+        rows = _rows_of(inputs, row, inputs.sites | there, "h", (written, written + ("output" in row.rows)))
+        share_out(
+            RUN, plan.items, _threads(plan), plan, rows, inputs.mask, inputs.resets, inputs.reset_state.data_ptr(), hold
+        )
 
 
 class Backward:
     """Gradients from those of the output and of the last state; `run` may be called piece by piece, the last first."""
 
     def __init__(
-        self, inputs: Inputs, grad: Series, grad_last: State, states: Series, h0: State | None, reverse: bool,
-        squash: bool,
-    ) -> None:  # fmt: skip
-        self.inputs, self.grad, self.states, self.squash = inputs, strided(grad), strided(states), squash
-        self.plan = plan_for(inputs.branch, tuple(states.shape), reverse)
+        self, inputs: Inputs, grad: Series, grad_last: State, states: Series, h0: State | None, reverse: bool
+    ) -> None:
+        self.inputs, self.grad, self.states = inputs, readable(grad), readable(states)
+        self.plan = plan_for(inputs.program, tuple(states.shape), reverse)
         self.start = torch.zeros_like(grad_last) if h0 is None else h0.contiguous()
         self._allocate(grad_last, self.plan.chunks)
 
@@ -199,9 +230,7 @@ class Backward:
         self.carry[:, -1] = grad_last
         # One row an item, summed in a fixed order afterwards: the result does not depend on the number of threads.
         self._grad_reset = torch.zeros_like(self.carry)
-        self._grad_bias = self.carry.new_zeros(batch, chunks, len(self.inputs.bias))
-        self._flat = flat(self.start), flat(self.carry)
-        self._sums = flat(self._grad_bias), flat(self._grad_reset)
+        self._grad_biases = [torch.zeros_like(self.carry) for _ in self.inputs.biases]
 
     @property
     def grad_h0(self) -> State:
@@ -211,39 +240,70 @@ class Backward:
     @property
     def grad_bias(self) -> Channels:
         """Gradient of the bias; empty without one."""
-        return self._grad_bias.sum((0, 1))
+        sums = [gradient.sum((0, 1)) for gradient in self._grad_biases]
+        return torch.cat(sums) if sums else self.carry.new_empty(0)
 
     @property
     def grad_reset(self) -> Channels:
         """Gradient of the reset state."""
         return self._grad_reset.sum((0, 1))
 
-    def run(self, plan: Plan, grad_rows: Rows) -> None:
-        """Write the gradients of the rows."""
-        carry = self.carry
+    def run(self, plan: Plan, gradients: Sequence[Site], dtype: torch.dtype) -> None:
+        """Write the gradients of the projections, of that dtype."""
+        carry, rows = self.carry, self.inputs.rows
         if not carry.numel() or not plan.steps:
             return
         if plan.chunks > 1:
             product, local = torch.ones_like(carry), torch.zeros_like(carry)
-            _share_out(
-                COMPOSE_BACKWARD, plan, self.inputs, self.grad, self.states, flat(local), flat(product), self.squash
-            )
+            there = {"delta": at_state(local), "product": at_state(product)}
+            self._share_out(plan, rows.compose_backward, there, (0, 0), sums=False)
             if _finite(product, local):
                 for i in range(plan.chunks - 1, 0, -1):
                     carry[:, i - 1] = product[:, i] * carry[:, i] + local[:, i]
             else:
                 plan = plan._replace(chunks=1)
                 self._allocate(carry[:, -1].clone(), 1)
-        _share_out(
-            RUN_BACKWARD, plan, self.inputs, self.grad, self.states, *self._flat, self.squash, *grad_rows, *self._sums
-        )
+        there = {"delta": at_state(self.carry)}
+        there |= {f"gx{i}": site for i, site in enumerate(gradients)}
+        there |= {f"gb{i}": at_state(gradient) for i, gradient in enumerate(self._grad_biases)}
+        first = rows.backward.rows.index("gx0")
+        self._share_out(plan, rows.backward, there, (first, first + len(gradients)), sums=True)
+
+    def _share_out(
+        self, plan: Plan, row: Row, there: dict[str, Site], written: tuple[int, int], sums: bool
+    ) -> None:  # fmt: skip
+        inputs = self.inputs
+        there |= {"upstream": at_steps(self.grad), "before": at_steps(self.states)}
+        wide = dtype_name(inputs.wide)
+        add = row_address(ADD, "gatedrnn", (wide, wide))
+        rows = _rows_of(inputs, row, inputs.sites | there, "delta", written)
+        share_out(
+            RUN_BACKWARD, plan.items, _threads(plan), plan, rows,
+            Sums(len(row.adds), add, sites([at_state(self._grad_reset)] if sums else [])),
+            row.rows.index("before") if "before" in row.reads else NONE, sites([at_state(self.start.unsqueeze(1))]),
+            inputs.mask, inputs.resets, inputs.reset_state.data_ptr(),
+        )  # fmt: skip
 
 
 def all_states(inputs: Inputs, like: Series, h0: State | None, reverse: bool) -> Series:
     """The states themselves, at masked steps too, in the dtype of accumulation at least."""
     states = torch.empty(like.shape, dtype=torch.promote_types(like.dtype, torch.float32))
-    Forward(inputs, states, h0, reverse, squash=False, hold=True).run()
+    Forward(inputs, states, h0, reverse, states=True).run()
     return states
+
+
+def _rows_of(
+    inputs: Inputs, row: Row, there: Mapping[str, Site], state: str, written: tuple[int, int]
+) -> Rows:  # fmt: skip
+    """The compiled function of a row, and where it reads and writes."""
+    found = [there[name] for name in row.rows]
+    dtypes = {name: there[name].dtype for name in row.rows}
+    function = row_address(row, inputs.program.word, tuple(dtypes.values()))
+    at_start = function
+    if dtypes.get("before", dtypes[state]) != dtypes[state]:
+        at_start = row_address(row, inputs.program.word, tuple((dtypes | {"before": dtypes[state]}).values()))
+    product = row.rows.index("product") if "product" in row.rows else NONE
+    return Rows(function, at_start, sites(found), row.rows.index(state), product, *written)
 
 
 def _finite(*tensors: Tensor) -> bool:
@@ -251,26 +311,17 @@ def _finite(*tensors: Tensor) -> bool:
     return all(bool(torch.isfinite(x).all()) for x in tensors)
 
 
-def _forward(
-    inputs: Inputs, like: Series, channels: int, h0: State | None, reverse: bool, squash: bool
-) -> tuple[Series, State]:
-    out = torch.empty(*like.shape[:2], channels, dtype=written(like.dtype))
-    forward = Forward(inputs, out, h0, reverse, squash)
-    forward.run()
-    return out.to(like.dtype), forward.last
-
-
-def plan_for(branch: int, shape: tuple[int, ...], reverse: bool) -> Plan:
+def plan_for(program: ScanProgram, shape: tuple[int, ...], reverse: bool) -> Plan:
     """All of (batch, steps, channels), divided for the threads there are.
 
     Threads that share the channels of a sequence write to the same pages of memory, and wait for each other where the
-    system has yet to provide them: the bare scan, which computes next to nothing, rather runs through time twice.
+    system has yet to provide them: a scan that computes next to nothing rather runs through time twice.
     """
     batch, steps, channels = shape
     threads = threads_for(batch * steps * channels)
-    block = _block(batch, channels, 1 if branch == LINEAR else threads)
+    block = _block(batch, channels, 1 if program.is_light else threads)
     items = batch * -(-channels // block)
-    worth = 2 if branch == LINEAR else WORTH_TWO_PASSES
+    worth = 2 if program.is_light else WORTH_TWO_PASSES
     chunks = threads // items if items and threads // items >= worth else 1
     return Plan(steps, channels, block, max(1, min(chunks, steps)), reverse, 0, batch, 0, steps)
 
@@ -286,44 +337,31 @@ def _block(sequences: int, channels: int, threads: int) -> int:
     return max(1, -(-channels // blocks) if blocks else 1)
 
 
-def _share_out(kernel: Kernel, plan: Plan, *arguments: Any) -> None:
-    threads = threads_for(plan.sequences * (plan.high - plan.low) * plan.channels)
-    share_out(kernel, plan.items, threads, plan, *arguments)
-
-
-def gate_inputs(
-    kernel: ScanKernel, projected: Series, bias: Channels | None, mask: Flags | None, resets: Flags | None,
-    reset_state: Channels | None,
-) -> Inputs:  # fmt: skip
-    """Projections as the loops take them."""
-    rows = _gate_rows(kernel, strided(projected), projected.shape[2])
-    return _inputs(branch_of(kernel), rows, kernel.order, bias, mask, resets, reset_state, projected, kernel.gates)
+def _threads(plan: Plan) -> int:
+    return threads_for(plan.sequences * (plan.high - plan.low) * plan.channels)
 
 
 def _inputs(
-    branch: int, rows: Rows, order: tuple[int, int, int], bias: Channels | None, mask: Flags | None,
-    resets: Flags | None, reset_state: Channels | None, like: Series, gates: int = 1,
+    program: ScanProgram, projections: Sequence[Series], bias: Channels | None, mask: Flags | None,
+    resets: Flags | None, reset_state: Channels | None,
 ) -> Inputs:  # fmt: skip
-    dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
-    added = torch.empty(0, dtype=dtype) if bias is None else bias.contiguous()
-    start = torch.zeros(like.shape[2] // gates, dtype=dtype) if reset_state is None else reset_state.contiguous()
-    return Inputs(branch, *rows, order, flat(added), flags(mask), flags(resets), flat(start))
+    like = projections[-1]
+    wide = torch.float64 if like.dtype == torch.float64 else torch.float32
+    channels = like.shape[2]
+    biases = () if bias is None else bias.contiguous().split(channels)
+    start = torch.zeros(channels, dtype=wide) if reset_state is None else reset_state.contiguous()
+    return Inputs(
+        program, program.biased if biases else program.plain, tuple(readable(x) for x in projections), biases,
+        flags(mask), flags(resets), start, wide,
+    )  # fmt: skip
 
 
-def _accumulation_dtype(inputs: Inputs) -> torch.dtype:
-    return torch.float64 if inputs.x.elements.dtype == np.float64 else torch.float32
-
-
-def _gate_rows(kernel: ScanKernel, projected: StridedView, features: int) -> Rows:
-    """Candidate, first and second gate of all projections of a cell."""
-    size = features // kernel.gates
-    x, y, z = (projected._replace(offset=projected.offset + gate * size) for gate in kernel.order)
-    return _two(x, y) if kernel.first == kernel.second else (x, y, z)
-
-
-def _two(x: StridedView, y: StridedView) -> Rows:
-    """Two series; the third is empty."""
-    return x, y, StridedView(x.elements[:0], 0, 0)
+def readable(x: Series) -> Series:
+    """As kernels read it: float16 widened, channels adjacent in memory; strides may be zero, as in the gradient of a
+    sum, which is one element expanded to the whole shape."""
+    if x.dtype == torch.float16:
+        x = x.float()
+    return x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
 
 
 def written(dtype: torch.dtype) -> torch.dtype:
@@ -375,8 +413,15 @@ def _piece_memory(rows: int, features: int, dtype: torch.dtype) -> Tensor:
     return kept[:size].view(dtype).view(rows, features)
 
 
-def _piece_view(gradient: Tensor, piece: _Piece, batch: int, by_step: bool) -> StridedView:
-    """A piece's memory as part of the whole series: kernels count rows from the very first."""
-    features = gradient.shape[1]
+def _piece_sites(gradient: Tensor, piece: _Piece, batch: int, by_step: bool, gates: int) -> list[Site]:
+    """Where the gates' gradients of a piece lie: kernels count rows from the very first of the whole series."""
+    features, size = gradient.shape[1], gradient.dtype.itemsize
     batch_stride, time_stride = (features, batch * features) if by_step else (piece.plan.steps * features, features)
-    return StridedView(flat(gradient), batch_stride, time_stride, -piece.rows.start * features)
+    begin = gradient.data_ptr() - piece.rows.start * features * size
+    return [
+        Site(
+            dtype_name(gradient.dtype), begin + gate * (features // gates) * size, batch_stride * size, 0,
+            time_stride * size, size, WRITTEN_SOON,
+        )
+        for gate in range(gates)
+    ]  # fmt: skip

@@ -6,20 +6,23 @@ channels of a layer of loop cells.
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopKernel, ScanKernel
+from gatedrnn.codegen.elementwise import ScanProgram
+from gatedrnn.equations import LoopKernel
 from gatedrnn.kernels.cpu import _gates as gates
-from gatedrnn.kernels.cpu._compile import FAST, REORDERED, compiled
-from gatedrnn.kernels.cpu._gates import FORMS, GRU, LSTM, NO_OUTPUT_GATE, branch_of
+from gatedrnn.kernels.cpu._compile import FAST, INLINED, REORDERED, compiled
+from gatedrnn.kernels.cpu._gates import FORMS, GRU, LSTM, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu._math import ZERO, flush_denormals, restore_denormals, tanh
-from gatedrnn.kernels.cpu._scan_loops import Inputs, Plan, run
+from gatedrnn.kernels.cpu._rows import address_of, call_row, dtype_name, row_address
 from gatedrnn.kernels.cpu._threads import on_team, team
-from gatedrnn.kernels.cpu._views import LIKE, StridedView, at_address, block, borrowed, copy, keep_alive, view
+from gatedrnn.kernels.cpu._views import LIKE, at_address, block, borrowed, copy, keep_alive, view
 from gatedrnn.shapes import Channels, State, Step
 
 BLOCK = 32  # channels of a work item
@@ -29,7 +32,7 @@ WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ci", "weight_
 
 
 def gated_step(
-    kernel: ScanKernel, projected: Step, bias: Channels | None, before: State, after: State, layer: int
+    program: ScanProgram, projected: Step, bias: Channels | None, before: State, after: State, layer: int
 ) -> Step:
     """A scan cell's output, in the dtype of `projected`, from the projections of one step (batch, gates · channels).
 
@@ -42,16 +45,18 @@ def gated_step(
     _, batch, channels = after.shape
     projected, added = projected.contiguous(), None if bias is None else bias.contiguous()
     output = projected.new_empty(batch, channels)
+    row = _row(program, projected.dtype, added is not None)
+    after[layer].copy_(before[layer])
     call = [
-        branch_of(kernel), *kernel.order, kernel.gates, batch, channels, layer, len(after), kernel.squash,
-        *[0 if x is None else x.data_ptr() for x in (projected, before, after, output, added)],
+        batch, channels, program.gates, projected.element_size(), after.element_size(), projected.data_ptr(),
+        0 if added is None else added.data_ptr(), after[layer].data_ptr(), output.data_ptr(), *row,
     ]  # fmt: skip
-    _gated(LIKE[projected.dtype], LIKE[after.dtype], np.array(call, np.int64))
+    _gated(np.array(call, np.int64))
     return output
 
 
 def stack_step(
-    kernel: ScanKernel, x: Step, weights: Sequence[Tensor], biases: Sequence[Tensor], before: State, after: State
+    program: ScanProgram, x: Step, weights: Sequence[Tensor], biases: Sequence[Tensor], before: State, after: State
 ) -> Step:
     """The top layer's output at one step of a stack, without any other call in between.
 
@@ -64,48 +69,92 @@ def stack_step(
     layers, batch, channels = after.shape
     output = x.new_empty(batch, channels)
     x = x.resolve_neg()  # a lazy sign does not show in memory
+    row = _row(program, x.dtype, bool(biases))
     # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
     call = [
-        branch_of(kernel), *kernel.order, kernel.gates, layers, batch, channels, x.shape[1], kernel.squash,
-        *[w.data_ptr() for w in (x, before, after, output, *weights, *biases)],
+        program.gates, layers, batch, channels, x.shape[1], len(biases), len(row),
+        *[w.data_ptr() for w in (x, before, after, output, *weights, *biases)], *row,
     ]  # fmt: skip
     _scan_stack(LIKE[x.dtype], np.array(call, np.int64))
     return output
 
 
+OUTPUT, STATE = -2, -1
+"""Codes of rows; those of x0, x1, … and then of b0, b1, … count from 0."""
+
+
+@cache
+def _codes(program: ScanProgram, biased: bool) -> tuple[int, ...]:
+    """Which row is at each place of the function of a forward step."""
+    rows = (program.biased if biased else program.plain).forward.rows
+    known = {"output": OUTPUT, "h": STATE}
+    known |= {f"x{i}": i for i in range(program.gates)} | {f"b{i}": program.gates + i for i in range(program.gates)}
+    return tuple(known[name] for name in rows)
+
+
+def _row(program: ScanProgram, dtype: torch.dtype, biased: bool) -> tuple[int, ...]:
+    """The address of the function of a forward step, and the codes of its rows."""
+    codes, wide = _codes(program, biased), torch.float64 if dtype == torch.float64 else torch.float32
+    dtypes = tuple(dtype_name(wide if code == STATE or code >= program.gates else dtype) for code in codes)
+    row = (program.biased if biased else program.plain).forward
+    return row_address(row, program.word, dtypes), *codes
+
+
 @compiled(**FAST)
-def _gated(like: Any, wide: Any, call: Any) -> None:
-    branch, candidate, first, second, gates, batch, channels, layer, layers, squash = call[:10]
-    projected_address, before_address, after_address, output_address, bias_address = call[10:]
-    projected = at_address(like, projected_address, batch * gates * channels)
-    before = at_address(wide, before_address, layers * batch * channels)
-    after = at_address(wide, after_address, layers * batch * channels)
-    output = at_address(like, output_address, batch * channels)
-    bias = at_address(wide, bias_address, gates * channels if bias_address else 0)
-    order = candidate, first, second
-    _scan_step(branch, order, gates, batch, channels, layer, projected, bias, squash != 0, before, after, output)
+def _gated(call: Any) -> None:
+    batch, channels, gates, size, wide, projected, bias, state, output = call[:9]
+    exactness = flush_denormals()
+    _scan_step(batch, channels, gates, size, wide, projected, bias, state, output, call[9:])
+    restore_denormals(exactness)
+
+
+@numba.njit(**INLINED)
+def _scan_step(
+    batch: int, channels: int, gates: int, size: int, wide: int, projected: int, bias: int, state: int, output: int,
+    row: Any,
+) -> None:  # fmt: skip
+    """One step of all sequences; addresses, and the sizes of a number of the projections and of the state."""
+    memory = np.empty(row.size, np.int64)
+    table = borrowed(memory)
+    addresses = address_of(table)
+    for r in range(batch):
+        for place in range(row.size - 1):
+            code = row[place + 1]
+            if code == STATE:
+                table[place] = state + r * channels * wide
+            elif code == OUTPUT:
+                table[place] = output + r * channels * size
+            elif code < gates:
+                table[place] = projected + (r * gates + code) * channels * size
+            else:
+                table[place] = bias + (code - gates) * channels * wide
+        call_row(row[0], channels, addresses)
+    keep_alive(memory)
 
 
 @compiled(**FAST)
 def _scan_stack(like: Any, call: Any) -> None:
-    branch, candidate, first, second, gates, layers, batch, channels, inputs, squash = call[:10]
-    x_address, before_address, after_address, output_address = call[10:14]
-    below = at_address(like, x_address, batch * inputs)
+    gates, layers, batch, channels, inputs, biases, codes = call[:7]
+    x_address, before_address, after_address, output_address = call[7:11]
+    below, width, size = at_address(like, x_address, batch * inputs), gates * channels, like.itemsize
     before = at_address(like, before_address, layers * batch * channels)
     after = at_address(like, after_address, layers * batch * channels)
-    output = at_address(like, output_address, batch * channels)
-    weights, biases, order = call[14 : 14 + layers], call[14 + layers :], (candidate, first, second)
-    width = gates * channels
-    memory, bias = np.empty(batch * width, like.dtype), at_address(like, 0, 0)
+    weights, added, row = call[11 : 11 + layers], call[11 + layers : 11 + layers + biases], call[call.size - codes :]
+    memory = np.empty(batch * width, like.dtype)
     projected = borrowed(memory)
+    exactness = flush_denormals()
     for layer in range(layers):
         read = inputs if layer == 0 else channels
         _products(batch, read, below, width, at_address(like, weights[layer], width * read), projected)
-        if biases.size:
-            bias = at_address(like, biases[layer], width)
-        _scan_step(branch, order, gates, batch, channels, layer, projected, bias, squash != 0, before, after, output)
-        below = output
+        bias = added[layer] if biases else 0
+        state = block(after, layer, batch * channels)
+        copy(block(before, layer, batch * channels), state)
+        _scan_step(
+            batch, channels, gates, size, size, address_of(projected), bias, address_of(state), output_address, row
+        )
+        below = at_address(like, output_address, batch * channels)
     keep_alive(memory)
+    restore_denormals(exactness)
 
 
 @compiled(**REORDERED)
@@ -118,25 +167,6 @@ def _products(rows: int, inner: int, x: Any, width: int, matrix: Any, out: Any) 
             for k in range(inner):
                 total += weights[k] * row[k]
             out[r * width + j] = total
-
-
-@compiled(**FAST)
-def _scan_step(
-    branch: int, order: tuple[int, int, int], gates: int, batch: int, channels: int, layer: int, projected: Any,
-    bias: Any, squash: bool, before: Any, after: Any, output: Any,
-) -> None:  # fmt: skip
-    no_flags, no_reset_state, width = np.empty(0, np.bool_), np.zeros(0, after.dtype), gates * channels
-    candidate, first, second = order
-    x = StridedView(projected, width, width, candidate * channels)
-    y = StridedView(projected, width, width, first * channels)
-    z = StridedView(projected[:0], 0, 0, 0)
-    if first != second:
-        z = StridedView(projected, width, width, second * channels)
-    inputs = Inputs(branch, x, y, z, order, bias, no_flags, no_flags, no_reset_state)
-    state = block(after, layer, batch * channels)
-    copy(block(before, layer, batch * channels), state)
-    plan = Plan(1, channels, channels, 1, False, 0, batch, 0, 1)
-    run(0, batch, plan, inputs, state, squash, False, StridedView(output, channels, channels, 0))
 
 
 class _Layer(NamedTuple):

@@ -1,0 +1,104 @@
+"""A row as the source of a function that Numba compiles: one expression after another inside one loop over channels."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gatedrnn.codegen.elementwise import Row
+from gatedrnn.codegen.graph import Graph, Value
+
+WIDTH = 96  # of an expression in a line: longer ones get a name of their own
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
+    "ne": "!=", "and": "&", "or": "|",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """Source code of one function."""
+
+    name: str
+    text: str
+    rows: tuple[str, ...]
+    """The rows whose addresses it takes, in order."""
+    dtypes: tuple[str, ...]
+    """Of each: float32, float64 or bfloat16."""
+
+    @property
+    def key(self) -> str:
+        """A sum over all of it."""
+        return hashlib.sha256(repr((self.text, self.rows, self.dtypes)).encode()).hexdigest()[:16]
+
+
+def numba_source(title: str, row: Row, dtypes: Mapping[str, str], comment: str = "") -> Source:
+    """The function of (n, table): `table` is the address of the addresses of the rows, each of n numbers.
+
+    Args:
+        title: in front of the function's name.
+        dtypes: of each of the rows.
+        comment: at the head, such as the equations that it computes.
+    """
+    rows = row.rows
+    wide = "float64" if "float64" in dtypes.values() else "float32"
+    body = _Body(row.graph, wide)
+    outputs = [*row.writes.values(), *row.adds.values()]
+    lines = body.lines(outputs)
+    writes = [f"write_{name}(to_{name}, i, {body.text(value)})" for name, value in row.writes.items()]
+    for name, value in row.adds.items():
+        writes.append(f"write_{name}(to_{name}, i, read_{name}(to_{name}, i) + {body.text(value)})")
+    name = re.sub(r"\W", "_", f"{title}_{row.name}")
+    head = [f"def {name}(n, table):", *([f"    # {line}" for line in comment.splitlines()])]
+    head += [f"    to_{name} = address(table, {i})" for i, name in enumerate(rows)]
+    inner = [f"        {name} = read_{name}(to_{name}, i)" for name in row.reads]
+    inner += [f"        {line}" for line in [*lines, *writes]]
+    text = "\n".join([*head, "    for i in range(n):", *inner, ""])
+    return Source(name, text, rows, tuple(dtypes[name] for name in rows))
+
+
+class _Body:
+    """The lines of a loop's body; an expression that is read once stands where it is read."""
+
+    def __init__(self, graph: Graph, wide: str) -> None:
+        self._graph, self._wide = graph, wide
+        self._texts: dict[Value, str] = {}
+
+    def text(self, value: Value) -> str:
+        return self._texts[value]
+
+    def lines(self, outputs: Sequence[Value]) -> list[str]:
+        needed, found = self._graph.needed(outputs), []
+        uses = dict.fromkeys(needed, 0)
+        for value in [argument for v in needed for argument in self._graph.nodes[v].arguments] + list(outputs):
+            uses[value] += 1
+        for value in needed:
+            text = self._expression(value)
+            node = self._graph.nodes[value]
+            if node.operation in ("input", "constant") or (uses[value] == 1 and len(text) < WIDTH):
+                self._texts[value] = text if text.isidentifier() or node.operation == "constant" else f"({text})"
+                continue
+            line = self._graph.lines.get(value)
+            found.append(f"v{value} = {text}" + (f"  # {line}" if line else ""))
+            self._texts[value] = f"v{value}"
+        return found
+
+    def _expression(self, value: Value) -> str:
+        node = self._graph.nodes[value]
+        if node.operation == "input":
+            return node.name
+        if node.operation == "constant":
+            return self._constant(node.number)
+        arguments = [self._texts[argument] for argument in node.arguments]
+        if node.operation in INFIX:
+            return f"{arguments[0]} {INFIX[node.operation]} {arguments[1]}"
+        if node.operation == "neg":
+            return f"-{arguments[0]}"
+        if node.operation == "not":
+            return f"not {arguments[0]}"
+        return f"{node.operation}({', '.join(arguments)})"
+
+    def _constant(self, number: float) -> str:
+        """Typed, for a number of Python's would turn float32 into float64."""
+        text = f"float('{number}')" if number in (float("inf"), float("-inf")) else repr(number)
+        return f"{self._wide}({text})"
