@@ -40,6 +40,10 @@ class CannotBeTraced(Error, ValueError):
     exit_code = USAGE
 
 
+class WrongKernel(Error, RuntimeError):
+    """A kernel that was just compiled does not compute its equations on this machine; `backend="reference"` does."""
+
+
 class TooLarge(Error, ValueError):
     """A setting asks for more memory than there is."""
 

@@ -65,7 +65,7 @@ class Expressions:
 
     def _shrinking(self, x: Value) -> Value:
         """e^-|x|."""
-        return self.apply("exp", self.apply("neg", self.apply("abs", x)))
+        return self.apply("shrinking", x)
 
     def _add_sigmoid(self, x: Value) -> None:
         """sigmoid(x) and sigmoid(-x)."""
@@ -73,36 +73,29 @@ class Expressions:
         more = self.apply("div", one, self.apply("add", one, shrunk))
         less = self.apply("mul", shrunk, more)
         positive = self.apply("ge", x, self.number(0))
-        self._whole(x, self.apply("where", positive, more, less), self.apply("where", positive, less, more))
-
-    def _whole(self, x: Value, of_x: Value, of_negative: Value) -> None:
+        of_x, of_negative = (
+            self.apply("where", positive, *parts) for parts in ((more, less), (less, more))
+        )  # fmt: skip
         self._sigmoids[x], self._sigmoids[self.apply("neg", x)] = of_x, of_negative
         self._complements |= {of_x: of_negative, of_negative: of_x}
 
     def _shares(self, x: Value) -> tuple[Value, Value] | None:
         """Of x = softplus(p) - softplus(q): (1 + e^p) / (2 + e^p + e^q), and the same of q; None of another x.
 
-        1, e^p and e^q all times one factor that keeps the largest at 1: nothing overflows, and where p and q are large
-        the ratio does not vanish.
+        1 + e^p is e^max(p, 0) times a number between 1 and 2; the larger of the two powers is taken out of both. So
+        nothing overflows, and where p and q are large the ratio does not vanish.
         """
         node = self.graph.nodes[x]
         if node.operation != "sub" or not all(argument in self._softplus for argument in node.arguments):
             return None
         p, q = (self._softplus[argument] for argument in node.arguments)
         apply, zero, one = self.apply, self.number(0), self.number(1)
-        larger = apply("maximum", p, q)
-        first, positive = self._shrinking(larger), apply("gt", larger, zero)
-        # Both far below zero, infinities included, are equal; two that are infinite above it are no share of anything.
-        equal = apply("and", apply("eq", p, q), apply("lt", p, zero))
-        apart = apply("exp", apply("neg", apply("where", equal, zero, apply("abs", apply("sub", p, q)))))
-        near, unit = apply("where", positive, one, first), apply("where", positive, first, one)
-        far, p_leads = apply("mul", near, apart), apply("ge", p, q)
-        e_p, e_q = apply("where", p_leads, near, far), apply("where", p_leads, far, near)
-        of_p, of_q = apply("add", unit, e_p), apply("add", unit, e_q)
+        top_p, top_q = apply("maximum", p, zero), apply("maximum", q, zero)
+        of_p, of_q = (apply("add", one, self._shrinking(argument)) for argument in (p, q))
+        apart, p_leads = self._shrinking(apply("sub", top_p, top_q)), apply("ge", top_p, top_q)
+        of_p = apply("where", p_leads, of_p, apply("mul", apart, of_p))
+        of_q = apply("where", p_leads, apply("mul", apart, of_q), of_q)
         whole = apply("div", one, apply("add", of_p, of_q))
         shares = apply("mul", of_p, whole), apply("mul", of_q, whole)
         self._complements |= {shares[0]: shares[1], shares[1]: shares[0]}
-        for argument, e, total in ((p, e_p, of_p), (q, e_q, of_q)):
-            inverse = apply("div", one, total)
-            self._whole(argument, apply("mul", e, inverse), apply("mul", unit, inverse))
         return shares

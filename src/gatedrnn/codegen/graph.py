@@ -14,10 +14,10 @@ Value: TypeAlias = int
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 OPERATIONS = (
-    "add", "sub", "mul", "div", "neg", "abs", "sign", "exp", "expm1", "log", "log1p", "tanh", "sqrt",
+    "add", "sub", "mul", "div", "neg", "abs", "sign", "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sqrt",
     "minimum", "maximum", "where", *COMPARISONS, "and", "or", "not",
 )  # fmt: skip
-"""All that a kernel computes; everything else that `trace` understands is written in these."""
+"""All that a kernel computes; everything else that `trace` understands is written in these. shrinking is e^-|x|."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,8 @@ class Graph:
                 return self.apply("abs", *self.nodes[x].arguments)
             case "abs", (x,), _ if self._is(x, "abs"):
                 return x
+            case "shrinking", (x,), _ if self.nodes[x].operation in ("neg", "abs"):
+                return self.apply("shrinking", *self.nodes[x].arguments)
             case "not", (x,), _ if self.nodes[x].operation == "not":
                 return self.nodes[x].arguments[0]
             case "add", _, _:
@@ -172,7 +174,8 @@ class Graph:
 
 _FOLDED: dict[str, Callable[..., float]] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
-    "neg": lambda x: -x, "abs": abs, "sign": lambda x: (x > 0) - (x < 0), "exp": math.exp, "expm1": math.expm1,
+    "neg": lambda x: -x, "abs": abs, "sign": lambda x: (x > 0) - (x < 0), "exp": math.exp,
+    "shrinking": lambda x: math.exp(-abs(x)), "expm1": math.expm1,
     "log": math.log, "log1p": math.log1p, "tanh": math.tanh, "sqrt": math.sqrt,
     "minimum": min, "maximum": max,
 }  # fmt: skip

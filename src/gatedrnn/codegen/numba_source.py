@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gatedrnn.codegen.elementwise import Row
 from gatedrnn.codegen.graph import Graph, Value
@@ -25,6 +25,8 @@ class Source:
     """The rows whose addresses it takes, in order."""
     dtypes: tuple[str, ...]
     """Of each: float32, float64 or bfloat16."""
+    row: Row = field(compare=False, repr=False)
+    """What it computes."""
 
     @property
     def key(self) -> str:
@@ -54,7 +56,7 @@ def numba_source(title: str, row: Row, dtypes: Mapping[str, str], comment: str =
     inner = [f"        {name} = read_{name}(to_{name}, i)" for name in row.reads]
     inner += [f"        {line}" for line in [*lines, *writes]]
     text = "\n".join([*head, "    for i in range(n):", *inner, ""])
-    return Source(name, text, rows, tuple(dtypes[name] for name in rows))
+    return Source(name, text, rows, tuple(dtypes[name] for name in rows), row)
 
 
 class _Body:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gatedrnn.codegen.evaluate import differing, evaluate, trials
 from gatedrnn.codegen.expressions import Expressions
 from gatedrnn.codegen.graph import Graph, Value
 from gatedrnn.errors import CannotBeTraced
@@ -21,6 +22,8 @@ from gatedrnn.errors import CannotBeTraced
 Result = TypeVar("Result")
 CHANNELS = 3
 """Of the tensors on which equations are traced."""
+TOLERANCE = 1e-7
+"""Of what a graph computes in float64, beside 1: torch's softplus takes its argument itself for a large one."""
 SAME = ("detach", "clone", "alias", "lift_fresh", "lift_fresh_copy", "view", "_to_copy", "contiguous", "expand")
 FILLED = {"zeros_like": 0.0, "ones_like": 1.0, "zeros": 0.0, "ones": 1.0, "new_zeros": 0.0, "new_ones": 1.0}
 PLAIN = {
@@ -74,7 +77,25 @@ def trace(function: Callable[..., Sequence[Tensor]], names: Sequence[str], sourc
     for name, x, was in zip(names, given, before, strict=True):
         if not torch.equal(x, was):
             raise CannotBeTraced(f"the equations change their input {name!r} in place")
-    return recorder.graph, [recorder.value_of(output) for output in outputs]
+    values = [recorder.value_of(output) for output in outputs]
+    _check(function, recorder.graph, values, names)
+    return recorder.graph, values
+
+
+def _check(
+    function: Callable[..., Sequence[Tensor]], graph: Graph, values: Sequence[Value], names: Sequence[str]
+) -> None:  # fmt: skip
+    """Hold the graph to the function on other numbers than those that it was traced on."""
+    given = trials(names, edges=True)
+    expected = function(*(torch.from_numpy(x).requires_grad_() for x in given.values()))
+    for found, right in zip(evaluate(graph, values, given), expected, strict=True):
+        wrong = differing(found, right.detach().numpy(), given, TOLERANCE)
+        if wrong.any():
+            numbers = ", ".join(f"{name} = {x[wrong][0]:g}" for name, x in given.items())
+            raise CannotBeTraced(
+                f"the equations give {right[wrong][0].item():g} for {numbers}, and {found[wrong][0]:g} by the kernel "
+                "that was made of them: they depend on more than their arguments"
+            )
 
 
 class _Recorder(TorchDispatchMode):

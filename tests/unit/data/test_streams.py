@@ -90,6 +90,7 @@ def test_documents_begin_after_an_eos(kind):
     assert decode_stream(tokenizer, second).strip() == "three"
 
 
+@pytest.mark.slow
 @needs_shared_data
 def test_wikitext_has_the_published_vocabulary_and_numbers_of_tokens():
     folder = SHARED / "wikitext-2-v1"

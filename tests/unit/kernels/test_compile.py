@@ -160,6 +160,7 @@ def python(script, *, before=(), **environment):
     )
 
 
+@pytest.mark.slow
 def test_of_two_processes_one_compiles_and_the_other_loads(folder):
     both = [python(COMPILES_SLOWLY, NUMBA_CACHE_DIR=str(folder)) for _ in range(2)]
     answers = [process.communicate(timeout=120) for process in both]

@@ -26,6 +26,7 @@ def test_every_call_has_the_shapes_of_the_signature(file):
     assert code == 0, said[-2000:]
 
 
+@pytest.mark.slow
 def test_another_shape_is_seen():
     """The calls that the operation itself refuses are refused by their signature."""
     code, said = checked(str(HERE / "test_linear_scan.py"), "-k", "refused_with_their_name and reset_state")

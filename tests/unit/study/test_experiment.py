@@ -52,6 +52,7 @@ def unmeasured(results: ComparisonResults) -> str:
     return results.model_dump_json(exclude={"measured"})
 
 
+@pytest.mark.slow
 def test_the_same_comparison_gives_the_same_results_but_for_what_is_measured(
     finished: tuple[Path, ComparisonResults], tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def finished(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return results, write_report(folder / "comparison")
 
 
+@pytest.mark.slow
 def test_naive_baselines_are_those_of_statsforecast_and_the_published_definition(data: TaskData) -> None:
     baselines = {one.name: one for one in forecast_baselines(data, threads=1)}
     assert list(baselines) == [
@@ -106,6 +107,7 @@ def test_errors_are_compared_as_they_are() -> None:
     assert estimate.low < estimate.mean < estimate.high and estimate.mean == pytest.approx(samples[0].rates.mean())
 
 
+@pytest.mark.slow
 def test_a_baseline_that_is_fitted_to_each_window_is_left_out_where_there_are_too_many(settings: Any) -> None:
     windows = settings.model_copy(update={"stride": 1, "test_steps": 60})
     found = load_forecast(windows)

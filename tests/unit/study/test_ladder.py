@@ -36,6 +36,7 @@ def test_a_ladder_says_who_takes_part():
         ContenderSettings(ladder="rnn")
 
 
+@pytest.mark.slow
 def test_all_steps_of_a_ladder_have_one_initialisation(finished):
     _, results = finished
     schemes = [row.structure.initialisation for row in results.contenders]

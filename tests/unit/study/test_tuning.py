@@ -106,6 +106,7 @@ def test_no_new_round_begins_after_the_minutes(tmp_path, monkeypatch):
     assert len(list((tmp_path / "c" / "trials").glob("*/trial-*"))) == 4
 
 
+@pytest.mark.slow
 def test_a_trial_that_diverges_counts_as_the_worst(tmp_path, monkeypatch):
     original = runs.run
 
@@ -141,6 +142,7 @@ def test_settings_that_do_not_go_with_a_search_are_refused():
         )
 
 
+@pytest.mark.slow
 def test_bands_hold_the_true_curve_at_all_numbers_at_once():
     """Scores that are uniform: the median of the best of n is 0.5 ** (1 / n)."""
     numbers, random, misses = np.arange(1, 11), np.random.default_rng(0), 0

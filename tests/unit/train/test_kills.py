@@ -50,6 +50,7 @@ def text(tmp_path_factory):
     return small_text(tmp_path_factory.mktemp("text") / "text.txt")
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_the_middle_of_an_epoch_ends_with_the_same_bits(text, tmp_path):
     whole, disturbed = tmp_path / "whole", tmp_path / "disturbed"
     process = began(text, disturbed, epochs=4)

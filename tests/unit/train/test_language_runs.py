@@ -52,7 +52,10 @@ TRAINING_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("way", TRAINING_OPTIONS)
+@pytest.mark.parametrize("way", [
+    way if way in ("in blocks", "document resets") else pytest.param(way, marks=pytest.mark.slow)
+    for way in TRAINING_OPTIONS
+])  # fmt: skip
 def test_every_way_of_training_resumes_to_the_same_bits(text, tmp_path, way):
     settings = text_run(text, **TRAINING_OPTIONS[way])
     run(settings, tmp_path / "whole")

@@ -64,6 +64,7 @@ def test_the_layers_of_a_run_are_diagnosed(folder: Path, capsys: pytest.CaptureF
     assert found["layers"][0]["channels"] == 8 and np.isfinite(found["reach"]).all()
 
 
+@pytest.mark.slow
 def test_a_run_becomes_onnx_that_reads_values_and_gaps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, "export", str(folder / "run"), "--output", str(folder / "onnx"))
     session = onnxruntime.InferenceSession(folder / "onnx/window.onnx", providers=["CPUExecutionProvider"])
@@ -97,6 +98,7 @@ def test_plain_baselines_are_ranked_too(tmp_path: Path) -> None:
     assert all(0 < rate < 1 for rate in found.values())
 
 
+@pytest.mark.slow
 def test_a_comparison_is_made_by_the_area(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = table(tmp_path, "a.csv", 120)
     flags = ["--train-file", str(path), *FLAGS.replace("150", "30").split(), "--jobs", "1"]

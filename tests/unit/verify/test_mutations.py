@@ -106,6 +106,7 @@ def test_a_broken_line_is_seen(cell, owner, name, line, broken, monkeypatch):
     assert any(not row.holds for row in check_cell(cell, ("float64",)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", sorted({cell for cell, *_ in MUTATIONS}))
 def test_the_same_lines_unbroken_hold(cell, monkeypatch):
     functions = {(owner, name): line for other, owner, name, line, _ in MUTATIONS if other == cell}

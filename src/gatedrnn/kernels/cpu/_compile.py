@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -102,6 +102,12 @@ class DiskCache(_Cache):
     def holds(self, sig: Any, target_context: Any) -> bool:
         """Whether there is a compiled form for these argument types."""
         return self._read(self._file(sig, target_context.codegen())) is not None
+
+    def remove(self, sig: Any, target_context: Any) -> None:
+        """Delete the file of these argument types."""
+        for folder in folders():
+            with suppress(OSError):
+                (folder / self._file(sig, target_context.codegen())).unlink(missing_ok=True)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
@@ -205,6 +211,11 @@ class CompiledFunction(CPUDispatcher):
     def is_compiled(self, argument_types: tuple[Any, ...]) -> bool:
         """Whether there is a form for these types, in memory or on disk."""
         return argument_types in self.overloads or self._cache.holds(argument_types, self.targetctx)
+
+    def forget(self, argument_types: tuple[Any, ...]) -> None:
+        """Remove the form for these types, from memory and disk."""
+        self.overloads.pop(argument_types, None)
+        self._cache.remove(argument_types, self.targetctx)
 
     def compile(self, sig: Any) -> Any:
         # Numba's lock before that of a file: else two threads could each hold what the other waits for.

@@ -61,11 +61,17 @@ def _exp_float64(x: Any) -> Any:
 
 
 def _exp_float32(x: Any) -> Any:
+    # Comparisons, not min and max: those lose a NaN.
+    found = _power(-LIMIT if x < -LIMIT else LIMIT if x > LIMIT else x)
+    # A gate that is exactly 0 makes NaN of an infinite state, as in torch; one that is nearly 0 would keep it infinite.
+    return ZERO if x == -INFINITE else INFINITE if x == INFINITE else found
+
+
+@numba.njit(**INLINED)
+def _power(x: Any) -> Any:
+    """e^x of a float32 between -LIMIT and LIMIT."""
     # e^x = 2^k e^r with |r| <= log(2) / 2. The sum with 1.5 * 2^23 has the whole number k in its last bits, which go
     # into the exponent's. e^r is the polynomial of degree 6 with the smallest largest relative error (3e-9).
-    # Comparisons, not min and max: those lose a NaN.
-    given = x
-    x = -LIMIT if x < -LIMIT else LIMIT if x > LIMIT else x
     whole = x * np.float32(1.44269504) + np.float32(12582912.0)
     k = whole - np.float32(12582912.0)
     r = (x - k * np.float32(0.693359375)) - k * np.float32(-2.12194440e-4)
@@ -76,9 +82,26 @@ def _exp_float32(x: Any) -> Any:
     p = p * r + np.float32(5.0000006e-1)
     p = p * r + np.float32(1.0)
     p = p * r + np.float32(1.0)
-    p *= float_of_bits((bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
-    # A gate that is exactly 0 makes NaN of an infinite state, as in torch; one that is nearly 0 would keep it infinite.
-    return ZERO if given == -INFINITE else INFINITE if given == INFINITE else p
+    return p * float_of_bits((bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
+
+
+def shrinking(x: Any) -> Any:
+    """e^-|x|; 0 at the infinities."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(shrinking, jit_options=INLINED)
+def _shrinking(x: Any) -> Callable[[Any], Any]:
+    return _shrinking_float32 if x == types.float32 else _shrinking_float64
+
+
+def _shrinking_float64(x: Any) -> Any:
+    return math.exp(-abs(x))
+
+
+def _shrinking_float32(x: Any) -> Any:
+    size = abs(x)
+    return ZERO if size == INFINITE else _power(-(LIMIT if size > LIMIT else size))
 
 
 def tanh(x: Any) -> Any:
@@ -104,7 +127,9 @@ def _tanh_float32(x: Any) -> Any:
     p = p * square + np.float32(1.33314422036e-1)
     p = p * square + np.float32(-3.33332819422e-1)
     small = p * square * x + x
-    large = ONE - TWO / (exp(TWO * x) + ONE)
+    shrunk = shrinking(TWO * x)
+    large = (ONE - shrunk) / (ONE + shrunk)
+    large = -large if x < ZERO else large
     return small if abs(x) < np.float32(0.625) else large
 
 

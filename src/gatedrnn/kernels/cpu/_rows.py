@@ -3,6 +3,7 @@
 Each row of memory that a function takes is another one than the rest: its loop is vectorised without asking.
 """
 
+import ctypes
 import linecache
 import math
 from collections.abc import Sequence
@@ -18,7 +19,9 @@ from numba.extending import intrinsic
 from torch import Tensor
 
 from gatedrnn.codegen.elementwise import Row
+from gatedrnn.codegen.evaluate import differing, evaluate, trials
 from gatedrnn.codegen.numba_source import Source, numba_source
+from gatedrnn.errors import WrongKernel
 from gatedrnn.kernels.cpu import _math
 from gatedrnn.kernels.cpu._compile import FAST, INLINED, CompiledFunction
 from gatedrnn.kernels.cpu._threads import recorded_rows
@@ -29,9 +32,11 @@ NEAREST, IS_DATA = 3, 1  # arguments of llvm.prefetch
 SIGNATURE = (types.int64, types.int64)
 """Of every function of rows: the number of channels, and the address of the rows' addresses."""
 NAMES = {name: getattr(_math, name) for name in (
-    "exp", "expm1", "log", "log1p", "tanh", "sign", "minimum", "maximum", "where",
+    "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sign", "minimum", "maximum", "where",
 )} | {"sqrt": math.sqrt, "float32": np.float32, "float64": np.float64}  # fmt: skip
 """What sources may call."""
+ALLOWED = {"float64": 1e-11, "float32": 3e-5, "bfloat16": 2e-2}
+"""Of a number's error, beside 1, when a function is new: wrong formulas are further off."""
 TYPES = {"float32": types.float32, "float64": types.float64, "bfloat16": types.uint16}
 
 
@@ -58,6 +63,55 @@ class CompiledRow(CompiledFunction):
         self.compile(SIGNATURE)
         found = self.overloads[SIGNATURE]
         return int(found.library.get_pointer_to_function(found.fndesc.llvm_func_name))
+
+    def compile(self, sig: Any) -> Any:
+        """The compiled form; held to what the row computes when it is new.
+
+        Raises:
+            WrongKernel: it computes something else.
+        """
+        new = not self.is_compiled(SIGNATURE)
+        found = super().compile(sig)
+        if new:
+            try:
+                self._check()
+            except WrongKernel:
+                self.forget(SIGNATURE)
+                raise
+        return found
+
+    def _check(self) -> None:
+        """Compare with the row's graph in float64, on random numbers and on edges."""
+        source, row = self.source, self.source.row
+        given = trials(source.rows, edges=True)
+        stored = {name: _stored(given[name], dtype) for name, dtype in zip(source.rows, source.dtypes, strict=True)}
+        table = np.array([stored[name].data_ptr() for name in source.rows], np.int64)
+        given = {name: x.double().numpy().copy() for name, x in stored.items()}
+        call = ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 2)(self.address)
+        outcome, error = ctypes.c_int64(), ctypes.c_int64()
+        call(ctypes.byref(outcome), ctypes.byref(error), len(given[source.rows[0]]), table.ctypes.data)
+        outputs = row.writes | row.adds
+        expected = evaluate(row.graph, list(outputs.values()), {name: given[name] for name in row.reads})
+        for name, right in zip(outputs, expected, strict=True):
+            with np.errstate(all="ignore"):
+                right = right + given[name] if name in row.adds else right
+            dtype = source.dtypes[source.rows.index(name)]
+            limit = math.inf if dtype == "float64" else 1e30
+            right = np.where(np.abs(right) < limit, right, np.nan)
+            wrong = differing(stored[name].double().numpy(), right, {}, ALLOWED[dtype])
+            if wrong.any():
+                numbers = ", ".join(f"{key} = {given[key][wrong][0]:g}" for key in row.reads)
+                raise WrongKernel(
+                    f"{source.name} gives {stored[name][wrong][0]:g} for {name} where {numbers}: "
+                    f"it should be {right[wrong][0]:g}"
+                )
+
+
+def _stored(numbers: np.ndarray, dtype: str) -> Tensor:
+    """Numbers as a row of that dtype holds them; what is denormal there is zero, as in kernels."""
+    kind: torch.dtype = getattr(torch, dtype)
+    found = torch.from_numpy(numbers).to(kind)
+    return torch.where(found.abs() < torch.finfo(kind).tiny, torch.zeros((), dtype=kind), found)
 
 
 def row_address(row: Row, title: str, dtypes: tuple[str, ...]) -> int:
