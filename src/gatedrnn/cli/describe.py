@@ -8,14 +8,16 @@ from typing import Annotated, Any
 import torch
 from cyclopts import Group, Parameter
 from rich.console import Console
+from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
 from gatedrnn.cli.arguments import CellName, at_least_one
 from gatedrnn.errors import UsageError
-from gatedrnn.inspect.describe import Description, gate_weights
+from gatedrnn.inspect.describe import Description, gate_weights, kernel_sources
 from gatedrnn.inspect.describe import describe as describe_layer
 from gatedrnn.layers import Path, RecurrentLayer
+from gatedrnn.ops.cells import why_no_program
 from gatedrnn.registry import CELLS, CellChoice
 
 PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
@@ -45,6 +47,7 @@ def describe(
     state_dropout: Annotated[float, Parameter(group=REGULARISERS)] = 0.0,
     weight_dropout: Annotated[float, Parameter(group=REGULARISERS)] = 0.0,
     layer_norm: Annotated[bool, Parameter(group=REGULARISERS)] = False,
+    kernel: bool = False,
 ) -> None:
     """Print what cells are: equations, parameters by part, state, multiply-adds, and the backend on this machine.
 
@@ -62,6 +65,7 @@ def describe(
         state_dropout: Rate.
         weight_dropout: Rate.
         layer_norm: Normalise each gate's input projection.
+        kernel: Print the source that is generated from the equations for a CPU.
     """
     if hidden_size is not None and expansion is not None:
         raise UsageError("--hidden-size and --expansion both give the width of the state; give one")
@@ -82,6 +86,16 @@ def describe(
             console.print(f"left out: {error}", highlight=False)
     for layer in layers:
         _print(layer, console)
+        if kernel:
+            _print_kernel(layer, console)
+
+
+def _print_kernel(layer: RecurrentLayer, console: Console) -> None:
+    sources = kernel_sources(layer.cell)
+    if not sources:
+        console.print(f"no kernel is generated: {why_no_program(layer.cell) or 'gates read the state before'}\n")
+    for source in sources:
+        console.print(Syntax(source, "python", background_color="default"), "", soft_wrap=True)
 
 
 def _layer(cell: CellChoice, input_size: int, hidden_size: int, arguments: dict[str, Any]) -> RecurrentLayer:

@@ -1,13 +1,13 @@
 """The rows of a cell without products in time: what one step computes for each channel, forward and backward.
 
-A row reads and writes named rows of memory, one number a channel: x0, x1, … are input projections, b0, b1, … their
-biases, h the state, which a row changes in place.
+A row reads and writes named rows of memory, one number a channel: of a projection `update` x_update, its bias b_update
+and their gradients gx_update and gb_update; h is the state, which a row changes in place.
 """
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import FunctionType
 
 import torch
 from torch import Tensor
@@ -64,10 +64,16 @@ class ScanProgram:
 
     word: str
     """The cell's."""
-    gates: int
+    projections: tuple[str, ...]
+    """Their names, in order."""
     plain: ScanRows
     biased: ScanRows
-    """With biases b0, b1, …, which are added to the projections."""
+    """With biases, which are added to the projections."""
+
+    @property
+    def gates(self) -> int:
+        """Number of projections."""
+        return len(self.projections)
 
     @property
     def output_is_state(self) -> bool:
@@ -90,12 +96,12 @@ def scan_program(cell: ScanEquations) -> ScanProgram:
         CannotBeTraced: an equation is not elementwise; the message names its line.
     """
     plain, biased = in_a_clean_thread(lambda: tuple(_scan_rows(cell, biases) for biases in (False, True)))
-    return ScanProgram(cell.word, len(cell.projections), plain, biased)
+    return ScanProgram(cell.word, cell.projections, plain, biased)
 
 
 @cache
 def bare_scan() -> ScanProgram:
-    """h_t = x0_t h_(t-1) + x1_t, without a cell."""
+    """h_t = decay_t h_(t-1) + drive_t, without a cell."""
     return scan_program(_BareScan())
 
 
@@ -109,9 +115,10 @@ class _BareScan(ScanEquations):
 
 
 def _scan_rows(cell: ScanEquations, biases: bool) -> ScanRows:
-    gates, source = len(cell.projections), inspect.getsourcefile(type(cell)) or ""
-    xs = [f"x{i}" for i in range(gates)]
-    given = [*xs, *([f"b{i}" for i in range(gates)] if biases else [])]
+    gates, names = len(cell.projections), cell.projections
+    methods = [method for kind in type(cell).__mro__ for method in vars(kind).values()]
+    sources = [method.__code__.co_filename for method in methods if isinstance(method, FunctionType)]
+    given = [*(f"x_{name}" for name in names), *((f"b_{name}" for name in names) if biases else ())]
 
     def projections(rows: Sequence[Tensor]) -> list[Tensor]:
         return [x + b for x, b in zip(rows[:gates], rows[gates:], strict=True)] if biases else list(rows)
@@ -134,16 +141,16 @@ def _scan_rows(cell: ScanEquations, biases: bool) -> ScanRows:
         found = torch.autograd.grad([after, output], of, [delta, upstream], materialize_grads=True)
         return [*found, product * decay]
 
-    graph, (after, output, _) = trace(forward, ["h", *given], source)
-    composed, composed_values = trace(compose, ["h", "product", *given], source)
-    back, (delta, *gradients, product) = trace(backward, ["before", "upstream", "delta", "product", *given], source)
+    graph, (after, output, _) = trace(forward, ["h", *given], sources)
+    composed, composed_values = trace(compose, ["h", "product", *given], sources)
+    back, (delta, *gradients, product) = trace(backward, ["before", "upstream", "delta", "product", *given], sources)
     return ScanRows(
         Row("forward", graph, {"h": after, "output": output}, {}),
         Row("states", graph, {"h": after, "output": after}, {}),
         Row("compose", composed, dict(zip(("h", "product"), composed_values, strict=True)), {}),
         Row(
-            "backward", back, {"delta": delta, **{f"g{x}": g for x, g in zip(xs, gradients, strict=True)}},
-            {f"gb{i}": g for i, g in enumerate(gradients)} if biases else {},
+            "backward", back, {"delta": delta, **{f"gx_{x}": g for x, g in zip(names, gradients, strict=True)}},
+            {f"gb_{x}": g for x, g in zip(names, gradients, strict=True)} if biases else {},
         ),
         Row("compose_backward", back, {"delta": delta, "product": product}, {}),
     )  # fmt: skip

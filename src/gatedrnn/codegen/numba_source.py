@@ -51,7 +51,7 @@ def numba_source(title: str, row: Row, dtypes: Mapping[str, str], comment: str =
     for name, value in row.adds.items():
         writes.append(f"write_{name}(to_{name}, i, read_{name}(to_{name}, i) + {body.text(value)})")
     name = re.sub(r"\W", "_", f"{title}_{row.name}")
-    head = [f"def {name}(n, table):", *([f"    # {line}" for line in comment.splitlines()])]
+    head = [f"def {name}(n, table):", *([f"    # {line}".rstrip() for line in comment.splitlines()])]
     head += [f"    to_{name} = address(table, {i})" for i, name in enumerate(rows)]
     inner = [f"        {name} = read_{name}(to_{name}, i)" for name in row.reads]
     inner += [f"        {line}" for line in [*lines, *writes]]
@@ -70,7 +70,7 @@ class _Body:
         return self._texts[value]
 
     def lines(self, outputs: Sequence[Value]) -> list[str]:
-        needed, found = self._graph.needed(outputs), []
+        needed, found = self._graph.needed(outputs), list[str]()
         uses = dict.fromkeys(needed, 0)
         for value in [argument for v in needed for argument in self._graph.nodes[v].arguments] + list(outputs):
             uses[value] += 1
@@ -78,11 +78,11 @@ class _Body:
             text = self._expression(value)
             node = self._graph.nodes[value]
             if node.operation in ("input", "constant") or (uses[value] == 1 and len(text) < WIDTH):
-                self._texts[value] = text if text.isidentifier() or node.operation == "constant" else f"({text})"
+                self._texts[value] = f"({text})" if node.operation in (*INFIX, "neg", "not") else text
                 continue
-            line = self._graph.lines.get(value)
-            found.append(f"v{value} = {text}" + (f"  # {line}" if line else ""))
-            self._texts[value] = f"v{value}"
+            line, name = self._graph.lines.get(value), f"v{len(found)}"
+            found.append(f"{name} = {text}" + (f"  # {line}" if line else ""))
+            self._texts[value] = name
         return found
 
     def _expression(self, value: Value) -> str:

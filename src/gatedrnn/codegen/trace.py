@@ -55,20 +55,22 @@ def in_a_clean_thread(function: Callable[[], Result]) -> Result:
     return found[0]
 
 
-def trace(function: Callable[..., Sequence[Tensor]], names: Sequence[str], source: str) -> tuple[Graph, list[Value]]:
+def trace(
+    function: Callable[..., Sequence[Tensor]], names: Sequence[str], sources: Sequence[str]
+) -> tuple[Graph, list[Value]]:
     """The graph of a function of rows, and the values that it returns.
 
     Args:
         function: takes one tensor for each name, each of the same shape; returns some of that shape.
         names: of its arguments, which are the graph's inputs.
-        source: the file of the equations; a message names its line.
+        sources: files of the equations, the nearest first; a message names a line of them.
 
     Raises:
         CannotBeTraced: it is not elementwise, reads values, or changes what it was given.
     """
     generator = torch.Generator().manual_seed(0)
     given = [torch.rand(CHANNELS, dtype=torch.float64, generator=generator) + 0.25 for _ in names]
-    recorder = _Recorder(source)
+    recorder = _Recorder(sources)
     for name, tensor in zip(names, given, strict=True):
         recorder.input(name, tensor)
     before = [x.clone() for x in given]
@@ -89,7 +91,7 @@ def _check(
     given = trials(names, edges=True)
     expected = function(*(torch.from_numpy(x).requires_grad_() for x in given.values()))
     for found, right in zip(evaluate(graph, values, given), expected, strict=True):
-        wrong = differing(found, right.detach().numpy(), given, TOLERANCE)
+        wrong = differing(found, right.detach().numpy(), TOLERANCE)
         if wrong.any():
             numbers = ", ".join(f"{name} = {x[wrong][0]:g}" for name, x in given.items())
             raise CannotBeTraced(
@@ -101,9 +103,9 @@ def _check(
 class _Recorder(TorchDispatchMode):
     """Writes every operation that runs inside it into a graph."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, sources: Sequence[str]) -> None:
         super().__init__()
-        self.graph, self._source = Graph(), source
+        self.graph, self._sources = Graph(), set(sources)
         self._expressions = Expressions(self.graph)
         self._values: dict[int, Value] = {}
         self._kept: list[Tensor] = []  # an address is that of one tensor for as long as it lives
@@ -162,7 +164,7 @@ class _Recorder(TorchDispatchMode):
             return self._gradient(name, *(self.value_of(x) for x in given[:2]))
         if name == "threshold_backward":
             gradient, x = (self.value_of(x) for x in given[:2])
-            return apply("where", apply("gt", x, e.number(float(given[2]))), gradient, e.number(0))
+            return apply("where", apply("le", x, e.number(float(given[2]))), e.number(0), gradient)
         if name == "masked_fill":
             x, mask, filled = (self.value_of(x) for x in given)
             return apply("where", mask, filled, x)
@@ -238,8 +240,8 @@ class _Recorder(TorchDispatchMode):
         """Where in the equations' file Python is."""
         frame = sys._getframe(1)
         while frame is not None:
-            if frame.f_code.co_filename == self._source:
-                return f"{Path(self._source).name}:{frame.f_lineno}"
+            if frame.f_code.co_filename in self._sources:
+                return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
             frame = frame.f_back  # type: ignore[assignment]
         return ""
 

@@ -3,7 +3,10 @@
 import inspect
 from typing import NamedTuple
 
+from gatedrnn.codegen.numba_source import numba_source
+from gatedrnn.equations import Equations
 from gatedrnn.layers import Path, RecurrentLayer
+from gatedrnn.ops.cells import scan_program
 
 PARTS = {
     "input weights": ("weight_ih",),
@@ -64,6 +67,23 @@ def describe(layer: RecurrentLayer) -> Description:
         training=layer.runs_on(training=True),
         evaluation=layer.runs_on(training=False),
     )
+
+
+def kernel_sources(cell: Equations) -> list[str]:
+    """The source of a scan cell's generated functions in float32, forward and backward, its equations at the head; none
+    for another cell.
+
+    Example:
+        >>> from gatedrnn.registry import CELLS
+        >>> print(kernel_sources(CELLS["signed-mingru"].equations())[0].splitlines()[0])
+        def signed_mingru_forward(n, table):
+    """
+    program = scan_program(cell)
+    if program is None:
+        return []
+    equations = inspect.cleandoc(type(cell).__doc__ or "")
+    rows = program.plain.forward, program.plain.backward
+    return [numba_source(cell.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
 
 
 def gate_weights(layer: RecurrentLayer) -> int:

@@ -18,7 +18,7 @@ from numba.core.typing.typeof import Purpose, typeof
 
 from gatedrnn.codegen.numba_source import Source
 from gatedrnn.kernels.cpu._compile import LOG, any_saved, can_save, folders, unannounced
-from gatedrnn.kernels.cpu._rows import SIGNATURE, compiled_row
+from gatedrnn.kernels.cpu._rows import compiled_row
 from gatedrnn.kernels.cpu._threads import KERNELS, Recorded, recording
 
 PROCESSES = 4  # at most: each starts by importing the compiler
@@ -80,10 +80,10 @@ class GeneratedForm(NamedTuple):
         return len(self.source.text)
 
     def is_compiled(self) -> bool:
-        return compiled_row(self.source).is_compiled(SIGNATURE)
+        return compiled_row(self.source).is_compiled
 
     def compile(self) -> None:
-        compiled_row(self.source).compile(SIGNATURE)
+        compiled_row(self.source).compile()
 
 
 @contextmanager

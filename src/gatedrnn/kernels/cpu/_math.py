@@ -225,8 +225,8 @@ def minimum(x: Any, y: Any) -> Any:
 
 @numba.njit(**INLINED)
 def sign(x: Any) -> Any:
-    """1, -1, or x itself where it is zero or NaN."""
-    return ONE if x > ZERO else (-ONE if x < ZERO else x)
+    """1, -1, or 0, of a NaN too."""
+    return ONE if x > ZERO else (-ONE if x < ZERO else ZERO)
 
 
 @numba.njit(**INLINED)

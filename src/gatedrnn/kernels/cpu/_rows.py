@@ -6,7 +6,7 @@ Each row of memory that a function takes is another one than the rest: its loop 
 import ctypes
 import linecache
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -40,7 +40,7 @@ ALLOWED = {"float64": 1e-11, "float32": 3e-5, "bfloat16": 2e-2}
 TYPES = {"float32": types.float32, "float64": types.float64, "bfloat16": types.uint16}
 
 
-class CompiledRow(CompiledFunction):
+class CompiledRow:
     """One generated function; `address` is what loops call."""
 
     def __init__(self, source: Source) -> None:
@@ -53,32 +53,36 @@ class CompiledRow(CompiledFunction):
         exec(compile(source.text, file, "exec"), names)
         function: Any = names[source.name]
         function.__qualname__ = f"{source.name}-{source.key}"
-        super().__init__(function, targetoptions={
+        self.function = CompiledFunction(function, targetoptions={
             **FAST, "no_cpython_wrapper": True, "nopython": True, "boundscheck": None,
         })  # fmt: skip
 
     @property
     def address(self) -> int:
         """Where its machine code begins; compiled, or loaded, at the first time."""
-        self.compile(SIGNATURE)
-        found = self.overloads[SIGNATURE]
+        self.compile()
+        found = self.function.overloads[SIGNATURE]
         return int(found.library.get_pointer_to_function(found.fndesc.llvm_func_name))
 
-    def compile(self, sig: Any) -> Any:
-        """The compiled form; held to what the row computes when it is new.
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it is, in memory or on disk."""
+        return self.function.is_compiled(SIGNATURE)
+
+    def compile(self) -> None:
+        """Compile or load it, and hold it to what the row computes where it is new.
 
         Raises:
             WrongKernel: it computes something else.
         """
-        new = not self.is_compiled(SIGNATURE)
-        found = super().compile(sig)
+        new = not self.is_compiled
+        self.function.compile(SIGNATURE)
         if new:
             try:
                 self._check()
             except WrongKernel:
-                self.forget(SIGNATURE)
+                self.function.forget(SIGNATURE)
                 raise
-        return found
 
     def _check(self) -> None:
         """Compare with the row's graph in float64, on random numbers and on edges."""
@@ -87,9 +91,7 @@ class CompiledRow(CompiledFunction):
         stored = {name: _stored(given[name], dtype) for name, dtype in zip(source.rows, source.dtypes, strict=True)}
         table = np.array([stored[name].data_ptr() for name in source.rows], np.int64)
         given = {name: x.double().numpy().copy() for name, x in stored.items()}
-        call = ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 2)(self.address)
-        outcome, error = ctypes.c_int64(), ctypes.c_int64()
-        call(ctypes.byref(outcome), ctypes.byref(error), len(given[source.rows[0]]), table.ctypes.data)
+        calling(self.address)(len(given[source.rows[0]]), table)
         outputs = row.writes | row.adds
         expected = evaluate(row.graph, list(outputs.values()), {name: given[name] for name in row.reads})
         for name, right in zip(outputs, expected, strict=True):
@@ -97,14 +99,26 @@ class CompiledRow(CompiledFunction):
                 right = right + given[name] if name in row.adds else right
             dtype = source.dtypes[source.rows.index(name)]
             limit = math.inf if dtype == "float64" else 1e30
-            right = np.where(np.abs(right) < limit, right, np.nan)
-            wrong = differing(stored[name].double().numpy(), right, {}, ALLOWED[dtype])
+            got = stored[name].double().numpy()
+            wrong = np.isnan(right) & ~np.isnan(got)
+            wrong |= differing(got, np.where(np.abs(right) < limit, right, np.inf), ALLOWED[dtype])
             if wrong.any():
                 numbers = ", ".join(f"{key} = {given[key][wrong][0]:g}" for key in row.reads)
                 raise WrongKernel(
                     f"{source.name} gives {stored[name][wrong][0]:g} for {name} where {numbers}: "
                     f"it should be {right[wrong][0]:g}"
                 )
+
+
+def calling(address: int) -> Callable[[int, np.ndarray], None]:
+    """The function of rows at an address, as one of (n, table) in Python."""
+    function = ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 2)(address)
+
+    def call(n: int, table: np.ndarray) -> None:
+        outcome, error = ctypes.c_int64(), ctypes.c_int64()  # where Numba's convention puts a result
+        function(ctypes.byref(outcome), ctypes.byref(error), n, table.ctypes.data)
+
+    return call
 
 
 def _stored(numbers: np.ndarray, dtype: str) -> Tensor:

@@ -49,9 +49,10 @@ class Inputs(NamedTuple):
 
     @property
     def sites(self) -> dict[str, Site]:
-        """Where the rows x0, x1, …, b0, b1, … lie."""
-        found = {f"x{i}": at_steps(x) for i, x in enumerate(self.projections)}
-        return found | {f"b{i}": at_channels(b) for i, b in enumerate(self.biases)}
+        """Where projections and biases lie."""
+        names = self.program.projections
+        found = {f"x_{name}": at_steps(x) for name, x in zip(names, self.projections, strict=True)}
+        return found | {f"b_{name}": at_channels(b) for name, b in zip(names, self.biases, strict=False)}
 
 
 def gated_scan(
@@ -264,9 +265,10 @@ class Backward:
                 plan = plan._replace(chunks=1)
                 self._allocate(carry[:, -1].clone(), 1)
         there = {"delta": at_state(self.carry)}
-        there |= {f"gx{i}": site for i, site in enumerate(gradients)}
-        there |= {f"gb{i}": at_state(gradient) for i, gradient in enumerate(self._grad_biases)}
-        first = rows.backward.rows.index("gx0")
+        names = self.inputs.program.projections
+        there |= {f"gx_{name}": site for name, site in zip(names, gradients, strict=True)}
+        there |= {f"gb_{name}": at_state(grad) for name, grad in zip(names, self._grad_biases, strict=False)}
+        first = rows.backward.rows.index(f"gx_{names[0]}")
         self._share_out(plan, rows.backward, there, (first, first + len(gradients)), sums=True)
 
     def _share_out(

@@ -80,7 +80,7 @@ def stack_step(
 
 
 OUTPUT, STATE = -2, -1
-"""Codes of rows; those of x0, x1, … and then of b0, b1, … count from 0."""
+"""Codes of rows; those of projections, and then of their biases, count from 0."""
 
 
 @cache
@@ -88,7 +88,8 @@ def _codes(program: ScanProgram, biased: bool) -> tuple[int, ...]:
     """Which row is at each place of the function of a forward step."""
     rows = (program.biased if biased else program.plain).forward.rows
     known = {"output": OUTPUT, "h": STATE}
-    known |= {f"x{i}": i for i in range(program.gates)} | {f"b{i}": program.gates + i for i in range(program.gates)}
+    for i, name in enumerate(program.projections):
+        known |= {f"x_{name}": i, f"b_{name}": program.gates + i}
     return tuple(known[name] for name in rows)
 
 

@@ -13,7 +13,7 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult, StepResult
 from gatedrnn.layers.step_inputs import layer_suffixes, plain_states, plain_weights, scan_weights, state_shapes
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, native_kernels, plain_torch_only
-from gatedrnn.ops.cells import scan_program
+from gatedrnn.ops.cells import scan_program, why_no_program
 from gatedrnn.ops.gated_scan import gated_scan, has_gated_scan, has_projected_scan, projected_scan, scan_in_torch
 from gatedrnn.ops.masking import gaps_between_real_steps, reversed_resets
 from gatedrnn.shapes import Channels, Flags, State, StateTuple, Step
@@ -44,7 +44,7 @@ def _path(layer: RecurrentModule, training: bool) -> Path:
 def _gates_apart(layer: RecurrentModule, training: bool) -> str | None:
     """Why gates and scan are not one kernel; None if they are."""
     if not has_gated_scan(_cell(layer), layer.weight_ih_l0.device):
-        return f"no kernel computes the gates of {layer.cell.name} here"
+        return why_no_program(_cell(layer)) or f"no kernel computes the gates of {layer.cell.name} here"
     if layer.zoneout:
         return "zoneout acts between gates and scan"
     if layer.state_dropout and training:

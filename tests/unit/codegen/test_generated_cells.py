@@ -1,0 +1,152 @@
+"""Cells drawn at random from a grammar of elementwise equations: kernels that come from them give what they give."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tolerances import assert_equal_within
+from torch.nn.functional import logsigmoid, silu, softplus
+
+from gatedrnn import RecurrentLayer, register
+from gatedrnn.codegen.elementwise import ADD
+from gatedrnn.codegen.numba_source import numba_source
+from gatedrnn.equations import ScanEquations
+from gatedrnn.errors import WrongKernel
+from gatedrnn.kernels.cpu import _rows
+from gatedrnn.kernels.cpu._rows import CompiledRow
+from gatedrnn.ops import cells
+from gatedrnn.registry import CELLS
+
+UNARY = {
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "negative": torch.neg, "silu": silu, "softplus": softplus,
+    "logsigmoid": logsigmoid, "abs": torch.abs, "clamp": lambda x: x.clamp(-1, 1), "half": lambda x: 0.5 * x,
+    "square": lambda x: x * x, "root": lambda x: (1 + x * x).sqrt(), "rest": lambda x: 1 - x,
+}  # fmt: skip
+BINARY = {
+    "sum": torch.add, "product": torch.mul, "difference": torch.sub, "larger": torch.maximum,
+    "choice": lambda x, y: torch.where(x >= 0, x, y), "mean": lambda x, y: 0.5 * (x + y),
+    "ratio": lambda x, y: x / (1 + y * y),
+}  # fmt: skip
+EXPRESSIONS = st.recursive(
+    st.sampled_from(["a", "b", "c"]),
+    lambda inner: st.one_of(
+        st.tuples(st.sampled_from(sorted(UNARY)), inner), st.tuples(st.sampled_from(sorted(BINARY)), inner, inner)
+    ),
+    max_leaves=6,
+)
+
+
+def value(expression, named):
+    if isinstance(expression, str):
+        return named[expression]
+    operation, *parts = expression
+    return {**UNARY, **BINARY}[operation](*(value(part, named) for part in parts))
+
+
+def cell_of(decay, drive, output):
+    class DrawnEquations(ScanEquations):
+        """Drawn at random."""
+
+        name = "drawn"
+        projections = ("a", "b", "c")
+
+        def coefficients(self, *projected):
+            named = dict(zip("abc", projected, strict=True))
+            # Bounded, so that a product of many steps stays a number.
+            return torch.tanh(value(decay, named)), torch.tanh(value(drive, named))
+
+    if output is not None:
+        DrawnEquations.output = lambda self, state, projected: value(
+            output, {"a": state[0], "b": state[0], "c": torch.tanh(projected[2])}
+        )
+
+    class Drawn(RecurrentLayer):
+        cell_class = DrawnEquations
+
+    return Drawn
+
+
+@pytest.fixture
+def room():
+    """For a cell that goes after each test."""
+    yield
+    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
+        table.pop("drawn", None)
+
+
+def results(layer, backend, x, mask, resets, reverse_twice):
+    layer._backend = backend
+    layer.zero_grad()
+    x = x.clone().requires_grad_()
+    h0 = torch.full((1, len(x), layer.hidden_size), 0.3, dtype=torch.promote_types(x.dtype, torch.float32))
+    h0 = h0.to(x.dtype).requires_grad_()
+    output, last = layer(x, h0, mask=mask, resets=resets)
+    loss = (output.double() ** 2).sum() + (last.double() * 0.7).sum()
+    inputs = (x, h0, *layer.parameters())
+    first = torch.autograd.grad(loss, inputs, create_graph=reverse_twice)
+    if not reverse_twice:
+        return [output.detach(), last.detach(), *first]
+    second = torch.autograd.grad(sum((g.double() ** 2).sum() for g in first), inputs, materialize_grads=True)
+    return [output.detach(), last.detach(), *(g.detach() for g in first), *second]
+
+
+def check(decay, drive, output, seed):
+    register(cell_of(decay, drive, output))
+    torch.manual_seed(seed)
+    kind = CELLS["drawn"].layer
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        layer = kind(4, 19, batch_first=True, dtype=dtype)
+        assert layer.runs_on(training=True).name.startswith("one kernel for gates and scan"), layer.runs_on()
+        x = torch.randn(3, 11, 4, dtype=dtype)
+        flags = torch.rand(3, 11) < 0.8, torch.rand(3, 11) < 0.2
+        for mask, resets in ((None, None), flags):
+            twice = dtype == torch.float64
+            native = results(layer, "auto", x, mask, resets, twice)
+            reference = results(layer, "reference", x, mask, resets, twice)
+            for place, (found, right) in enumerate(zip(native, reference, strict=True)):
+                assert_equal_within(found, right, dtype, f"{dtype} {place}", gradient=place > 1)
+
+
+DRAWN = st.tuples(EXPRESSIONS, EXPRESSIONS, st.one_of(st.none(), EXPRESSIONS), st.integers(0, 99))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (("sigmoid", "a"), ("product", ("rest", ("sigmoid", "a")), ("silu", "b")), None),
+        (("rest", ("root", "a")), ("ratio", "b", ("softplus", "c")), ("product", "a", ("sigmoid", "c"))),
+    ],
+)  # fmt: skip
+def test_a_cell_of_ones_own_runs_by_a_generated_kernel(parts, room):
+    check(*parts, seed=0)
+
+
+@pytest.mark.slow
+@given(DRAWN)
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_elementwise_cell_runs_by_a_generated_kernel(room, drawn):
+    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
+        table.pop("drawn", None)
+    check(*drawn)
+
+
+def test_a_kernel_that_computes_something_else_is_never_run(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    source = numba_source("broken", ADD, {"given": "float32", "to": "float32"})
+    broken = type(source)(source.name, source.text.replace("+", "-"), source.rows, source.dtypes, source.row)
+    for _ in range(2):
+        with pytest.raises(WrongKernel, match=r"broken_add gives .* for to where given = .*: it should be "):
+            CompiledRow(broken).compile()
+    assert not [file for file in tmp_path.rglob("*.compiled") if "broken" in file.name]
+    CompiledRow(source).compile()
+
+
+def test_every_number_of_a_row_is_written_whatever_its_length(tmp_path):
+    import numpy as np
+
+    address = _rows.row_address(ADD, "test", ("float64", "float64"))
+    call = _rows.calling(address)
+    for n in (0, 1, 7, 16, 33):
+        given, to = np.arange(40.0), np.ones(40)
+        call(n, np.array([given.ctypes.data, to.ctypes.data]))
+        assert np.array_equal(to, np.where(np.arange(40) < n, 1 + np.arange(40.0), 1)) and not given[:n].any()

@@ -1,0 +1,138 @@
+"""Equations become graphs: what is traced computes the same, and what cannot be traced is refused with its line."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import logsigmoid, silu, softplus
+
+from gatedrnn.codegen.elementwise import bare_scan, scan_program
+from gatedrnn.codegen.evaluate import differing, evaluate, trials
+from gatedrnn.codegen.trace import trace
+from gatedrnn.equations import ScanEquations
+from gatedrnn.errors import CannotBeTraced
+
+HERE = [__file__]
+FUNCTIONS = {
+    "sigmoid": torch.sigmoid, "softplus": softplus, "logsigmoid": logsigmoid, "silu": silu, "tanh": torch.tanh,
+    "relu": torch.relu, "exp": torch.exp, "expm1": torch.expm1, "abs": torch.abs, "square": torch.square,
+    "clamp": lambda x: x.clamp(-1, 0.5), "clamp_min": lambda x: x.clamp(min=0.1), "power": lambda x: x**3,
+    "reciprocal": lambda x: 1 / (1 + x * x), "sqrt": lambda x: (1 + x * x).sqrt(), "log": lambda x: (1 + x * x).log(),
+    "rsqrt": lambda x: torch.rsqrt(1 + x * x), "log1p": lambda x: torch.log1p(x * x), "sign": lambda x: x * x.sign(),
+    "maximum": lambda x: torch.maximum(x, 1 - x), "where": lambda x: torch.where((x > 0) & (x < 1), x, -2 * x),
+    "rsub": lambda x: torch.rsub(x, 2, alpha=3), "constant": lambda x: x * torch.tensor(0.25) + torch.ones_like(x),
+    "shares": lambda x: torch.sigmoid(softplus(-x) - softplus(2 * x)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_and_its_gradient_are_those_of_torch(name):
+    function = FUNCTIONS[name]
+
+    def both(x, upstream):
+        y = function(x)
+        return [y, *torch.autograd.grad(y, x, upstream)]
+
+    graph, values = trace(both, ["x", "upstream"], HERE)
+    given = trials(["x", "upstream"], edges=True)
+    expected = both(*(torch.from_numpy(v).requires_grad_() for v in given.values()))
+    for found, right in zip(evaluate(graph, values, given), expected, strict=True):
+        assert not differing(found, right.detach().numpy(), 1e-9).any()
+
+
+def used(function, *names):
+    graph, values = trace(function, names, HERE)
+    return [graph.nodes[value].operation for value in graph.needed(values)]
+
+
+def test_one_exponential_serves_both_signs_and_the_gradient():
+    def gate(x, upstream):
+        z = torch.sigmoid(-x)
+        return [z, 1 - z, softplus(x), torch.sigmoid(x), *torch.autograd.grad(z, x, upstream)]
+
+    operations = used(gate, "x", "upstream")
+    assert operations.count("shrinking") == 1 and operations.count("div") == 1 and "sub" not in operations
+
+
+def test_what_sums_to_one_is_not_subtracted_from_it():
+    graph, (kept,) = trace(lambda x: [1 - torch.sigmoid(x)], ["x"], HERE)
+    (found,) = evaluate(graph, [kept], {"x": np.array([40.0])})
+    assert found[0] == pytest.approx(np.exp(-40.0), rel=1e-12)
+
+
+def test_shares_of_two_shut_gates_are_those_of_their_distance():
+    def share(f, i):
+        return [torch.sigmoid(softplus(-i) - softplus(-f))]
+
+    graph, values = trace(share, ["f", "i"], HERE)
+    shut = {"f": np.array([-2000.0, -3000.0, 5.0]), "i": np.array([-2001.0, -3000.0, -np.inf])}
+    np.testing.assert_allclose(evaluate(graph, values, shut)[0], [1 / (1 + np.exp(-1)), 0.5, 1], rtol=1e-12)
+
+
+def test_a_line_of_the_equations_stands_beside_its_expression():
+    graph, (value,) = trace(lambda x: [torch.tanh(x)], ["x"], HERE)
+    here = inspect.currentframe().f_lineno - 1
+    assert graph.lines[value] == f"test_trace.py:{here}"
+
+
+class Refused(ScanEquations):
+    name = "refused"
+    projections = ("a", "b")
+
+    def __init__(self, kind):
+        self.kind, self.count = kind, 0
+
+    def coefficients(self, *projected):
+        a, b = projected
+        self.count += 1
+        if self.kind == "mixes":
+            return torch.sigmoid(a), b.roll(1, -1)
+        if self.kind == "sums":
+            return torch.sigmoid(a), b * a.mean(-1, keepdim=True)
+        if self.kind == "decides":
+            return (torch.sigmoid(a) if a.sum() > 0 else a), b
+        if self.kind == "counts":
+            return torch.sigmoid(a), b * self.count
+        if self.kind == "in place":
+            a.data.mul_(0.5)
+            return torch.sigmoid(a), b
+        if self.kind == "draws":
+            return torch.sigmoid(a), b * torch.rand_like(b)
+        if self.kind == "erf":
+            return torch.sigmoid(a), torch.erf(b)
+        if self.kind == "detached":
+            return a.detach() * 0 + 0.5, b.detach()
+        return torch.sigmoid(a), b
+
+
+@pytest.mark.parametrize(
+    "kind, said",
+    [
+        ("mixes", "test_trace.py:[0-9]+: mixes or picks channels .roll., which an elementwise kernel cannot"),
+        ("sums", "test_trace.py:[0-9]+: mixes or picks channels .mean., which an elementwise kernel cannot"),
+        ("decides", "test_trace.py:[0-9]+: (mixes or picks channels|decides by a value)"),
+        ("counts", "they depend on more than their arguments"), ("in place", "test_trace.py|change their input"),
+        ("draws", "test_trace.py:[0-9]+: makes a tensor of its own .rand_like."),
+        ("erf", "test_trace.py:[0-9]+: uses erf, which is none of the operations that kernels are generated from"),
+    ],
+)  # fmt: skip
+def test_what_no_kernel_does_is_refused_with_its_line(kind, said):
+    with pytest.raises(CannotBeTraced, match=said):
+        scan_program(Refused(kind))
+
+
+def test_a_part_without_a_gradient_has_a_gradient_of_zero():
+    program = scan_program(Refused("detached"))
+    row = program.plain.backward
+    assert row.graph.number(row.writes["gx_b"]) == 0 and row.graph.number(row.writes["gx_a"]) == 0
+
+
+def test_tracing_does_not_depend_on_the_callers_modes():
+    with torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
+        program = scan_program(Refused("none"))
+    assert set(program.plain.backward.writes) == {"delta", "gx_a", "gx_b"}
+
+
+def test_the_output_of_a_bare_scan_is_its_state_and_costs_next_to_nothing():
+    assert bare_scan().output_is_state and bare_scan().is_light
