@@ -9,6 +9,8 @@ from gatedrnn.cells import (
     BlockOrthogonalRNNCell,
     GRUCell,
     GRUDCell,
+    IndRNN,
+    IndRNNCell,
     InputGatedGRU,
     InputGatedGRUCell,
     InputGatedLSTM,
@@ -25,6 +27,8 @@ from gatedrnn.cells import (
     NoResetGateGRUCell,
     NormalizedLSTM,
     NormalizedLSTMCell,
+    ParaGRU,
+    ParaGRUCell,
     PeepholeLSTM,
     PeepholeLSTMCell,
     SignedMinGRU,
@@ -40,9 +44,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GRU", "GRUD", "LSTM", "MGU", "BackendUnavailable", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "GRUCell",
-    "GRUDCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell", "LSTMCell", "MGUCell",
-    "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU",
-    "NoResetGateGRUCell", "NormalizedLSTM", "NormalizedLSTMCell", "PeepholeLSTM", "PeepholeLSTMCell",
-    "RecurrentLayer", "SignedMinGRU", "SignedMinGRUCell", "choose_backend", "from_min_gru_pytorch", "linear_scan",
-    "register",
+    "GRUDCell", "IndRNN", "IndRNNCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell",
+    "LSTMCell", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM",
+    "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell", "NormalizedLSTM", "NormalizedLSTMCell", "ParaGRU",
+    "ParaGRUCell", "PeepholeLSTM", "PeepholeLSTMCell", "RecurrentLayer", "SignedMinGRU", "SignedMinGRUCell",
+    "choose_backend", "from_min_gru_pytorch", "linear_scan", "register",
 ]  # fmt: skip

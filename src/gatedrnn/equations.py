@@ -159,9 +159,13 @@ class Equations(ABC):
     states: ClassVar[int] = 1
     """Tensors that go from one step to the next: 1, or 2 for (h, c)."""
     reads_state: ClassVar[bool]
-    """Whether a gate reads the state before: then there are recurrent weights, and time is a loop."""
+    """Whether a gate reads the state before: then time is a loop."""
+    multiplies_state: ClassVar[bool] = False
+    """Whether the gates that read the state do so through a matrix, `weight_hh`."""
     peepholes: ClassVar[tuple[str, ...]] = ()
     """Diagonal weights from the state to a gate, each of hidden_size."""
+    peephole_init: ClassVar[Literal["small", "unit", "normal"]] = "small"
+    """Of the diagonal weights: uniform within 0.1, uniform from 0 to 1, or normal with variance 4 / (5 hidden_size)."""
     gap_features: int = 0
     """Times that `weight_gap` reads at each step (`GappedLoopEquations`)."""
     learns_initial_state: ClassVar[bool] = False
@@ -217,6 +221,16 @@ class GappedEquations(Equations):
 
 class LoopEquations(Equations):
     """A cell whose gates read h_(t-1): its steps run one after another."""
+
+    reads_state = True
+    multiplies_state = True
+
+
+class ElementwiseLoopEquations(Equations):
+    """A cell whose gates read the state through diagonal weights alone: its steps run one after another.
+
+    Each channel runs by itself; `step` uses `recurrent.peephole(name)` of the names in `peepholes`, never a product.
+    """
 
     reads_state = True
 

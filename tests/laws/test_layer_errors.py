@@ -6,6 +6,7 @@ import torch
 from layer_laws import (
     BATCH,
     CELLS,
+    DIAGONAL_CELLS,
     FEATURES,
     HIDDEN,
     INF,
@@ -150,7 +151,7 @@ def test_a_rate_out_of_range_is_refused_by_name(name, rate, wrong):
         CELLS[name](FEATURES, HIDDEN, **{rate: wrong})
 
 
-@pytest.mark.parametrize("name", INPUT_GATED_CELLS)
+@pytest.mark.parametrize("name", (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
 def test_weight_dropout_is_refused_where_there_is_no_recurrent_weight(name):
     with pytest.raises(ValueError, match="weight_dropout drops recurrent weights"):
         CELLS[name](FEATURES, HIDDEN, weight_dropout=0.1)
@@ -164,7 +165,7 @@ def test_an_unknown_keyword_is_a_type_error_that_names_it(name, unknown):
 
 
 MINIMAL = {"activation", "log_space"}
-OWN_OPTIONS = {"gru": {"reset_after"}, "mgu": {"keep"}, "minlstm": MINIMAL, "mingru": MINIMAL}
+OWN_OPTIONS = {"indrnn": {"activation"}, "gru": {"reset_after"}, "mgu": {"keep"}, "minlstm": MINIMAL, "mingru": MINIMAL}
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_minimal_cells_hold_the_published_share_of_the_weights(expansion):
 GATES = {
     "lstm": 4, "lstm-peephole": 4, "lstm-no-output-gate": 3, "lstm-input-gated": 3, "lstm-normalized": 3, "minlstm": 3,
     "gru": 3, "mgu": 2, "gru-no-reset-gate": 2, "gru-input-gated": 2, "mingru": 2, "signed-mingru": 2,
-    "block-orthogonal": 3, "gru-d": 3,
+    "block-orthogonal": 3, "gru-d": 3, "indrnn": 1, "para-gru": 3,
     "gru-reset-before": 3, "mgu-keep": 2, "own": 2,
 }  # fmt: skip
 
@@ -104,6 +104,10 @@ def expected_shapes(name, features, layers, suffixes, bias, proj_size):
                 found[f"weight_hr{end}"] = (proj_size, HIDDEN)
             if name == "lstm-peephole":
                 found |= {f"weight_{gate}{end}": (HIDDEN,) for gate in ("ci", "cf", "co")}
+            if name == "indrnn":
+                found[f"weight_u{end}"] = (HIDDEN,)
+            if name == "para-gru":
+                found |= {f"weight_{gate}{end}": (HIDDEN,) for gate in ("az", "ar", "an")}
             if name == "gru-d":
                 found |= {f"weight_gap{end}": (HIDDEN, 1)} | ({f"bias_gap{end}": (HIDDEN,)} if bias else {})
             if name in ("signed-mingru", "block-orthogonal"):

@@ -1,7 +1,17 @@
 """What the tests of dropout and zoneout share: layers with masks, masks cut by hand, a plain layer that bears them."""
 
 import torch
-from layer_laws import CELLS, HIDDEN, INPUT_GATED_CELLS, PAIRS, as_tuple, layer_of, packed_up
+from layer_laws import (
+    CELLS,
+    DIAGONAL_CELLS,
+    HIDDEN,
+    INPUT_GATED_CELLS,
+    LOOP_CELLS,
+    PAIRS,
+    as_tuple,
+    layer_of,
+    packed_up,
+)
 from torch.func import functional_call
 
 from gatedrnn.layers import DropoutMasks
@@ -13,14 +23,14 @@ CASES = [
     (name, what)
     for name in CELLS
     for what in (*REGULARISERS, "all")
-    if not (what == "weight_dropout" and name in INPUT_GATED_CELLS)  # which have no recurrent weight
+    if what != "weight_dropout" or name in LOOP_CELLS  # the others have no recurrent matrix
 ]
 
 
 def regularised(name, what="all", *sizes, **kwargs):
     """A layer with one regulariser, or with all that the cell allows and then, where it can, a projection."""
     chosen = REGULARISERS if what == "all" else {what: REGULARISERS[what]}
-    if name in INPUT_GATED_CELLS:
+    if name not in LOOP_CELLS:
         chosen = {k: v for k, v in chosen.items() if k != "weight_dropout"}
     if what == "all" and name not in ("gru", "gru-reset-before"):
         kwargs = {"proj_size": 2} | kwargs
@@ -63,6 +73,9 @@ def plainly(layer, name, x, hx, dropout_masks):
                 borne["weight_hh_l0"] = times(weights["weight_hh"], dropped.weight)
                 if dropped.state is not None:  # U (m * h) is (U * m) h
                     borne["weight_hh_l0"] = borne["weight_hh_l0"] * dropped.state[b]
+            if name in DIAGONAL_CELLS and dropped is not None and dropped.state is not None:  # a (m * h) is (a * m) h
+                for diagonal in layer.cell.peepholes:
+                    borne[f"weight_{diagonal}_l0"] = weights[f"weight_{diagonal}"] * dropped.state[b]
             state, outputs = tuple(s[level, b] for s in as_tuple(hx)), []
             for t in range(x.shape[1]):
 

@@ -44,7 +44,8 @@ CELLS = {name: cell.layer for name, cell in registry.CELLS.items()} | {
 PAIRS = ("lstm", "lstm-peephole")  # whose state is (h, c)
 SCAN_CELLS = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "own")
 INPUT_GATED_CELLS = (*SCAN_CELLS, "block-orthogonal")
-LOOP_CELLS = tuple(name for name in CELLS if name not in INPUT_GATED_CELLS)
+DIAGONAL_CELLS = ("indrnn", "para-gru")  # whose gates read the state through diagonal weights
+LOOP_CELLS = tuple(name for name in CELLS if name not in (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
 KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name != "gru-d")  # which steps in torch
 every_cell = pytest.mark.parametrize("name", CELLS)
 every_scan_cell = pytest.mark.parametrize("name", SCAN_CELLS)

@@ -4,11 +4,11 @@ import torch
 from kernel_cells import SCAN_KERNELS as CELLS
 
 from gatedrnn.equations import output_of
-from gatedrnn.ops.cells import scan_program
+from gatedrnn.ops.cells import cell_program
 from gatedrnn.ops.linear_scan import scan_in_torch
 
 RECORDS = {name: cell.kernel for name, cell in CELLS.items()}
-PROGRAMS = {name: scan_program(cell) for name, cell in CELLS.items()}
+PROGRAMS = {name: cell_program(cell) for name, cell in CELLS.items()}
 
 
 def by_equations(name, projected, bias, h0, mask, resets, reset_state, reverse, grad_output, grad_last, dtype):

@@ -16,16 +16,18 @@ from gatedrnn.cells.gru_no_reset_gate import NoResetGateGRU, NoResetGateGRUCell,
 from gatedrnn.cells.gru_input_gated import InputGatedGRU, InputGatedGRUCell, InputGatedGRUEquations
 from gatedrnn.cells.mingru import MinGRU, MinGRUCell, MinGRUEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRU, SignedMinGRUCell, SignedMinGRUEquations
+from gatedrnn.cells.indrnn import IndRNN, IndRNNCell, IndRNNEquations
+from gatedrnn.cells.para_gru import ParaGRU, ParaGRUCell, ParaGRUEquations
 from gatedrnn.cells.block_orthogonal import BlockOrthogonalRNN, BlockOrthogonalRNNCell, BlockOrthogonalEquations
 from gatedrnn.cells.interchange import from_min_gru_pytorch
 
 __all__ = [
     "GRU", "GRUD", "LSTM", "MGU", "BlockOrthogonalEquations", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell",
-    "GRUCell", "GRUDCell", "GRUDEquations", "GRUEquations", "InputGatedGRU", "InputGatedGRUCell",
-    "InputGatedGRUEquations", "InputGatedLSTM", "InputGatedLSTMCell", "InputGatedLSTMEquations", "LSTMCell",
-    "LSTMEquations", "MGUCell", "MGUEquations", "MinGRU", "MinGRUCell", "MinGRUEquations", "MinLSTM", "MinLSTMCell",
-    "MinLSTMEquations", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations", "NoResetGateGRU",
-    "NoResetGateGRUCell", "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell",
-    "NormalizedLSTMEquations", "PeepholeLSTM", "PeepholeLSTMCell", "PeepholeLSTMEquations", "SignedMinGRU",
-    "SignedMinGRUCell", "SignedMinGRUEquations", "from_min_gru_pytorch",
+    "GRUCell", "GRUDCell", "GRUDEquations", "GRUEquations", "IndRNN", "IndRNNCell", "IndRNNEquations", "InputGatedGRU",
+    "InputGatedGRUCell", "InputGatedGRUEquations", "InputGatedLSTM", "InputGatedLSTMCell", "InputGatedLSTMEquations",
+    "LSTMCell", "LSTMEquations", "MGUCell", "MGUEquations", "MinGRU", "MinGRUCell", "MinGRUEquations", "MinLSTM",
+    "MinLSTMCell", "MinLSTMEquations", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations",
+    "NoResetGateGRU", "NoResetGateGRUCell", "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell",
+    "NormalizedLSTMEquations", "ParaGRU", "ParaGRUCell", "ParaGRUEquations", "PeepholeLSTM", "PeepholeLSTMCell",
+    "PeepholeLSTMEquations", "SignedMinGRU", "SignedMinGRUCell", "SignedMinGRUEquations", "from_min_gru_pytorch",
 ]  # fmt: skip

@@ -1,10 +1,10 @@
 """The rows of a cell without products in time: what one step computes for each channel, forward and backward.
 
 A row reads and writes named rows of memory, one number a channel: of a projection `update` x_update, its bias b_update
-and their gradients gx_update and gb_update; h is the state, which a row changes in place.
+and their gradients gx_update and gb_update; of a diagonal weight `hr` w_hr and gw_hr.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import FunctionType
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gatedrnn.codegen.graph import Graph, Value
 from gatedrnn.codegen.trace import in_a_clean_thread, trace
-from gatedrnn.equations import ScanEquations, output_of
+from gatedrnn.equations import ElementwiseLoopEquations, Recurrent, ScanEquations, output_of
 from gatedrnn.errors import CannotBeTraced
 
 
@@ -38,36 +38,44 @@ class Row:
 
     @cached_property
     def rows(self) -> tuple[str, ...]:
-        """All rows, in the order in which the compiled function takes them."""
-        return tuple(dict.fromkeys([*self.reads, *self.writes, *self.adds]))
+        """All rows, in the order in which the compiled function takes them: of the inputs those that it uses, then the
+        others that it writes."""
+        outputs = {**self.writes, **self.adds}
+        inputs = (node.name for node in self.graph.nodes if node.operation == "input")
+        return tuple(dict.fromkeys([*(name for name in inputs if name in {*self.reads, *outputs}), *outputs]))
 
 
 @dataclass(frozen=True)
-class ScanRows:
-    """The rows of a scan cell, h_t = a_t h_(t-1) + b_t with an output of its own or h."""
+class CellRows:
+    """The rows of a cell. A step forward changes h, and c where there are two states, in place; a step backward delta_h
+    and delta_c, the gradients of the states after it, into those before it."""
 
     forward: Row
-    """x, b, h → h, output."""
+    """x, b, w, h, c → h, c, output."""
     states: Row
-    """The same with the state itself as the output."""
-    compose: Row
-    """x, b, h, product → h after the step, product times the decay."""
+    """x, b, w, h, c → h, c, and copies of them, kept_h and kept_c."""
     backward: Row
-    """x, b, before, upstream, delta → delta, gradients gx of x, and what gradients gb of b grow by."""
-    compose_backward: Row
-    """x, b, before, upstream, delta, product → delta before the step, product times the decay."""
+    """x, b, w, before_h, before_c, upstream, delta_h, delta_c → delta_h, delta_c, gx; gb and gw grow."""
+    compose: Row | None
+    """Of a scan: x, b, h, product → h after the step, product times the decay."""
+    compose_backward: Row | None
+    """Of a scan: x, b, before_h, upstream, delta_h, product → delta_h before the step, product times the decay."""
 
 
 @dataclass(frozen=True, eq=False)
-class ScanProgram:
-    """All that kernels know of a scan cell."""
+class CellProgram:
+    """All that kernels know of a cell without products in time."""
 
     word: str
     """The cell's."""
     projections: tuple[str, ...]
     """Their names, in order."""
-    plain: ScanRows
-    biased: ScanRows
+    states: tuple[str, ...]
+    """h, or h and c."""
+    diagonals: tuple[str, ...]
+    """Names of the diagonal weights through which gates read the state."""
+    plain: CellRows
+    biased: CellRows
     """With biases, which are added to the projections."""
 
     @property
@@ -77,32 +85,32 @@ class ScanProgram:
 
     @property
     def output_is_state(self) -> bool:
-        """Whether a layer's output shows its state."""
+        """Whether a layer's output shows all of its state."""
         writes = self.plain.forward.writes
-        return writes["output"] == writes["h"]
+        return len(self.states) == 1 and writes["output"] == writes["h"]
 
     @cached_property
     def is_light(self) -> bool:
         """Whether a step computes next to nothing, so that memory alone sets its time."""
         graph, writes = self.plain.forward.graph, self.plain.forward.writes
         used = {graph.nodes[value].operation for value in graph.needed(writes.values())}
-        return not used & {"exp", "expm1", "log", "log1p", "tanh", "sqrt", "div"}
+        return not used & {"exp", "shrinking", "expm1", "log", "log1p", "tanh", "sqrt", "div"}
 
 
-def scan_program(cell: ScanEquations) -> ScanProgram:
+def cell_program(cell: ScanEquations | ElementwiseLoopEquations) -> CellProgram:
     """The rows of a cell, traced from its equations.
 
     Raises:
         CannotBeTraced: an equation is not elementwise; the message names its line.
     """
-    plain, biased = in_a_clean_thread(lambda: tuple(_scan_rows(cell, biases) for biases in (False, True)))
-    return ScanProgram(cell.word, cell.projections, plain, biased)
+    plain, biased = in_a_clean_thread(lambda: tuple(_Tracing(cell, biases).rows() for biases in (False, True)))
+    return CellProgram(cell.word, cell.projections, STATES[: cell.states], cell.peepholes, plain, biased)
 
 
 @cache
-def bare_scan() -> ScanProgram:
+def bare_scan() -> CellProgram:
     """h_t = decay_t h_(t-1) + drive_t, without a cell."""
-    return scan_program(_BareScan())
+    return cell_program(_BareScan())
 
 
 class _BareScan(ScanEquations):
@@ -114,46 +122,89 @@ class _BareScan(ScanEquations):
         return decay, drive
 
 
-def _scan_rows(cell: ScanEquations, biases: bool) -> ScanRows:
-    gates, names = len(cell.projections), cell.projections
-    methods = [method for kind in type(cell).__mro__ for method in vars(kind).values()]
-    sources = [method.__code__.co_filename for method in methods if isinstance(method, FunctionType)]
-    given = [*(f"x_{name}" for name in names), *((f"b_{name}" for name in names) if biases else ())]
+STATES = ("h", "c")
 
-    def projections(rows: Sequence[Tensor]) -> list[Tensor]:
-        return [x + b for x, b in zip(rows[:gates], rows[gates:], strict=True)] if biases else list(rows)
 
-    def forward(h: Tensor, *rows: Tensor) -> list[Tensor]:
-        projected = projections(rows)
-        decay, drive = cell.coefficients(*projected)
-        after = decay * h + drive
-        return [after, output_of(cell, (after,), tuple(projected)), decay]
+class _Tracing:
+    """Functions of rows, as `trace` takes them: states first, then projections, biases and diagonal weights."""
 
-    def compose(h: Tensor, product: Tensor, *rows: Tensor) -> list[Tensor]:
-        after, _, decay = forward(h, *rows)
-        return [after, product * decay]
+    def __init__(self, cell: ScanEquations | ElementwiseLoopEquations, biases: bool) -> None:
+        self.cell, self.biases = cell, biases
+        self.states, self.gates = STATES[: cell.states], cell.projections
+        methods = [method for kind in type(cell).__mro__ for method in vars(kind).values()]
+        self.sources = [method.__code__.co_filename for method in methods if isinstance(method, FunctionType)]
+        self.given = [
+            *(f"x_{name}" for name in self.gates), *((f"b_{name}" for name in self.gates) if biases else ()),
+            *(f"w_{name}" for name in cell.peepholes),
+        ]  # fmt: skip
 
-    def backward(before: Tensor, upstream: Tensor, delta: Tensor, product: Tensor, *rows: Tensor) -> list[Tensor]:
-        after, output, decay = forward(before, *rows)
-        of = [before, *rows[:gates]]
-        if not (output.requires_grad and after.requires_grad):
-            raise CannotBeTraced(f"{type(cell).__name__}: neither state nor output depends on the inputs")
-        found = torch.autograd.grad([after, output], of, [delta, upstream], materialize_grads=True)
-        return [*found, product * decay]
+    def _step(self, state: tuple[Tensor, ...], rows: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
+        """The states after a step, and the output."""
+        count = len(self.gates)
+        projected, weights = tuple(rows[:count]), rows[count:]
+        if self.biases:
+            projected = tuple(x + b for x, b in zip(projected, weights[:count], strict=True))
+            weights = weights[count:]
+        named = {f"weight_{name}": weight for name, weight in zip(self.cell.peepholes, weights, strict=True)}
+        after = self.cell.step(projected, state, Recurrent(self.gates, named))
+        return after, output_of(self.cell, after, projected)
 
-    graph, (after, output, _) = trace(forward, ["h", *given], sources)
-    composed, composed_values = trace(compose, ["h", "product", *given], sources)
-    back, (delta, *gradients, product) = trace(backward, ["before", "upstream", "delta", "product", *given], sources)
-    return ScanRows(
-        Row("forward", graph, {"h": after, "output": output}, {}),
-        Row("states", graph, {"h": after, "output": after}, {}),
-        Row("compose", composed, dict(zip(("h", "product"), composed_values, strict=True)), {}),
-        Row(
-            "backward", back, {"delta": delta, **{f"gx_{x}": g for x, g in zip(names, gradients, strict=True)}},
-            {f"gb_{x}": g for x, g in zip(names, gradients, strict=True)} if biases else {},
-        ),
-        Row("compose_backward", back, {"delta": delta, "product": product}, {}),
-    )  # fmt: skip
+    def _forward(self, *rows: Tensor) -> list[Tensor]:
+        count = len(self.states)
+        after, output = self._step(rows[:count], rows[count:])
+        return [*after, output]
+
+    def _backward(self, *rows: Tensor) -> list[Tensor]:
+        count = len(self.states)
+        before, upstream, deltas = rows[:count], rows[count], rows[count + 1 : 2 * count + 1]
+        others = rows[2 * count + 1 :]
+        after, output = self._step(before, others)
+        if not any(result.requires_grad for result in (*after, output)):
+            raise CannotBeTraced(f"{type(self.cell).__name__}: neither state nor output depends on the inputs")
+        pairs = [(a, d) for a, d in zip((*after, output), (*deltas, upstream), strict=True) if a.requires_grad]
+        results, gradients = zip(*pairs, strict=True)
+        wanted = [*before, *others[: len(self.gates)], *others[len(others) - len(self.cell.peepholes) :]]
+        return list(torch.autograd.grad(results, wanted, gradients, materialize_grads=True))
+
+    def _product(self, state: Tensor, product: Tensor, *rows: Tensor) -> list[Tensor]:
+        """Of a scan: the product of decays after a step."""
+        (after,), _ = self._step((state,), rows)
+        return [torch.autograd.grad(after, state, product, materialize_grads=True)[0]]
+
+    def rows(self) -> CellRows:
+        """All rows."""
+        states, gates = self.states, self.gates
+        graph, (*after, output) = trace(self._forward, [*states, *self.given], self.sources)
+        writes = dict(zip(states, after, strict=True))
+        arguments = [*(f"before_{s}" for s in states), "upstream", *(f"delta_{s}" for s in states)]
+        back, found = trace(self._backward, [*arguments, *self.given], self.sources)
+        deltas = {f"delta_{s}": value for s, value in zip(states, found, strict=False)}
+        of_gates = dict(zip(gates, found[len(states) :], strict=False))
+        of_weights = dict(zip(self.cell.peepholes, found[len(states) + len(gates) :], strict=True))
+        sums = {f"gb_{name}": value for name, value in of_gates.items()} if self.biases else {}
+        composed = isinstance(self.cell, ScanEquations)
+        return CellRows(
+            Row("forward", graph, writes | {"output": output}, {}),
+            Row("states", graph, writes | {f"kept_{s}": value for s, value in writes.items()}, {}),
+            Row(
+                "backward", back, deltas | {f"gx_{name}": value for name, value in of_gates.items()},
+                sums | {f"gw_{name}": value for name, value in of_weights.items()},
+            ),
+            self._composed("compose", self._forward, ["h"], "h") if composed else None,
+            self._composed("compose_backward", self._backward, arguments, "delta_h") if composed else None,
+        )  # fmt: skip
+
+    def _composed(
+        self, name: str, function: Callable[..., list[Tensor]], arguments: list[str], state: str
+    ) -> Row:  # fmt: skip
+        """A row of a scan that carries the product of decays beside the state."""
+        count = len(arguments)
+
+        def both(product: Tensor, *rows: Tensor) -> list[Tensor]:
+            return [function(*rows)[0], *self._product(rows[0], product, *rows[count:])]
+
+        graph, values = trace(both, ["product", *arguments, *self.given], self.sources)
+        return Row(name, graph, dict(zip((state, "product"), values, strict=True)), {})
 
 
 def _add() -> Row:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gatedrnn.codegen.numba_source import numba_source
 from gatedrnn.equations import Equations
 from gatedrnn.layers import Path, RecurrentLayer
-from gatedrnn.ops.cells import scan_program
+from gatedrnn.ops.cells import cell_program
 
 PARTS = {
     "input weights": ("weight_ih",),
@@ -78,7 +78,7 @@ def kernel_sources(cell: Equations) -> list[str]:
         >>> print(kernel_sources(CELLS["signed-mingru"].equations())[0].splitlines()[0])
         def signed_mingru_forward(n, table):
     """
-    program = scan_program(cell)
+    program = cell_program(cell)
     if program is None:
         return []
     equations = inspect.cleandoc(type(cell).__doc__ or "")

@@ -5,7 +5,15 @@ from typing import NamedTuple
 
 import torch
 
-from gatedrnn.equations import BlockScanEquations, Equations, Recurrent, ScanEquations, output_of, split_gates
+from gatedrnn.equations import (
+    BlockScanEquations,
+    ElementwiseLoopEquations,
+    Equations,
+    Recurrent,
+    ScanEquations,
+    output_of,
+    split_gates,
+)
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import NO_MASKS
 from gatedrnn.ops.step import one_step
@@ -52,7 +60,7 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
                 before, state = state, one_step(cell, projected[:, t], state, recurrent, layer._zoneout(NO_MASKS))
                 output = output_of(cell, state, split_gates(len(cell.projections), projected[:, t]))
                 steps.append(layer._project_output(output, weights))
-                found.append(_sums(recurrent, projected[:, t], before, state))
+                found.append(_sums(cell, recurrent, projected[:, t], before, state))
             sums = {name: torch.stack([step[name] for step in found], dim=1) for name in cell.projections}
             output, decay = torch.stack(steps, dim=1), _decay(cell, sums)
             gates, kept = _gates(cell, sums, decay), layer.zoneout  # its expectation, as in evaluation
@@ -62,8 +70,19 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
         x = torch.cat(outputs, dim=2).to(x.dtype)
 
 
-def _sums(recurrent: Recurrent, projected: Step, before: StateTuple, after: StateTuple) -> dict[str, Step]:
-    """Each gate's pre-activation: the sum of the input's part, the state's, and the peephole's."""
+def _sums(
+    cell: Equations, recurrent: Recurrent, projected: Step, before: StateTuple, after: StateTuple
+) -> dict[str, Step]:  # fmt: skip
+    """Each gate's pre-activation: the sum of the input's part, the state's, and the peephole's.
+
+    Of an elementwise loop the diagonal weights are those of its projections, in order.
+    """
+    if isinstance(cell, ElementwiseLoopEquations):
+        parts = projected.chunk(len(cell.projections), dim=-1)
+        return {
+            gate: part + recurrent.peephole(weight) * before[0]
+            for gate, part, weight in zip(cell.projections, parts, cell.peepholes, strict=False)
+        }
     sums = dict(zip(recurrent.gates, projected.chunk(len(recurrent.gates), dim=-1), strict=True))
     for name in sums:
         if recurrent.products and name in recurrent.products:

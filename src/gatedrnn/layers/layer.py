@@ -142,7 +142,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         known(self.cell)
         check_projection(proj_size, hidden_size, self.cell.torch_kernel)
         check_blocks(self.cell, hidden_size)
-        if weight_dropout and not self.cell.reads_state:
+        if weight_dropout and not self.cell.multiplies_state:
             raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell.name} has none; leave it at 0")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)

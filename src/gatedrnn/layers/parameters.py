@@ -32,7 +32,7 @@ def shapes(
     """Name (without layer and direction) and shape of each parameter, torch's first and in torch's order."""
     rows = len(cell.projections) * hidden_size
     found: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features)}
-    if cell.reads_state:
+    if cell.multiplies_state:
         found["weight_hh"] = (rows, (proj_size if cell.projects_state else 0) or hidden_size)
     if bias:
         found["bias_ih"] = (rows,)
@@ -81,8 +81,8 @@ def initialise(
 
     Weights: "torch", uniform within 1/sqrt(hidden_size); "fan-in", uniform within 1/sqrt(fan-in); "xavier", Xavier
     uniform a gate; "orthogonal", the same, but an orthogonal matrix a gate where a state is read (Saxe et al. 2014,
-    arXiv:1312.6120). But with "torch", peepholes are uniform within 0.1, and what reads gaps from 0 to 0.2 over their
-    number, so that every state decays; a learned initial state is normal (0, 0.5).
+    arXiv:1312.6120). But with "torch", diagonal weights are as their cell says (`peephole_init`), and what reads gaps
+    from 0 to 0.2 over their number, so that every state decays; a learned initial state is normal (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
     replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to the
     longest, except in blocks that begin with a decay of 1.
@@ -107,8 +107,11 @@ def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, s
         nn.init.uniform_(weight, -bound, bound)
     elif name == "weight_gap":
         nn.init.uniform_(weight, 0.0, GAP_BOUND / weight.shape[1])
+    elif weight.dim() == 1 and cell.peephole_init == "normal":
+        nn.init.normal_(weight, std=math.sqrt(4 / (5 * hidden_size)))
     elif weight.dim() == 1:
-        nn.init.uniform_(weight, -PEEPHOLE_BOUND, PEEPHOLE_BOUND)
+        low, high = (0.0, 1.0) if cell.peephole_init == "unit" else (-PEEPHOLE_BOUND, PEEPHOLE_BOUND)
+        nn.init.uniform_(weight, low, high)
     elif scheme == "fan-in":
         bound = 1 / math.sqrt(weight.shape[1])
         nn.init.uniform_(weight, -bound, bound)

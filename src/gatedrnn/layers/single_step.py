@@ -34,7 +34,7 @@ from gatedrnn.layers.parameters import check_initialisation, initialise, shapes,
 from gatedrnn.layers.step_inputs import DTYPES, ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
 from gatedrnn.ops.backends import accumulation_dtype, exporting_to_onnx, native_kernels
 from gatedrnn.ops.block_scan import block_step, has_block_step
-from gatedrnn.ops.cells import known, scan_program
+from gatedrnn.ops.cells import cell_program, known
 from gatedrnn.ops.gated_scan import has_projected_scan
 from gatedrnn.ops.loop import has_loop_kernel
 from gatedrnn.ops.step import one_step
@@ -183,7 +183,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         if isinstance(cell, BlockScanEquations):
             block_step(cell, x, weights, before, after)
         else:
-            kernels.stack_step(scan_program(cell), x.contiguous(), weights[:1], weights[1:], before[None], after[None])
+            kernels.stack_step(cell_program(cell), x.contiguous(), weights[:1], weights[1:], before[None], after[None])
         return (after,)
 
     def _weights(self) -> dict[str, Tensor]:

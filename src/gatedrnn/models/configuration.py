@@ -160,7 +160,7 @@ class GatedRNNConfig(PreTrainedConfig):
                 raise ValueError(
                     f"cell_options: {self.cell} has no option {name!r}; it has: {', '.join(options) or 'none'}"
                 )
-        if self.weight_dropout and not any(record.equations.reads_state for record in records):
+        if self.weight_dropout and not any(record.equations.multiplies_state for record in records):
             raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
         if self.backbone is not None and self.block:
             raise ValueError(f"{self.cell} has blocks of its own; leave out block")

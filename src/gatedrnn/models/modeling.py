@@ -60,7 +60,7 @@ def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_l
     if config.gap_unit is not None and issubclass(record.equations, GappedLoopEquations):
         options.setdefault("gap_features", config.input_size or 1)
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
-    if not record.equations.reads_state:
+    if not record.equations.multiplies_state:
         named["weight_dropout"] = 0.0  # meant for the other cells of the model
     if (config.bias_init or record.equations.bias_init) == "time-scales":
         named["longest_time_scale"] = config.longest_time_scale

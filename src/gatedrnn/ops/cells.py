@@ -6,16 +6,16 @@ equations. `known` files them under the cell's word, such as "gru" or "gru:reset
 
 from typing import TypeVar
 
-from gatedrnn.codegen.elementwise import ScanProgram
-from gatedrnn.codegen.elementwise import scan_program as traced
-from gatedrnn.equations import BlockKernel, Equations, LoopKernel, ScanEquations, ScanKernel
+from gatedrnn.codegen.elementwise import CellProgram
+from gatedrnn.codegen.elementwise import cell_program as traced
+from gatedrnn.equations import BlockKernel, ElementwiseLoopEquations, Equations, LoopKernel, ScanEquations, ScanKernel
 from gatedrnn.errors import CannotBeTraced
 
 Cell = TypeVar("Cell", bound=Equations)
 CLASSES: dict[str, type[Equations]] = {}
 """The equations of each registered cell: a class derived from them may compute something else, and has no kernel."""
 EQUATIONS: dict[str, Equations] = {}
-_PROGRAMS: dict[str, ScanProgram | CannotBeTraced] = {}
+_PROGRAMS: dict[str, CellProgram | CannotBeTraced] = {}
 
 
 def known(cell: Cell) -> Cell:
@@ -26,20 +26,21 @@ def known(cell: Cell) -> Cell:
     return cell
 
 
-def scan_program(cell: Equations) -> ScanProgram | None:
-    """What kernels run a scan cell by; None where its equations cannot be traced, or are no registered cell's."""
+def cell_program(cell: Equations) -> CellProgram | None:
+    """What kernels run a cell without products in time by; None where its equations cannot be traced, or are no
+    registered cell's."""
     found = _program(cell)
-    return found if isinstance(found, ScanProgram) else None
+    return found if isinstance(found, CellProgram) else None
 
 
 def why_no_program(cell: Equations) -> str | None:
-    """Why `scan_program` gives None of a scan cell; None if it gives one."""
+    """Why `cell_program` gives None of a scan cell; None if it gives one."""
     found = _program(cell)
     return str(found) if isinstance(found, CannotBeTraced) else None
 
 
-def _program(cell: Equations) -> ScanProgram | CannotBeTraced | None:
-    if not isinstance(cell, ScanEquations) or CLASSES.get(cell.name) is not type(cell):
+def _program(cell: Equations) -> CellProgram | CannotBeTraced | None:
+    if not isinstance(cell, (ScanEquations, ElementwiseLoopEquations)) or CLASSES.get(cell.name) is not type(cell):
         return None
     if cell.word not in _PROGRAMS:
         try:

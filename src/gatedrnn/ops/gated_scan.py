@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.codegen.elementwise import ScanProgram
+from gatedrnn.codegen.elementwise import CellProgram
 from gatedrnn.equations import GappedScanEquations, ScanEquations, ScanKernel, output_of, split_gates
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, has_cpu_kernels, native_kernels
-from gatedrnn.ops.cells import EQUATIONS, scan_kernel, scan_program
+from gatedrnn.ops.cells import EQUATIONS, cell_program, scan_kernel
 from gatedrnn.ops.linear_scan import linear_scan
 from gatedrnn.ops.masking import hold_masked_steps, zero_masked_steps
 from gatedrnn.ops.step import ZoneoutMask, zoned_coefficients
@@ -61,7 +61,7 @@ def has_gated_scan(cell: ScanEquations, device: torch.device) -> bool:
 
 def has_projected_scan(cell: ScanEquations, device: torch.device) -> bool:
     """Whether `projected_scan` can run the cell on this device: on a GPU a bias in the product costs nothing."""
-    return has_cpu_kernels(device) and scan_program(cell) is not None
+    return has_cpu_kernels(device) and cell_program(cell) is not None
 
 
 def _known(word: str) -> ScanEquations:
@@ -71,9 +71,9 @@ def _known(word: str) -> ScanEquations:
     return cell
 
 
-def _kernel(word: str, device: torch.device) -> ScanKernel | ScanProgram:
+def _kernel(word: str, device: torch.device) -> ScanKernel | CellProgram:
     """What the kernels of a device run the cell by."""
-    found = scan_kernel(_known(word)) if device.type == "cuda" else scan_program(_known(word))
+    found = scan_kernel(_known(word)) if device.type == "cuda" else cell_program(_known(word))
     assert found is not None
     return found
 

@@ -5,7 +5,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, LoopKernel, Recurrent, output_of, split_gates
+from gatedrnn.equations import (
+    ElementwiseLoopEquations,
+    LoopEquations,
+    LoopKernel,
+    Recurrent,
+    output_of,
+    split_gates,
+)
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops._time import over_time
 from gatedrnn.ops.backends import accumulation_dtype, has_cpu_kernels, native_kernels
@@ -19,8 +26,9 @@ PARAMETERS = ("weight_hh", "bias_hh", "weight_ci", "weight_cf", "weight_co", "we
 
 
 def loop_in_torch(
-    cell: LoopEquations, projected: Projections, state: StateTuple, recurrent: Recurrent, mask: Flags | None,
-    resets: Flags | None, reverse: bool, zoneout: ZoneoutMask | None = None, gaps: Gaps | None = None,
+    cell: LoopEquations | ElementwiseLoopEquations, projected: Projections, state: StateTuple, recurrent: Recurrent,
+    mask: Flags | None, resets: Flags | None, reverse: bool, zoneout: ZoneoutMask | None = None,
+    gaps: Gaps | None = None,
 ) -> tuple[Series, StateTuple]:  # fmt: skip
     """Outputs and the last states of any loop cell.
 

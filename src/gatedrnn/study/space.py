@@ -119,11 +119,11 @@ class Space(Settings):
         """The dimensions of a contender's runs: those of its cell first, and only settings that it has."""
         name = run.backbone or run.cell
         own = {**self.shared, **self.contenders.get(name.partition(":")[0], {}), **self.contenders.get(name, {})}
-        reads_state = any(CELLS[cell.name].equations.reads_state for cell in run.cells)
+        multiplies_state = any(CELLS[cell.name].equations.multiplies_state for cell in run.cells)
         return {
             name: dimension
             for name, dimension in own.items()
-            if not (name in OF_CELLS and run.backbone is not None) and (reads_state or name != "weight_dropout")
+            if not (name in OF_CELLS and run.backbone is not None) and (multiplies_state or name != "weight_dropout")
         }
 
 

@@ -182,7 +182,7 @@ class RunSettings(Settings):
             if getattr(self.model, name):
                 flag = name.replace("_", "-")
                 raise ValueError(f"--{flag} is of recurrent layers, and {self.backbone} has none; leave it out")
-        if self.model.weight_dropout and not any(CELLS[cell.name].equations.reads_state for cell in self.cells):
+        if self.model.weight_dropout and not any(CELLS[cell.name].equations.multiplies_state for cell in self.cells):
             raise ValueError(f"--weight-dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
         if isinstance(self.data, ProbeTask) and self.data.curriculum > self.train.epochs:
             raise ValueError(

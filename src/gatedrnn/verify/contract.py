@@ -269,7 +269,7 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
     masks = None
     if setting.regularisers:
         for regulariser in setting.regularisers:
-            if regulariser != "weight_dropout" or layer.cell.reads_state:
+            if regulariser != "weight_dropout" or layer.cell.multiplies_state:
                 setattr(layer, regulariser, 0.3)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)

@@ -145,6 +145,29 @@ def gru_d(
     return _projected(outputs, weights), (h,)
 
 
+def indrnn(x: Array, weights: Weights, state: State, *, activation: str = "relu") -> tuple[Array, State]:
+    """Li et al. 2018 (arXiv:1803.04831): h = relu(W x + u * h), or with tanh. State (h,)."""
+    (h,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        summed = x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0) + weights["weight_u"] * h
+        h = np.maximum(summed, 0) if activation == "relu" else np.tanh(summed)
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
+def para_gru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """Danieli et al. 2025 (arXiv:2510.21450). Rows z r n. z replaces; the reset gate acts on h. State (h,)."""
+    (h,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        z, r, n = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 3, axis=1)
+        z, r = sigmoid(z + weights["weight_az"] * h), sigmoid(r + weights["weight_ar"] * h)
+        h = h - z * h + z * np.tanh(n + weights["weight_an"] * r * h)
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
 def mgu(x: Array, weights: Weights, state: State, *, keep: bool = False) -> tuple[Array, State]:
     """Zhou et al. 2016 (arXiv:1603.09420): f replaces. Rows f n. State (h,).
 
@@ -270,5 +293,7 @@ ORACLES: dict[str, Callable[..., tuple[Array, State]]] = {
     "gru-input-gated": gru_input_gated,
     "mingru": mingru,
     "signed-mingru": signed_mingru,
+    "indrnn": indrnn,
+    "para-gru": para_gru,
     "block-orthogonal": block_orthogonal,
 }

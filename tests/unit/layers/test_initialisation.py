@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from layer_laws import CELLS, FEATURES, HIDDEN, INPUT_GATED_CELLS, every_cell
+from layer_laws import CELLS, FEATURES, HIDDEN, INPUT_GATED_CELLS, LOOP_CELLS, every_cell
 from tolerances import assert_equal_within
 from torch import nn
 
@@ -18,7 +18,7 @@ PEEPHOLES = ("weight_ci", "weight_cf", "weight_co")
 DEFAULTS = dict.fromkeys(CELLS, ("fan-in", "zeros"))
 DEFAULTS |= dict.fromkeys(("lstm", "gru", "gru-reset-before"), ("torch", "torch"))
 DEFAULTS |= dict.fromkeys(("lstm-peephole", "lstm-no-output-gate"), ("fan-in", "forget-one"))
-DEFAULTS |= dict.fromkeys(INPUT_GATED_CELLS, ("fan-in", "time-scales"))
+DEFAULTS |= dict.fromkeys((*INPUT_GATED_CELLS, "para-gru"), ("fan-in", "time-scales"))
 ONE_DECAY_GATE = [name for name in CELLS if name not in ("lstm-normalized", "minlstm")]
 
 
@@ -130,7 +130,7 @@ def test_orthogonal_is_orthogonal_gate_by_gate_where_a_state_is_read_and_xavier_
             else:
                 bound = math.sqrt(6 / sum(block.shape))
                 assert_uniform(block, -bound * (1 + 2**-8), bound * (1 + 2**-8))  # bfloat16 rounds the bound itself
-    assert len(found) == (0 if name in INPUT_GATED_CELLS else 2 * len(layer.cell.projections))
+    assert len(found) == (2 * len(layer.cell.projections) if name in LOOP_CELLS else 0)
     assert not any(torch.equal(a, b) for i, a in enumerate(found) for b in found[:i])
 
 
@@ -148,7 +148,7 @@ def test_forget_one_is_set_once_where_a_gate_keeps_or_replaces(name):
         rows = blocks(layer, "", getattr(layer, f"bias_ih_l{level}").detach())
         for gate, block in rows.items():
             assert (block == layer.cell.decay_gates.get(gate, 0)).all()
-        assert any((block != 0).any() for block in rows.values())
+        assert any((block != 0).any() for block in rows.values()) == bool(layer.cell.decay_gates)
         if layer.cell.recurrent_bias:
             assert (getattr(layer, f"bias_hh_l{level}") == 0).all()
 
@@ -173,7 +173,7 @@ def decays_at_zero_input(layer):
     return torch.autograd.grad(kept.sum(), states[-1])[0].flatten()
 
 
-@pytest.mark.parametrize("name", [name for name in CELLS if name != "own"])  # whose decay is no sigmoid
+@pytest.mark.parametrize("name", [name for name in CELLS if name not in ("own", "indrnn")])  # whose decay is no sigmoid
 @pytest.mark.parametrize("asked, longest", [({}, 64), ({"longest_time_scale": 1000}, 1000)], ids=str)
 def test_time_scales_spread_the_decays_from_one_half_to_the_longest(name, asked, longest):
     layer = layer_of(name, FEATURES, 2000, num_layers=1, proj_size=0, bias_init="time-scales", **asked)

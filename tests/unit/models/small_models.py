@@ -19,9 +19,10 @@ OPTIONS = {
     "gru": {"reset_after": False}, "mgu": {"keep": True},
     "minlstm": {"activation": "identity", "log_space": False},
     "mingru": {"activation": "identity", "log_space": False},
-    "block-orthogonal": {"block_size": 3}, "gru-d": {"gap_features": 2},
+    "block-orthogonal": {"block_size": 3}, "gru-d": {"gap_features": 2}, "indrnn": {"activation": "tanh"},
 }  # fmt: skip
-READS_STATE = ("lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "gru-d", "mgu", "gru-no-reset-gate")
+MULTIPLIES_STATE = ("lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "gru-d", "mgu", "gru-no-reset-gate")
+READS_STATE = (*MULTIPLIES_STATE, "indrnn", "para-gru")
 EVERY_POOLING = ("last", "mean", "max")
 
 every_cell = pytest.mark.parametrize("cell", CELLS)

@@ -37,6 +37,8 @@ BY_HAND = {
     "mingru": lambda d, h: (2 * h * (d + 1), 2 * h * d),
     "signed-mingru": lambda d, h: (2 * h * (d + 1) + h, 2 * h * d),
     "block-orthogonal": lambda d, h: (3 * h * (d + 1) + h, 3 * h * d),
+    "indrnn": lambda d, h: (h * (d + 1) + h, h * d),
+    "para-gru": lambda d, h: (3 * h * (d + 1) + 3 * h, 3 * h * d),
 }
 GATES = {
     "lstm": "input forget candidate output",
@@ -53,16 +55,18 @@ GATES = {
     "mingru": "candidate update",
     "signed-mingru": "candidate decay",
     "block-orthogonal": "candidate decay turn",
+    "indrnn": "candidate",
+    "para-gru": "update reset candidate",
 }
 PAIRS = ("lstm", "lstm-peephole")
 DEFAULTS = {
     "gru": {"reset_after": True}, "gru-d": {"gap_features": 1}, "mgu": {"keep": False},
     "minlstm": {"activation": "g", "log_space": False}, "mingru": {"activation": "g", "log_space": False},
-    "block-orthogonal": {"block_size": 2},
+    "block-orthogonal": {"block_size": 2}, "indrnn": {"activation": "relu"},
 }  # fmt: skip
 BIASES = {
     "lstm": "torch", "gru": "torch", "lstm-peephole": "forget-one", "lstm-no-output-gate": "forget-one",
-    "gru-d": "zeros", "mgu": "zeros", "gru-no-reset-gate": "zeros",
+    "gru-d": "zeros", "mgu": "zeros", "gru-no-reset-gate": "zeros", "indrnn": "zeros",
 }  # fmt: skip
 EMBEDDING_PART = {"tokens": VOCABULARY * EMBEDDING, "numbers": FEATURES * EMBEDDING + EMBEDDING}
 FACTOR = 2  # feed_forward_factor's default

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from small_models import FEATURES, OPTIONS, READS_STATE, config_of, every_cell, inputs_of, model_of, tokens
+from small_models import FEATURES, MULTIPLIES_STATE, OPTIONS, config_of, every_cell, inputs_of, model_of, tokens
 from transformers import AutoConfig
 
 from gatedrnn.models import (
@@ -90,7 +90,7 @@ def test_every_cell_names_the_options_it_has_and_refuses_another(cell):
 
 @every_cell
 def test_weights_are_dropped_where_there_are_recurrent_ones(cell):
-    if cell in READS_STATE:
+    if cell in MULTIPLIES_STATE:
         GatedRNNModel(config_of(cell=cell, weight_dropout=0.5))
     else:
         with pytest.raises(StrictDataclassError, match=f"weight_dropout .*{cell} has none; leave it at 0"):

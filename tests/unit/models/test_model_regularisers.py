@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_models import READS_STATE, config_of, every_build, every_cell, model_of, tokens
+from small_models import MULTIPLIES_STATE, config_of, every_build, every_cell, model_of, tokens
 from tolerances import assert_equal_within
 
 from gatedrnn import RecurrentLayer
@@ -12,7 +12,7 @@ STEPS = 6
 
 
 def rates_of(cell, rate=0.2):
-    names = ("zoneout", "input_dropout", "state_dropout", *(("weight_dropout",) if cell in READS_STATE else ()))
+    names = ("zoneout", "input_dropout", "state_dropout", *(("weight_dropout",) if cell in MULTIPLIES_STATE else ()))
     return dict.fromkeys(names, rate)
 
 

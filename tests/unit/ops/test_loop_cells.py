@@ -3,7 +3,17 @@
 import pytest
 import torch
 from kernel_cells import LOOP_KERNELS as CELLS
-from layer_laws import KERNEL_LOOP_CELLS, as_tuple, assert_same, layer_of, packed_up, run, series, states_of
+from layer_laws import (
+    DIAGONAL_CELLS,
+    KERNEL_LOOP_CELLS,
+    as_tuple,
+    assert_same,
+    layer_of,
+    packed_up,
+    run,
+    series,
+    states_of,
+)
 from tolerances import assert_equal_within
 from torch import nn
 
@@ -12,7 +22,7 @@ from gatedrnn.cells.mgu import MGUEquations
 from gatedrnn.ops.loop import loop_cell
 
 FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
-every_loop_cell = pytest.mark.parametrize("name", KERNEL_LOOP_CELLS)
+every_loop_cell = pytest.mark.parametrize("name", (*KERNEL_LOOP_CELLS, *DIAGONAL_CELLS))
 
 
 def flags_of(names, batch=3, steps=7):
@@ -109,14 +119,15 @@ def test_the_second_derivative_is_that_of_the_step_loop(name, names):
 def test_a_gradient_that_is_not_asked_for_may_be_missing(name):
     """Of the last states, of the input, of a frozen weight."""
     layer, x = layer_of(name), series()
-    layer.weight_hh_l0.requires_grad_(False)
+    frozen = next(k for k, _ in layer.named_parameters() if not k.startswith(("weight_ih", "bias")))
+    layer.get_parameter(frozen).requires_grad_(False)
     found = {}
     for backend in ("native", "reference"):
         layer.backend = backend
         layer.zero_grad()
         layer(x)[0].sum().backward()
         found[backend] = {k: p.grad.clone() for k, p in layer.named_parameters() if p.grad is not None}
-    assert "weight_hh_l0" not in found["native"]
+    assert frozen not in found["native"]
     assert_same(found["native"], found["reference"], torch.float64)
 
 

@@ -17,7 +17,7 @@ from gatedrnn.layers.runners import scan as scan_runner
 from gatedrnn.layers.runners import torch as torch_runner
 from gatedrnn.ops import _time, gated_scan, masking, step
 from gatedrnn.ops import loop as loop_op
-from gatedrnn.ops.cells import scan_program
+from gatedrnn.ops.cells import cell_program
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import check_cell
 
@@ -119,7 +119,7 @@ def test_the_same_lines_unbroken_hold(cell, monkeypatch):
 def programs():
     """Kernels come from the equations as they are."""
     for record in CELLS.values():
-        scan_program(record.equations())
+        cell_program(record.equations())
 
 
 def mutate(monkeypatch, owner, name, line, broken):

@@ -61,7 +61,9 @@ class Rows(NamedTuple):
     sites: np.ndarray
     """`WORDS` words a row, in the function's order."""
     state: int
-    """The place of the row that goes from step to step: h, or its gradient."""
+    """The first place of the rows that go from step to step, states or their gradients, one after another."""
+    states: int
+    """How many there are."""
     product: int
     """The place of the product of decays, where a chunk of time is composed."""
     written: int
@@ -134,7 +136,8 @@ def run(
             index = b * plan.steps + (plan.steps - 1 - k if plan.reverse else k)
             _prefetch(sites, table, places, n, forward)
             if resets.size and resets[index]:
-                copy_bytes(reset_state + low * size, table[rows.state], n * size)
+                for s in range(rows.states):
+                    copy_bytes(reset_state + (s * plan.channels + low) * size, table[rows.state + s], n * size)
                 if rows.product != NONE:
                     clear_bytes(table[rows.product], n * size)
             if mask.size == 0 or mask[index]:
@@ -142,7 +145,7 @@ def run(
             else:
                 for place in range(rows.written, rows.end):
                     if hold:
-                        copy_bytes(table[rows.state], table[place], n * size)
+                        copy_bytes(table[rows.state + place - rows.written], table[place], n * size)
                     else:
                         clear_bytes(table[place], n * sites[place * WORDS + SIZE])
             _advance(sites, table, places, forward)
@@ -157,33 +160,35 @@ class Sums(NamedTuple):
     add: int
     """The address of a function that adds one row to another and clears it."""
     resets: np.ndarray
-    """The site of the gradient of the reset state; empty where none is asked for."""
+    """The sites of the gradients of the states after a reset; empty where none is asked for."""
 
 
 @compiled(**FAST)
 def run_backward(
-    first: int, last: int, plan: Plan, rows: Rows, sums: Sums, before: int, starts: Any, mask: Any, resets: Any,
+    first: int, last: int, plan: Plan, rows: Rows, sums: Sums, befores: Any, starts: Any, mask: Any, resets: Any,
     reset_state: int,
 ) -> None:  # fmt: skip
     """Run each item's chunk backward from the gradient of its last state, and leave there that of the state before it.
 
     Args:
-        before: the place of the state before a step, whose site is that of the states after each; NONE if no row reads
-            it.
-        starts: the site of the state before the first step.
-        reset_state: address of the state after a reset.
+        befores: the place of each state before a step, whose site is that of the states after each; NONE if no row
+            reads it.
+        starts: the sites of the states before the first step.
+        reset_state: address of the states after a reset, one after another.
     """
     exactness = flush_denormals()
     sites, starts, of_reset = borrowed(rows.sites), borrowed(starts), borrowed(sums.resets)
+    befores = borrowed(befores)
     mask, resets = borrowed(mask), borrowed(resets)
     places, size = sites.size // WORDS, sites[rows.state * WORDS + SIZE]
     summed = places - sums.rows
     row_bytes = plan.block * size
-    memory, recent_memory = np.zeros(places + 2, np.int64), np.zeros(sums.rows * row_bytes, np.uint8)
+    memory, recent_memory = np.zeros(places + 2 + rows.states, np.int64), np.zeros(sums.rows * row_bytes, np.uint8)
     table, recent = borrowed(memory), address_of(borrowed(recent_memory))
     addresses = address_of(table)
     pair = view(table, places, 2)
     pair_address = address_of(pair)
+    kept = view(table, places + 2, rows.states)
     forward = plan.reverse  # of addresses: the gradient runs against time
     for item in range(first, last):
         b, chunk, low, n, start, end = _item(plan, item)
@@ -199,28 +204,34 @@ def run_backward(
             if mask.size and not mask[index]:
                 for place in range(rows.written, rows.end):
                     clear_bytes(table[place], n * sites[place * WORDS + SIZE])
-            elif before == NONE:
-                call_row(rows.function, n, addresses)
             else:
-                here, step = table[before], sites[before * WORDS + TIME]
-                if reset:
-                    table[before] = reset_state + low * size
-                elif k == 0:
-                    table[before] = _place(starts, 0, b, chunk, 0, low)
-                else:
-                    table[before] = here + (step if forward else -step)
+                for s in range(rows.states):
+                    before = befores[s]
+                    if before == NONE:
+                        continue
+                    step = sites[before * WORDS + TIME]
+                    kept[s] = table[before]
+                    if reset:
+                        table[before] = reset_state + (s * plan.channels + low) * size
+                    elif k == 0:
+                        table[before] = _place(starts, s, b, chunk, 0, low)
+                    else:
+                        table[before] += step if forward else -step
                 call_row(rows.at_start if reset or k == 0 else rows.function, n, addresses)
-                table[before] = here
+                for s in range(rows.states):
+                    if befores[s] != NONE:
+                        table[befores[s]] = kept[s]
             if sums.rows and ((end - k) % SUMMED_ALONE == 0 or k == start):
                 for i in range(sums.rows):
                     pair[0], pair[1] = table[summed + i], _place(sites, summed + i, b, chunk, 0, low)
                     call_row(sums.add, n, pair_address)
             if reset:
-                if of_reset.size:
-                    pair[0], pair[1] = table[rows.state], _place(of_reset, 0, b, chunk, 0, low)
-                    call_row(sums.add, n, pair_address)
-                else:
-                    clear_bytes(table[rows.state], n * size)
+                for s in range(rows.states):
+                    if of_reset.size:
+                        pair[0], pair[1] = table[rows.state + s], _place(of_reset, s, b, chunk, 0, low)
+                        call_row(sums.add, n, pair_address)
+                    else:
+                        clear_bytes(table[rows.state + s], n * size)
                 if rows.product != NONE:
                     clear_bytes(table[rows.product], n * size)
             _advance(sites, table, summed, forward)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.codegen.elementwise import ADD, Row, ScanProgram, ScanRows
+from gatedrnn.codegen.elementwise import ADD, CellProgram, CellRows, Row
 from gatedrnn.kernels.cpu._rows import Site, at_channels, at_state, at_steps, dtype_name, row_address, sites
 from gatedrnn.kernels.cpu._scan_loops import NONE, RUN, RUN_BACKWARD, WRITTEN_SOON, Plan, Rows, Sums
 from gatedrnn.kernels.cpu._threads import share_out, threads_for
@@ -35,15 +35,17 @@ _KEPT = threading.local()
 class Inputs(NamedTuple):
     """What forward and backward read."""
 
-    program: ScanProgram
-    rows: ScanRows
+    program: CellProgram
+    rows: CellRows
     projections: tuple[Series, ...]
     """One a gate; channels are adjacent in memory."""
     biases: tuple[Channels, ...]
+    diagonals: tuple[Channels, ...]
     mask: np.ndarray
     resets: np.ndarray
     """Flags, empty if there are none."""
-    reset_state: Channels
+    reset_states: Tensor
+    """(states, channels)."""
     wide: torch.dtype
     """Of states and sums."""
 
@@ -52,11 +54,12 @@ class Inputs(NamedTuple):
         """Where projections and biases lie."""
         names = self.program.projections
         found = {f"x_{name}": at_steps(x) for name, x in zip(names, self.projections, strict=True)}
-        return found | {f"b_{name}": at_channels(b) for name, b in zip(names, self.biases, strict=False)}
+        found |= {f"b_{name}": at_channels(b) for name, b in zip(names, self.biases, strict=False)}
+        return found | {f"w_{n}": at_channels(w) for n, w in zip(self.program.diagonals, self.diagonals, strict=True)}
 
 
 def gated_scan(
-    program: ScanProgram, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
+    program: CellProgram, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, State]:  # fmt: skip
     """A scan cell's outputs and last state from its input projections (batch, time, gates · channels).
@@ -71,20 +74,21 @@ def gated_scan(
 
 
 def scan(
-    program: ScanProgram, projections: Sequence[Series], bias: Channels | None, h0: State | None, mask: Flags | None,
+    program: CellProgram, projections: Sequence[Series], bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, State]:  # fmt: skip
     """`gated_scan` of projections that are tensors of their own."""
-    inputs = _inputs(program, projections, bias, mask, resets, reset_state)
+    inputs = inputs_of(program, projections, bias, mask, resets, reset_state)
     like = projections[-1]
     out = torch.empty(like.shape, dtype=written(like.dtype))
-    forward = Forward(inputs, out, h0, reverse)
+    forward = Forward(inputs, out, (h0,), reverse)
     forward.run()
-    return out.to(like.dtype), forward.last
+    (last,) = forward.last
+    return out.to(like.dtype), last
 
 
 def gated_scan_gradient(
-    program: ScanProgram, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
+    program: CellProgram, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
     output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
     reverse: bool,
 ) -> tuple[Series, Channels, State, Channels]:  # fmt: skip
@@ -101,20 +105,21 @@ def gated_scan_gradient(
 
 
 def scan_gradient(
-    program: ScanProgram, grad_output: Series, grad_last: State, projections: Sequence[Series], bias: Channels | None,
+    program: CellProgram, grad_output: Series, grad_last: State, projections: Sequence[Series], bias: Channels | None,
     output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
     reverse: bool, gradients: Sequence[Series],
 ) -> tuple[Sequence[Series], Channels, State, Channels]:  # fmt: skip
     """`gated_scan_gradient` into the `gradients` of projections that are tensors of their own."""
-    inputs = _inputs(program, projections, bias, mask, resets, reset_state)
-    states = output if output is not None else all_states(inputs, grad_output, h0, reverse)
-    backward = Backward(inputs, grad_output, grad_last, states, h0, reverse)
-    backward.run(backward.plan, [at_steps(gradient, written=True) for gradient in gradients], gradients[0].dtype)
-    return gradients, backward.grad_bias, backward.grad_h0, backward.grad_reset
+    inputs = inputs_of(program, projections, bias, mask, resets, reset_state)
+    states = [output] if output is not None else all_states(inputs, grad_output, (h0,), reverse)
+    backward = Backward(inputs, grad_output, (grad_last,), states, (h0,), reverse)
+    backward.run(backward.plan, [at_steps(gradient, written=True) for gradient in gradients])
+    (grad_h0,), (grad_reset,) = backward.grad_starts, backward.grad_resets
+    return gradients, backward.grad_bias, grad_h0, grad_reset
 
 
 def projected_scan(
-    program: ScanProgram, x: Series, weight: Tensor, bias: Channels | None, h0: State | None, mask: Flags | None,
+    program: CellProgram, x: Series, weight: Tensor, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool,
 ) -> tuple[Series, State, Series]:  # fmt: skip
     """`gated_scan` of x @ weight.T: outputs, last state, and the product, which the gradient needs.
@@ -127,14 +132,15 @@ def projected_scan(
     if written(x.dtype) != x.dtype:
         found, last = gated_scan(program, projected, bias, h0, mask, resets, reset_state, reverse)
         return output.copy_(found), last, projected
-    inputs = _inputs(program, projected.split(channels, 2), bias, mask, resets, reset_state)
-    forward = Forward(inputs, output, h0, reverse)
+    inputs = inputs_of(program, projected.split(channels, 2), bias, mask, resets, reset_state)
+    forward = Forward(inputs, output, (h0,), reverse)
     forward.run()
-    return output, forward.last, projected
+    (last,) = forward.last
+    return output, last, projected
 
 
 def projected_scan_gradient(
-    program: ScanProgram, grad_output: Series, grad_last: State, x: Series, weight: Tensor, projected: Series,
+    program: CellProgram, grad_output: Series, grad_last: State, x: Series, weight: Tensor, projected: Series,
     bias: Channels | None, output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None,
     reset_state: Channels | None, reverse: bool, of_x: bool,
 ) -> tuple[Series, Tensor, Channels, State, Channels]:  # fmt: skip
@@ -143,14 +149,14 @@ def projected_scan_gradient(
     The states are computed again where `output` is None.
     """
     channels = len(weight) // program.gates
-    inputs = _inputs(program, projected.split(channels, 2), bias, mask, resets, reset_state)
-    states = output if output is not None else all_states(inputs, grad_output, h0, reverse)
-    backward = Backward(inputs, grad_output, grad_last, states, h0, reverse)
+    inputs = inputs_of(program, projected.split(channels, 2), bias, mask, resets, reset_state)
+    states = [output] if output is not None else all_states(inputs, grad_output, (h0,), reverse)
+    backward = Backward(inputs, grad_output, (grad_last,), states, (h0,), reverse)
     grad_x = torch.empty_like(x) if of_x else x.new_empty(0)
     # Not where threads share one sequence's time; nor in float16, which kernels read in a copy.
     if backward.plan.chunks > 1 or written(x.dtype) != x.dtype:
         grad, grad_bias, grad_h0, grad_reset = gated_scan_gradient(
-            program, grad_output, grad_last, projected, bias, states, h0, mask, resets, reset_state, reverse
+            program, grad_output, grad_last, projected, bias, states[0], h0, mask, resets, reset_state, reverse
         )
         if of_x:
             grad_x.copy_(grad @ weight)
@@ -163,7 +169,7 @@ def projected_scan_gradient(
     grad_transposed = torch.zeros(transposed.shape, dtype=grad_last.dtype)
     for piece in reversed(list(_pieces(backward.plan, features, by_step))):
         gradient = _piece_memory(piece.rows.stop - piece.rows.start, features, x.dtype)
-        backward.run(piece.plan, _piece_sites(gradient, piece, len(x), by_step, program.gates), x.dtype)
+        backward.run(piece.plan, _piece_sites(gradient, piece, len(x), by_step, program.gates))
         if of_x:
             torch.mm(gradient, transposed.t(), out=rows_of_grad_x[piece.rows])
         if gradient.dtype == grad_transposed.dtype:
@@ -171,126 +177,174 @@ def projected_scan_gradient(
         else:
             grad_transposed += rows_of_x[piece.rows].t() @ gradient
     grad_weight = grad_transposed.t().to(weight.dtype).contiguous()
-    return grad_x, grad_weight, backward.grad_bias, backward.grad_h0, backward.grad_reset
+    (grad_h0,), (grad_reset,) = backward.grad_starts, backward.grad_resets
+    return grad_x, grad_weight, backward.grad_bias, grad_h0, grad_reset
 
 
 class Forward:
-    """A run that writes a cell's outputs to `out`, or with `states` every state, at masked steps too."""
+    """A run that writes a cell's outputs, or every state, from the states before the first step, zeros for None."""
 
-    def __init__(self, inputs: Inputs, out: Series, h0: State | None, reverse: bool, states: bool = False) -> None:
-        self.inputs, self.states, self.out = inputs, states, out
+    def __init__(self, inputs: Inputs, out: Series, starts: Sequence[State | None], reverse: bool) -> None:
+        self.inputs, self.out = inputs, out
         self.plan = plan_for(inputs.program, tuple(out.shape), reverse)
-        self.state = torch.zeros(len(out), self.plan.chunks, out.shape[2], dtype=inputs.wide)
-        if h0 is not None:
-            self.state[:, 0] = h0
+        self.states = [
+            torch.zeros(len(out), self.plan.chunks, out.shape[2], dtype=inputs.wide) for _ in inputs.program.states
+        ]  # fmt: skip
+        for state, start in zip(self.states, starts, strict=True):
+            if start is not None:
+                state[:, 0] = start
 
     @property
-    def last(self) -> State:
-        """The last state."""
-        return self.state[:, -1].clone()
+    def last(self) -> tuple[State, ...]:
+        """The last states."""
+        return tuple(state[:, -1].clone() for state in self.states)
 
-    def run(self) -> None:
-        """Write the outputs."""
-        state, plan, rows = self.state, self.plan, self.inputs.rows
-        if not state.numel() or not plan.steps:
+    def run(self, kept: Sequence[Series] = ()) -> None:
+        """Write the outputs, or where `kept` is given every state to its series, at masked steps too."""
+        plan, rows = self.plan, self.inputs.rows
+        if not self.out.numel():
             return
         if plan.chunks > 1:
-            product, local = torch.ones_like(state), torch.zeros_like(state)
-            self._share_out(plan, rows.compose, {"h": at_state(local), "product": at_state(product)}, hold=False)
-            if _finite(product, local):
-                for i in range(1, plan.chunks):
-                    state[:, i] = product[:, i - 1] * state[:, i - 1] + local[:, i - 1]
-            else:
-                plan, self.state = plan._replace(chunks=1), state[:, :1].contiguous()
-        there = {"h": at_state(self.state), "output": at_steps(self.out, written=True)}
-        self._share_out(plan, rows.states if self.states else rows.forward, there, hold=self.states)
+            plan = self._compose(plan)
+        there = {name: at_state(state) for name, state in zip(self.inputs.program.states, self.states, strict=True)}
+        if kept:
+            names = [f"kept_{name}" for name in self.inputs.program.states]
+            self._share_out(plan, rows.states, there | {n: at_steps(x, True) for n, x in zip(names, kept, strict=True)})
+        else:
+            self._share_out(plan, rows.forward, there | {"output": at_steps(self.out, written=True)})
 
-    def _share_out(self, plan: Plan, row: Row, there: dict[str, Site], hold: bool) -> None:
+    def _compose(self, plan: Plan) -> Plan:
+        """Find the states before all chunks of time."""
+        (state,), row = self.states, self.inputs.rows.compose
+        assert row is not None
+        product, local = torch.ones_like(state), torch.zeros_like(state)
+        self._share_out(plan, row, {"h": at_state(local), "product": at_state(product)})
+        if not _finite(product, local):
+            self.states = [state[:, :1].contiguous()]
+            return plan._replace(chunks=1)
+        for i in range(1, plan.chunks):
+            state[:, i] = product[:, i - 1] * state[:, i - 1] + local[:, i - 1]
+        return plan
+
+    def _share_out(self, plan: Plan, row: Row, there: dict[str, Site]) -> None:
         inputs = self.inputs
-        written = row.rows.index("output") if "output" in row.rows else 0
-        rows = _rows_of(inputs, row, inputs.sites | there, "h", (written, written + ("output" in row.rows)))
+        outputs = [row.rows.index(name) for name in row.writes if name not in ("h", "c", "product")]
+        written = (min(outputs), max(outputs) + 1) if outputs else (0, 0)
+        rows = _rows_of(inputs, row, inputs.sites | there, "h", written)
+        hold = row is inputs.rows.states
         share_out(
-            RUN, plan.items, _threads(plan), plan, rows, inputs.mask, inputs.resets, inputs.reset_state.data_ptr(), hold
-        )
+            RUN, plan.items, _threads(plan), plan, rows, inputs.mask, inputs.resets, inputs.reset_states.data_ptr(),
+            hold,
+        )  # fmt: skip
 
 
 class Backward:
-    """Gradients from those of the output and of the last state; `run` may be called piece by piece, the last first."""
+    """Gradients from those of the output and of the last states; `run` may be called piece by piece, the last first.
+
+    Args:
+        states: every state after each step.
+        starts: the states before the first step, zeros for None.
+    """
 
     def __init__(
-        self, inputs: Inputs, grad: Series, grad_last: State, states: Series, h0: State | None, reverse: bool
-    ) -> None:
-        self.inputs, self.grad, self.states = inputs, readable(grad), readable(states)
-        self.plan = plan_for(inputs.program, tuple(states.shape), reverse)
-        self.start = torch.zeros_like(grad_last) if h0 is None else h0.contiguous()
+        self, inputs: Inputs, grad: Series, grad_last: Sequence[State], states: Sequence[Series],
+        starts: Sequence[State | None], reverse: bool,
+    ) -> None:  # fmt: skip
+        self.inputs, self.grad, self.states = inputs, readable(grad), [readable(x) for x in states]
+        self.plan = plan_for(inputs.program, tuple(states[0].shape), reverse)
+        self.starts = [
+            torch.zeros_like(last) if start is None else start.contiguous()
+            for start, last in zip(starts, grad_last, strict=True)
+        ]  # fmt: skip
         self._allocate(grad_last, self.plan.chunks)
 
-    def _allocate(self, grad_last: State, chunks: int) -> None:
-        batch, channels = grad_last.shape
-        self.carry = grad_last.new_zeros(batch, chunks, channels)
-        self.carry[:, -1] = grad_last
+    def _allocate(self, grad_last: Sequence[State], chunks: int) -> None:
+        batch, channels = grad_last[0].shape
+        self.carries = [last.new_zeros(batch, chunks, channels) for last in grad_last]
+        for carry, last in zip(self.carries, grad_last, strict=True):
+            carry[:, -1] = last
         # One row an item, summed in a fixed order afterwards: the result does not depend on the number of threads.
-        self._grad_reset = torch.zeros_like(self.carry)
-        self._grad_biases = [torch.zeros_like(self.carry) for _ in self.inputs.biases]
+        self._grad_resets, self._grad_biases, self._grad_diagonals = (
+            [torch.zeros_like(self.carries[0]) for _ in of]
+            for of in (self.carries, self.inputs.biases, self.inputs.diagonals)
+        )
 
     @property
-    def grad_h0(self) -> State:
-        """Gradient of the initial state."""
-        return self.carry[:, 0].clone()
+    def grad_starts(self) -> tuple[State, ...]:
+        """Gradients of the states before the first step."""
+        return tuple(carry[:, 0].clone() for carry in self.carries)
 
     @property
     def grad_bias(self) -> Channels:
         """Gradient of the bias; empty without one."""
-        sums = [gradient.sum((0, 1)) for gradient in self._grad_biases]
-        return torch.cat(sums) if sums else self.carry.new_empty(0)
+        return self._joined(self._grad_biases)
 
     @property
-    def grad_reset(self) -> Channels:
-        """Gradient of the reset state."""
-        return self._grad_reset.sum((0, 1))
+    def grad_diagonals(self) -> Channels:
+        """Gradients of the diagonal weights, one after another."""
+        return self._joined(self._grad_diagonals)
 
-    def run(self, plan: Plan, gradients: Sequence[Site], dtype: torch.dtype) -> None:
-        """Write the gradients of the projections, of that dtype."""
-        carry, rows = self.carry, self.inputs.rows
-        if not carry.numel() or not plan.steps:
+    @property
+    def grad_resets(self) -> tuple[Channels, ...]:
+        """Gradients of the states after a reset."""
+        return tuple(gradient.sum((0, 1)) for gradient in self._grad_resets)
+
+    def _joined(self, gradients: list[Tensor]) -> Channels:
+        sums = [gradient.sum((0, 1)) for gradient in gradients]
+        return torch.cat(sums) if sums else self.carries[0].new_empty(0)
+
+    def run(self, plan: Plan, gradients: Sequence[Site]) -> None:
+        """Write the gradients of the projections."""
+        rows, program = self.inputs.rows, self.inputs.program
+        if not self.carries[0].numel() or not plan.steps:
             return
         if plan.chunks > 1:
-            product, local = torch.ones_like(carry), torch.zeros_like(carry)
-            there = {"delta": at_state(local), "product": at_state(product)}
-            self._share_out(plan, rows.compose_backward, there, (0, 0), sums=False)
-            if _finite(product, local):
-                for i in range(plan.chunks - 1, 0, -1):
-                    carry[:, i - 1] = product[:, i] * carry[:, i] + local[:, i]
-            else:
-                plan = plan._replace(chunks=1)
-                self._allocate(carry[:, -1].clone(), 1)
-        there = {"delta": at_state(self.carry)}
-        names = self.inputs.program.projections
-        there |= {f"gx_{name}": site for name, site in zip(names, gradients, strict=True)}
-        there |= {f"gb_{name}": at_state(grad) for name, grad in zip(names, self._grad_biases, strict=False)}
-        first = rows.backward.rows.index(f"gx_{names[0]}")
-        self._share_out(plan, rows.backward, there, (first, first + len(gradients)), sums=True)
+            plan = self._compose(plan)
+        there = {f"delta_{name}": at_state(carry) for name, carry in zip(program.states, self.carries, strict=True)}
+        there |= {f"gx_{name}": site for name, site in zip(program.projections, gradients, strict=True)}
+        there |= {f"gb_{n}": at_state(grad) for n, grad in zip(program.projections, self._grad_biases, strict=False)}
+        there |= {f"gw_{n}": at_state(grad) for n, grad in zip(program.diagonals, self._grad_diagonals, strict=True)}
+        first = rows.backward.rows.index(f"gx_{program.projections[0]}")
+        of_resets = sites([at_state(gradient) for gradient in self._grad_resets])
+        self._share_out(plan, rows.backward, there, (first, first + len(gradients)), of_resets)
+
+    def _compose(self, plan: Plan) -> Plan:
+        """Find the gradients of the states after all chunks of time."""
+        (carry,), row = self.carries, self.inputs.rows.compose_backward
+        assert row is not None
+        product, local = torch.ones_like(carry), torch.zeros_like(carry)
+        there = {"delta_h": at_state(local), "product": at_state(product)}
+        self._share_out(plan, row, there, (0, 0), sites([]))
+        if not _finite(product, local):
+            self._allocate([carry[:, -1].clone()], 1)
+            return plan._replace(chunks=1)
+        for i in range(plan.chunks - 1, 0, -1):
+            carry[:, i - 1] = product[:, i] * carry[:, i] + local[:, i]
+        return plan
 
     def _share_out(
-        self, plan: Plan, row: Row, there: dict[str, Site], written: tuple[int, int], sums: bool
+        self, plan: Plan, row: Row, there: dict[str, Site], written: tuple[int, int], of_resets: np.ndarray
     ) -> None:  # fmt: skip
         inputs = self.inputs
-        there |= {"upstream": at_steps(self.grad), "before": at_steps(self.states)}
+        befores = [f"before_{name}" for name in inputs.program.states]
+        there |= {"upstream": at_steps(self.grad)}
+        there |= {name: at_steps(x) for name, x in zip(befores, self.states, strict=True)}
         wide = dtype_name(inputs.wide)
-        add = row_address(ADD, "gatedrnn", (wide, wide))
-        rows = _rows_of(inputs, row, inputs.sites | there, "delta", written)
+        places = [row.rows.index(name) if name in row.reads else NONE for name in befores]
         share_out(
-            RUN_BACKWARD, plan.items, _threads(plan), plan, rows,
-            Sums(len(row.adds), add, sites([at_state(self._grad_reset)] if sums else [])),
-            row.rows.index("before") if "before" in row.reads else NONE, sites([at_state(self.start.unsqueeze(1))]),
-            inputs.mask, inputs.resets, inputs.reset_state.data_ptr(),
+            RUN_BACKWARD, plan.items, _threads(plan), plan,
+            _rows_of(inputs, row, inputs.sites | there, "delta_h", written),
+            Sums(len(row.adds), row_address(ADD, "gatedrnn", (wide, wide)), of_resets), np.array(places, np.int64),
+            sites([at_state(start.unsqueeze(1)) for start in self.starts]), inputs.mask, inputs.resets,
+            inputs.reset_states.data_ptr(),
         )  # fmt: skip
 
 
-def all_states(inputs: Inputs, like: Series, h0: State | None, reverse: bool) -> Series:
+def all_states(inputs: Inputs, like: Series, starts: Sequence[State | None], reverse: bool) -> list[Series]:
     """The states themselves, at masked steps too, in the dtype of accumulation at least."""
-    states = torch.empty(like.shape, dtype=torch.promote_types(like.dtype, torch.float32))
-    Forward(inputs, states, h0, reverse, states=True).run()
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    states = [torch.empty(like.shape, dtype=dtype) for _ in inputs.program.states]
+    Forward(inputs, states[0], starts, reverse).run(kept=states)
     return states
 
 
@@ -298,14 +352,15 @@ def _rows_of(
     inputs: Inputs, row: Row, there: Mapping[str, Site], state: str, written: tuple[int, int]
 ) -> Rows:  # fmt: skip
     """The compiled function of a row, and where it reads and writes."""
-    found = [there[name] for name in row.rows]
+    found, program = [there[name] for name in row.rows], inputs.program
     dtypes = {name: there[name].dtype for name in row.rows}
-    function = row_address(row, inputs.program.word, tuple(dtypes.values()))
-    at_start = function
-    if dtypes.get("before", dtypes[state]) != dtypes[state]:
-        at_start = row_address(row, inputs.program.word, tuple((dtypes | {"before": dtypes[state]}).values()))
+    function = row_address(row, program.word, tuple(dtypes.values()))
+    at_start, wide = function, dtypes[state]
+    befores = {f"before_{name}": wide for name in program.states if dtypes.get(f"before_{name}", wide) != wide}
+    if befores:
+        at_start = row_address(row, program.word, tuple((dtypes | befores).values()))
     product = row.rows.index("product") if "product" in row.rows else NONE
-    return Rows(function, at_start, sites(found), row.rows.index(state), product, *written)
+    return Rows(function, at_start, sites(found), row.rows.index(state), len(program.states), product, *written)
 
 
 def _finite(*tensors: Tensor) -> bool:
@@ -313,7 +368,7 @@ def _finite(*tensors: Tensor) -> bool:
     return all(bool(torch.isfinite(x).all()) for x in tensors)
 
 
-def plan_for(program: ScanProgram, shape: tuple[int, ...], reverse: bool) -> Plan:
+def plan_for(program: CellProgram, shape: tuple[int, ...], reverse: bool) -> Plan:
     """All of (batch, steps, channels), divided for the threads there are.
 
     Threads that share the channels of a sequence write to the same pages of memory, and wait for each other where the
@@ -343,18 +398,20 @@ def _threads(plan: Plan) -> int:
     return threads_for(plan.sequences * (plan.high - plan.low) * plan.channels)
 
 
-def _inputs(
-    program: ScanProgram, projections: Sequence[Series], bias: Channels | None, mask: Flags | None,
-    resets: Flags | None, reset_state: Channels | None,
+def inputs_of(
+    program: CellProgram, projections: Sequence[Series], bias: Channels | None, mask: Flags | None,
+    resets: Flags | None, reset_state: Channels | None, diagonals: Channels | None = None,
 ) -> Inputs:  # fmt: skip
     like = projections[-1]
     wide = torch.float64 if like.dtype == torch.float64 else torch.float32
     channels = like.shape[2]
-    biases = () if bias is None else bias.contiguous().split(channels)
-    start = torch.zeros(channels, dtype=wide) if reset_state is None else reset_state.contiguous()
+    biases, weights = (() if x is None else x.contiguous().split(channels) for x in (bias, diagonals))
+    reset_states = torch.zeros(len(program.states), channels, dtype=wide)
+    if reset_state is not None:
+        reset_states[0] = reset_state
     return Inputs(
-        program, program.biased if biases else program.plain, tuple(readable(x) for x in projections), biases,
-        flags(mask), flags(resets), start, wide,
+        program, program.biased if biases else program.plain, tuple(readable(x) for x in projections), biases, weights,
+        flags(mask), flags(resets), reset_states, wide,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.codegen.elementwise import ScanProgram
+from gatedrnn.codegen.elementwise import CellProgram
 from gatedrnn.equations import LoopKernel
 from gatedrnn.kernels.cpu import _gates as gates
 from gatedrnn.kernels.cpu._compile import FAST, INLINED, REORDERED, compiled
@@ -32,7 +32,7 @@ WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ci", "weight_
 
 
 def gated_step(
-    program: ScanProgram, projected: Step, bias: Channels | None, before: State, after: State, layer: int
+    program: CellProgram, projected: Step, bias: Channels | None, before: State, after: State, layer: int
 ) -> Step:
     """A scan cell's output, in the dtype of `projected`, from the projections of one step (batch, gates · channels).
 
@@ -56,7 +56,12 @@ def gated_step(
 
 
 def stack_step(
-    program: ScanProgram, x: Step, weights: Sequence[Tensor], biases: Sequence[Tensor], before: State, after: State
+    program: CellProgram,
+    x: Step,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    before: State,
+    after: State,
 ) -> Step:
     """The top layer's output at one step of a stack, without any other call in between.
 
@@ -84,7 +89,7 @@ OUTPUT, STATE = -2, -1
 
 
 @cache
-def _codes(program: ScanProgram, biased: bool) -> tuple[int, ...]:
+def _codes(program: CellProgram, biased: bool) -> tuple[int, ...]:
     """Which row is at each place of the function of a forward step."""
     rows = (program.biased if biased else program.plain).forward.rows
     known = {"output": OUTPUT, "h": STATE}
@@ -93,7 +98,7 @@ def _codes(program: ScanProgram, biased: bool) -> tuple[int, ...]:
     return tuple(known[name] for name in rows)
 
 
-def _row(program: ScanProgram, dtype: torch.dtype, biased: bool) -> tuple[int, ...]:
+def _row(program: CellProgram, dtype: torch.dtype, biased: bool) -> tuple[int, ...]:
     """The address of the function of a forward step, and the codes of its rows."""
     codes, wide = _codes(program, biased), torch.float64 if dtype == torch.float64 else torch.float32
     dtypes = tuple(dtype_name(wide if code == STATE or code >= program.gates else dtype) for code in codes)

@@ -3,7 +3,14 @@
 A layer has one and adds everything that all kinds share.
 """
 
-from gatedrnn.equations import BlockScanEquations, Equations, LoopEquations, PositiveScanEquations, ScanEquations
+from gatedrnn.equations import (
+    BlockScanEquations,
+    ElementwiseLoopEquations,
+    Equations,
+    LoopEquations,
+    PositiveScanEquations,
+    ScanEquations,
+)
 from gatedrnn.layers.runners.block import BLOCK
 from gatedrnn.layers.runners.log_space import LOG_SPACE
 from gatedrnn.layers.runners.loop import LOOP
@@ -18,7 +25,7 @@ def runner_of(cell: Equations) -> Runner:
     """The runner of a cell."""
     if cell.torch_kernel is not None:
         return TORCH
-    if isinstance(cell, LoopEquations):
+    if isinstance(cell, (LoopEquations, ElementwiseLoopEquations)):
         return LOOP
     if isinstance(cell, BlockScanEquations):
         return BLOCK
@@ -27,5 +34,6 @@ def runner_of(cell: Equations) -> Runner:
     if isinstance(cell, ScanEquations):
         return SCAN
     raise TypeError(
-        f"{type(cell).__name__} must be LoopEquations, ScanEquations or BlockScanEquations, see gatedrnn.equations"
+        f"{type(cell).__name__} must be one of ScanEquations, ElementwiseLoopEquations, LoopEquations and "
+        "BlockScanEquations, see gatedrnn.equations"
     )

@@ -13,7 +13,7 @@ from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult, StepResult
 from gatedrnn.layers.step_inputs import layer_suffixes, plain_states, plain_weights, scan_weights, state_shapes
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, native_kernels, plain_torch_only
-from gatedrnn.ops.cells import scan_program, why_no_program
+from gatedrnn.ops.cells import cell_program, why_no_program
 from gatedrnn.ops.gated_scan import gated_scan, has_gated_scan, has_projected_scan, projected_scan, scan_in_torch
 from gatedrnn.ops.masking import gaps_between_real_steps, reversed_resets
 from gatedrnn.shapes import Channels, Flags, State, StateTuple, Step
@@ -116,7 +116,7 @@ def _stream(layer: RecurrentModule, x: Step, hx: Any) -> StepResult | None:
     matrices, biases = weights[: layer.num_layers], weights[layer.num_layers :]
     after = torch.empty_like(before)
     kernels = native_kernels(x.device)
-    return kernels.stack_step(scan_program(cell), x.contiguous(), matrices, biases, before, after), (after,)
+    return kernels.stack_step(cell_program(cell), x.contiguous(), matrices, biases, before, after), (after,)
 
 
 def _step(layer: RecurrentModule, x: Step, state: StateTuple, masks: DropoutMasks | None) -> StepResult | None:
@@ -128,11 +128,11 @@ def _step(layer: RecurrentModule, x: Step, state: StateTuple, masks: DropoutMask
     if _takes_products(layer, x, before):
         matrices = [each["weight_ih"].contiguous() for each in weights]
         biases = [each["bias_ih"] for each in weights] if layer.bias else []
-        return kernels.stack_step(scan_program(cell), x.contiguous(), matrices, biases, before, after), (after,)
+        return kernels.stack_step(cell_program(cell), x.contiguous(), matrices, biases, before, after), (after,)
     for number, each in enumerate(weights):
         projected = layer._project(x, each, add_bias=False)
         bias = each["bias_ih"].to(after.dtype) if layer.bias else None
-        output = kernels.gated_step(scan_program(cell), projected, bias, before, after, number)
+        output = kernels.gated_step(cell_program(cell), projected, bias, before, after, number)
         x = layer._project_output(output, each)
     return x, (after,)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid, silu, softplus
 
-from gatedrnn.codegen.elementwise import bare_scan, scan_program
+from gatedrnn.codegen.elementwise import bare_scan, cell_program
 from gatedrnn.codegen.evaluate import differing, evaluate, trials
 from gatedrnn.codegen.trace import trace
 from gatedrnn.equations import ScanEquations
@@ -73,7 +73,7 @@ def test_shares_of_two_shut_gates_are_those_of_their_distance():
 def test_a_line_of_the_equations_stands_beside_its_expression():
     graph, (value,) = trace(lambda x: [torch.tanh(x)], ["x"], HERE)
     here = inspect.currentframe().f_lineno - 1
-    assert graph.lines[value] == f"test_trace.py:{here}"
+    assert graph.lines[value] == f"test_tracing.py:{here}"
 
 
 class Refused(ScanEquations):
@@ -109,28 +109,28 @@ class Refused(ScanEquations):
 @pytest.mark.parametrize(
     "kind, said",
     [
-        ("mixes", "test_trace.py:[0-9]+: mixes or picks channels .roll., which an elementwise kernel cannot"),
-        ("sums", "test_trace.py:[0-9]+: mixes or picks channels .mean., which an elementwise kernel cannot"),
-        ("decides", "test_trace.py:[0-9]+: (mixes or picks channels|decides by a value)"),
-        ("counts", "they depend on more than their arguments"), ("in place", "test_trace.py|change their input"),
-        ("draws", "test_trace.py:[0-9]+: makes a tensor of its own .rand_like."),
-        ("erf", "test_trace.py:[0-9]+: uses erf, which is none of the operations that kernels are generated from"),
+        ("mixes", "test_tracing.py:[0-9]+: mixes or picks channels .roll., which an elementwise kernel cannot"),
+        ("sums", "test_tracing.py:[0-9]+: mixes or picks channels .mean., which an elementwise kernel cannot"),
+        ("decides", "test_tracing.py:[0-9]+: (mixes or picks channels|decides by a value)"),
+        ("counts", "they depend on more than their arguments"), ("in place", "test_tracing.py|change their input"),
+        ("draws", "test_tracing.py:[0-9]+: makes a tensor of its own .rand_like."),
+        ("erf", "test_tracing.py:[0-9]+: uses erf, which is none of the operations that kernels are generated from"),
     ],
 )  # fmt: skip
 def test_what_no_kernel_does_is_refused_with_its_line(kind, said):
     with pytest.raises(CannotBeTraced, match=said):
-        scan_program(Refused(kind))
+        cell_program(Refused(kind))
 
 
 def test_a_part_without_a_gradient_has_a_gradient_of_zero():
-    program = scan_program(Refused("detached"))
+    program = cell_program(Refused("detached"))
     row = program.plain.backward
     assert row.graph.number(row.writes["gx_b"]) == 0 and row.graph.number(row.writes["gx_a"]) == 0
 
 
 def test_tracing_does_not_depend_on_the_callers_modes():
     with torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
-        program = scan_program(Refused("none"))
+        program = cell_program(Refused("none"))
     assert set(program.plain.backward.writes) == {"delta", "gx_a", "gx_b"}
 
 

@@ -1,0 +1,90 @@
+"""ParaGRU: a GRU that reads its state through diagonal weights (Danieli et al. 2025, arXiv:2510.21450)."""
+
+from typing import Never
+
+import torch
+from torch import Tensor
+
+from gatedrnn.equations import ElementwiseLoopEquations, Recurrent
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
+from gatedrnn.shapes import State, Step
+
+
+class ParaGRUEquations(ElementwiseLoopEquations):
+    """ParaGRU: a GRU whose gates read their own channel of the state alone; z *replaces* (in `gru` it keeps).
+
+    z = sigmoid(W_z x + a_z * h),  r = sigmoid(W_r x + a_r * h)
+    n = tanh(W_n x + a_n * (r * h)),  h = (1 - z) * h + z * n
+
+    a_z, a_r and a_n are a weight a channel each. State h, which is the output; one bias a gate. W is a full matrix
+    here. Danieli et al. 2025, arXiv:2510.21450.
+    """
+
+    name = "para-gru"
+    projections = ("update", "reset", "candidate")
+    decay_gates = {"update": -1}
+    bias_init = "time-scales"
+    peepholes = ("az", "ar", "an")
+    peephole_init = "normal"
+
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        (x_z, x_r, x_n), (h,) = projected, state
+        a_z, a_r, a_n = (recurrent.peephole(name) for name in self.peepholes)
+        read = recurrent.drop(h)
+        z, r = torch.sigmoid(x_z + a_z * read), torch.sigmoid(x_r + a_r * read)
+        n = torch.tanh(x_n + a_n * (r * read))
+        return ((1 - z) * h + z * n,)
+
+
+@documented
+class ParaGRU(RecurrentLayer[Tensor]):
+    """A GRU whose gates read the state through diagonal weights, ParaGRU (Danieli et al. 2025, arXiv:2510.21450).
+
+    z *replaces* (in `GRU` it keeps). The diagonal weights `weight_az_l0`, `weight_ar_l0` and `weight_an_l0` begin
+    normal with variance 4 / (5 hidden_size).
+
+    Example:
+        >>> layer = ParaGRU(3, 8, batch_first=True)
+        >>> output, h_n = layer(torch.randn(2, 5, 3))
+        >>> tuple(output.shape), tuple(layer.weight_az_l0.shape)
+        ((2, 5, 8), (8,))
+    """
+
+    cell_class = ParaGRUEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class ParaGRUCell(SingleStep[Tensor]):
+    """One step of `ParaGRU`."""
+
+    layer_class = ParaGRU
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *,
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+register(ParaGRU, single_step=ParaGRUCell)

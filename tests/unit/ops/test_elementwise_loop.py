@@ -1,0 +1,115 @@
+"""Cells that read their states through diagonal weights: the kernel of all steps gives what the step loop gives."""
+
+import pytest
+import torch
+from tolerances import assert_equal_within
+from torch.nn.functional import softplus
+
+from gatedrnn import RecurrentLayer, register
+from gatedrnn.equations import ElementwiseLoopEquations
+from gatedrnn.ops import cells
+from gatedrnn.ops.elementwise_loop import elementwise_loop
+from gatedrnn.registry import CELLS
+
+
+class TwoStatesEquations(ElementwiseLoopEquations):
+    """f = sigmoid(W_f x + w_f * c), c = f * c + (1 - f) * W_v x, h = tanh(w_h * h + c); y = h * softplus(W_s x)."""
+
+    name = "two-states"
+    projections = ("forget", "value", "show")
+    decay_gates = {"forget": 1}
+    peepholes = ("f", "h")
+    states = 2
+
+    def step(self, projected, state, recurrent):
+        (forget, value, _), (h, c) = projected, state
+        f = torch.sigmoid(forget + recurrent.peephole("f") * c)
+        c = f * c + (1 - f) * value
+        return torch.tanh(recurrent.peephole("h") * recurrent.drop(h) + c), c
+
+    def output(self, state, projected):
+        return state[0] * softplus(projected[2])
+
+
+class MixingEquations(ElementwiseLoopEquations):
+    """h = tanh(W x + w * shifted h), which is not elementwise."""
+
+    name = "mixing"
+    projections = ("value",)
+    peepholes = ("h",)
+
+    def step(self, projected, state, recurrent):
+        return (torch.tanh(projected[0] + recurrent.peephole("h") * state[0].roll(1, -1)),)
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    for equations in (TwoStatesEquations, MixingEquations):
+        register(type(equations.__name__, (RecurrentLayer,), {"cell_class": equations}))
+    yield
+    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
+        for name in ("two-states", "mixing"):
+            table.pop(name, None)
+
+
+def results(layer, backend, x, hx, flags, twice):
+    layer.backend = backend
+    x, hx = x.clone().requires_grad_(), tuple(s.clone().requires_grad_() for s in hx)
+    output, last = layer(x, hx, **flags)
+    loss = (output.double() ** 2).sum() + sum(k * s.double().sum() for k, s in enumerate(last, 1))
+    inputs = [x, *hx, *layer.parameters()]
+    first = torch.autograd.grad(loss, inputs, create_graph=twice)
+    found = [output, *last, *first]
+    if twice:
+        found += torch.autograd.grad(sum((g**2).sum() for g in first), inputs, materialize_grads=True)
+    return [value.detach() for value in found]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("flags", [(), ("mask",), ("resets",), ("mask", "resets")], ids=str)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_two_states_with_an_output_of_their_own(dtype, bias, flags, bidirectional):
+    torch.manual_seed(0)
+    kind = CELLS["two-states"].layer
+    layer = kind(3, 37, batch_first=True, bias=bias, bidirectional=bidirectional, dtype=dtype)
+    for weight in layer.parameters():
+        torch.nn.init.normal_(weight, std=0.7)
+    assert layer.runs_on().name.startswith("one kernel for all steps")
+    x = torch.randn(3, 11, 3, dtype=dtype)
+    hx = tuple(torch.randn(1 + bidirectional, 3, 37, dtype=dtype) for _ in range(2))
+    rates = {"mask": 0.7, "resets": 0.2}
+    given = {name: torch.rand(3, 11) < rates[name] for name in flags}
+    twice = dtype == torch.float64
+    for place, (found, right) in enumerate(
+        zip(*(results(layer, backend, x, hx, given, twice) for backend in ("native", "reference")), strict=True)
+    ):
+        assert_equal_within(found, right, dtype, f"value {place}", gradient=place > 2)
+
+
+@pytest.mark.parametrize("names", [(), ("bias", "mask", "resets")], ids=str)
+@pytest.mark.parametrize("cell", ["two-states", "para-gru"])
+def test_the_op_is_registered_as_torch_wants_it(cell, names):
+    torch.manual_seed(0)
+    equations = CELLS[cell].equations()
+    cells.known(equations)
+    there = {"bias": torch.randn(3 * 5), "mask": torch.rand(2, 4) < 0.7, "resets": torch.rand(2, 4) < 0.3}
+    bias, mask, resets = (there[name] if name in names else None for name in ("bias", "mask", "resets"))
+    c0 = torch.randn(2, 5) if equations.states == 2 else None
+    tensors = [torch.randn(2, 4, 15), bias, torch.randn(2, 5), c0, torch.randn(len(equations.peepholes) * 5)]
+    tensors = [None if t is None else t.requires_grad_() for t in tensors]
+    torch.library.opcheck(elementwise_loop, (*tensors, mask, resets, cell, "mask" in names))
+
+
+def test_a_step_that_mixes_channels_iterates_in_torch_and_says_so():
+    layer = CELLS["mixing"].layer(3, 5, batch_first=True)
+    path = layer.runs_on()
+    assert path.name == "the step loop in torch" and "mixes or picks channels (roll)" in path.reason
+    output, _ = layer(torch.randn(2, 4, 3))
+    assert output.shape == (2, 4, 5)
+
+
+def test_an_empty_batch_is_no_error():
+    layer = CELLS["two-states"].layer(3, 5, batch_first=True)
+    output, last = layer(torch.randn(0, 4, 3), tuple(torch.randn(1, 0, 5) for _ in range(2)))
+    assert output.shape == (0, 4, 5) and all(s.shape == (1, 0, 5) for s in last)
