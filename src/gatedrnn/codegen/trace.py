@@ -110,6 +110,11 @@ class _Recorder(TorchDispatchMode):
         self._values: dict[int, Value] = {}
         self._kept: list[Tensor] = []  # an address is that of one tensor for as long as it lives
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its whole compiler for that, which takes a second."""
+        return False
+
     def input(self, name: str, tensor: Tensor) -> Value:
         """A new input of the graph, which that tensor stands for."""
         return self._set(tensor, self.graph.input(name))

@@ -82,6 +82,7 @@ def _elementwise(*_: Any, **__: Any) -> int:
 
 FORMULAS: dict[str, Callable[..., int]] = {
     "linear_scan": _elementwise, "linear_scan_gradient": _elementwise,
+    "elementwise_loop": _elementwise, "elementwise_loop_gradient": _elementwise,
     "gated_scan": _elementwise, "gated_scan_gradient": _elementwise,
     "projected_scan": _projected_scan, "projected_scan_gradient": _projected_scan_gradient,
     "block_scan": _block_scan, "block_scan_gradient": _block_scan_gradient,

@@ -22,7 +22,9 @@ from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import check_cell
 
 linear_scan = sys.modules["gatedrnn.ops.linear_scan"]
-scan, bare_scan = (import_module(f"gatedrnn.kernels.cpu.{name}") for name in ("scan", "linear_scan"))
+scan, bare_scan, elementwise_loop = (
+    import_module(f"gatedrnn.kernels.cpu.{name}") for name in ("scan", "linear_scan", "elementwise_loop")
+)
 
 # Cell that shows it, where the line stands, the line, and what it is broken into.
 MUTATIONS = [
@@ -58,8 +60,8 @@ MUTATIONS = [
     ("mingru", equations.Recurrent, "drop", "x * self.dropped", "x"),
     ("mingru", linear_scan, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
     ("mingru", linear_scan, "_gradient_by_scan", "decay * delta", "delta"),
-    ("mingru", scan, "scan", "forward.last", "0 * forward.last"),
-    ("mingru", scan, "scan_gradient", "backward.grad_h0", "-backward.grad_h0"),
+    ("mingru", scan, "scan", "(last,) = forward.last", "last = 0 * forward.last[0]"),
+    ("mingru", scan, "scan_gradient", "backward.grad_starts", "(-backward.grad_starts[0],)"),
     ("mingru", bare_scan, "scan_gradient", "return gradients[0]", "return -gradients[0]"),
     ("mingru", _time, "over_time", "reversed(steps) if reverse else", "steps if reverse else"),
     ("mingru", linear_scan, "scan_in_torch", "torch.where(reset.unsqueeze(1), reset_to, state[0])", "state[0]"),
@@ -67,12 +69,15 @@ MUTATIONS = [
     ("mingru", step, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
     ("mingru", scan, "gated_scan_gradient", "= others", "= others; grad_h0 = -grad_h0"),
     ("mingru", scan, "gated_scan_gradient", "return gradient", "return -gradient"),
-    ("mingru", scan, "_inputs", "flags(resets)", "flags(None)"),
-    ("mingru", scan, "_inputs", "flags(mask)", "flags(None)"),
-    ("mingru", scan.Backward, "_allocate", "self.carry[:, -1] = grad_last", "self.carry[:, -1] = -grad_last"),
+    ("mingru", scan, "inputs_of", "flags(resets)", "flags(None)"),
+    ("mingru", scan, "inputs_of", "flags(mask)", "flags(None)"),
+    ("mingru", scan.Backward, "_allocate", "carry[:, -1] = last", "carry[:, -1] = -last"),
     ("mingru", scan, "projected_scan", "linear(x, weight)", "linear(x, -weight)"),
     ("mingru", scan, "projected_scan_gradient", "backward.grad_bias", "-backward.grad_bias"),
     ("mingru", scan, "projected_scan_gradient", "torch.mm(gradient, ", "torch.mm(-gradient, "),
+    ("para-gru", elementwise_loop, "elementwise_loop_gradient", "backward.grad_diagonals", "-backward.grad_diagonals"),
+    ("para-gru", elementwise_loop, "elementwise_loop", "forward.last", "(0 * forward.last[0],)"),
+    ("para-gru", cells.ParaGRUEquations, "step", "a_n * (r * read)", "a_n * read"),
     ("mingru", gated_scan, "scan_in_torch", "drive * dropout_mask.unsqueeze(1)", "drive"),
     ("mingru", scan_runner, "_direction", "if given.reverse and resets is not None", "if False"),
     ("mgu", _time, "over_time", "outputs[::-1] if reverse else outputs", "outputs"),
