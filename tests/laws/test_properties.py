@@ -119,7 +119,7 @@ def assert_one_law(example, way):
 
 @every_cell
 def test_any_layer_is_its_cell_row_by_row(name):
-    @few(max_examples=40)
+    @few(max_examples=20)
     @given(examples(name, bidirectional=True))
     def law(example):
         assert_one_law(example, example[0])

@@ -139,6 +139,7 @@ def test_the_whole_default_run_is_timed_and_no_other(default_run, monkeypatch):
     assert [bar["holds"] for bar in record_in()["bars"] if bar["measure"] == "whole default run, seconds"] == [None]
 
 
+@pytest.mark.slow
 def test_without_the_training_extra_the_rest_is_measured_and_what_is_missing_is_said(capsys, monkeypatch):
     monkeypatch.setattr(run, "find_spec", lambda name: None)
     monkeypatch.setattr("gatedrnn.cli.bench.find_spec", lambda name: None)

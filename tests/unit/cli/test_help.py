@@ -78,6 +78,7 @@ def page_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["80", "120"])
 @pytest.mark.parametrize("command", ["compare", "train"])
 def test_expert_flags_are_shown_on_demand_and_flags_of_other_tasks_never(

@@ -44,7 +44,7 @@ def test_a_longest_time_scale_reaches_the_layers_that_spread_theirs_and_no_other
     assert loop.bias_init == "torch"
 
 
-@every_cell
+@pytest.mark.parametrize("cell", ["lstm", "mgu", "mingru", "para-gru", "block-orthogonal"])  # of each kind
 def test_a_regularised_model_learns_and_the_same_with_the_same_seed(cell):
     for build in ("plain", "both-directions-block"):
         model, losses = train(cell, build, seed=0, steps=60)

@@ -119,6 +119,7 @@ def test_a_comparison_begun_before_a_setting_and_before_manifests_is_resumed(
             compare(small(), folder)
 
 
+@pytest.mark.slow
 def test_starting_over_removes_a_comparison_and_nothing_else(
     finished: tuple[Path, ComparisonResults], tmp_path: Path
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_folder_that_was_claimed_and_no_more_is_taken_by_another_comparison(tm
     assert "hidden_size: 4" in (tmp_path / "comparison.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_loses_nothing_that_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = runs.run
 
@@ -297,6 +299,7 @@ def test_another_margin_judges_finished_runs_anew(tmp_path: Path) -> None:
     assert wide.measured.runs == first.measured.runs
 
 
+@pytest.mark.slow
 def test_a_run_from_before_outcomes_were_kept_is_evaluated_again(tmp_path: Path, caplog) -> None:
     settings = small(contenders=ContenderSettings(cells=["mingru"], hidden_size=8, seeds=[0, 1]))
     caplog.set_level("INFO")

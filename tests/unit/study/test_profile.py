@@ -44,6 +44,7 @@ def test_a_speed_is_tokens_over_the_median_time(monkeypatch):
     assert found.timings == 3
 
 
+@pytest.mark.slow
 def test_a_speed_is_measured_once_and_shown(tmp_path, monkeypatch):
     folder = tmp_path / "comparison"
     results = compare(small(), folder)

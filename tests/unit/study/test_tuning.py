@@ -95,6 +95,7 @@ def test_another_search_in_the_same_folder_is_refused(finished):
         compare(settings().model_copy(update={"search": None}), finished[0])
 
 
+@pytest.mark.slow
 def test_no_new_round_begins_after_the_minutes(tmp_path, monkeypatch):
     """Whole rounds alone, so that all contenders have the same number; what an earlier call took counts."""
     clock = count(step=50)

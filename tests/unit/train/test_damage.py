@@ -100,7 +100,7 @@ REFUSED = ["data.json", "metrics.jsonl", "result.json", "config.yaml", "model/mo
 
 
 @each_damage
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", [REFUSED[0], *(pytest.param(name, marks=pytest.mark.slow) for name in REFUSED[1:])])
 def test_a_damaged_record_of_a_finished_run_is_refused_by_name(name, damage, runs, tmp_path, capsys, caplog):
     shutil.copytree(runs["finished"], tmp_path / "run")
     DAMAGES[damage](tmp_path / "run" / name)
@@ -161,6 +161,7 @@ def test_lines_of_the_log_that_were_lost_come_back_from_the_checkpoint(damage, r
     assert_same_outcome(runs["finished"], tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_what_is_made_of_other_records_is_made_again(runs, tmp_path, capsys, caplog):
     shutil.copytree(runs["finished"], tmp_path / "run")
     for name in ("samples.json", "report.html", "curves.svg"):

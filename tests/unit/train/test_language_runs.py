@@ -30,7 +30,7 @@ def undisturbed(text, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("step", [1, 7, 20, 53, 54, 60])
+@pytest.mark.parametrize("step", [7, 54, *(pytest.param(step, marks=pytest.mark.slow) for step in (1, 20, 53, 60))])
 def test_a_run_stopped_at_any_step_ends_with_the_same_bits(text, undisturbed, tmp_path, step):
     # 53 steps an epoch, a checkpoint every 7: before the first, on one, between two, at and after an epoch's end.
     assert Trainer(text_run(text), load_task(text_run(text).data), RunFolder(tmp_path / "none")).steps_per_epoch == 53
@@ -120,6 +120,7 @@ def test_accumulated_batches_make_the_gradient_of_their_mean(text, tmp_path):
     assert three["gradient_norm"] == pytest.approx(one["gradient_norm"], rel=0.1)
 
 
+@pytest.mark.slow
 def test_recomputed_layers_learn_the_same(text, tmp_path):
     """With the state carried, which transformers' own way of recomputing would drop."""
     plain, recomputed = (run(text_run(text, gradient_checkpointing=way), tmp_path / str(way)) for way in (False, True))

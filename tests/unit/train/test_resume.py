@@ -73,7 +73,9 @@ def test_config_yaml_holds_the_whole_run(undisturbed: Path) -> None:
     assert type(digits_run()).from_flat(flat) == digits_run()
 
 
-@pytest.mark.parametrize("schedule", ["plateau", "constant", "linear"])
+@pytest.mark.parametrize(
+    "schedule", ["plateau", *(pytest.param(name, marks=pytest.mark.slow) for name in ("constant", "linear"))]
+)
 def test_every_schedule_resumes_to_the_same_bits(schedule: str, tmp_path: Path) -> None:
     settings = digits_run(schedule=schedule, patience=0, epochs=4, learning_rate=0.05)
     run(settings, tmp_path / "whole")
@@ -248,6 +250,7 @@ def test_the_best_weights_by_validation_are_the_ones_kept(tmp_path: Path) -> Non
     assert best["validation_loss"] == kept.loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["lstm", "mingru"])
 def test_bfloat16_trains_as_float32_does_and_keeps_its_weights_in_float32(cell: str, tmp_path: Path) -> None:
     scores = {}
