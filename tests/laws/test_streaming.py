@@ -212,7 +212,7 @@ def test_what_the_kernel_does_not_know_runs_in_torch(case, calls):
 
 def test_large_products_of_several_threads_are_the_librarys(calls, monkeypatch):
     layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
-    monkeypatch.setattr("gatedrnn.layers.runners.scan.SMALL_PRODUCT", 2 * 12 * 6 - 1)
+    monkeypatch.setattr("gatedrnn.layers.step_inputs.SMALL_PRODUCT", 2 * 12 * 6 - 1)
     with torch.no_grad():
         for threads, kind in ((2, "gates"), (1, "mingru and products")):
             monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)

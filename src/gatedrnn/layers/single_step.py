@@ -8,6 +8,7 @@ from torch.nn.functional import linear
 
 from gatedrnn.equations import (
     BlockScanEquations,
+    ElementwiseLoopEquations,
     Equations,
     LoopEquations,
     Option,
@@ -35,6 +36,7 @@ from gatedrnn.layers.step_inputs import DTYPES, ROWS, loop_weights, plain_states
 from gatedrnn.ops.backends import accumulation_dtype, exporting_to_onnx, native_kernels
 from gatedrnn.ops.block_scan import block_step, has_block_step
 from gatedrnn.ops.cells import cell_program, known
+from gatedrnn.ops.elementwise_loop import has_elementwise_loop
 from gatedrnn.ops.gated_scan import has_projected_scan
 from gatedrnn.ops.loop import has_loop_kernel
 from gatedrnn.ops.step import one_step
@@ -166,7 +168,9 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             return None
         loops = isinstance(cell, LoopEquations) and has_loop_kernel(cell, x.device)
         in_blocks = isinstance(cell, BlockScanEquations) and has_block_step(cell, x.device)
-        if not loops and not in_blocks and not (isinstance(cell, ScanEquations) and has_projected_scan(cell, x.device)):
+        scans = isinstance(cell, ScanEquations) and has_projected_scan(cell, x.device)
+        elementwise = isinstance(cell, ElementwiseLoopEquations) and has_elementwise_loop(cell, x.device)
+        if not (loops or in_blocks or scans or elementwise):
             return None
         names = (loop_weights if loops else scan_weights)(cell, self.bias, *sizes, ("",))
         weights = plain_weights(self, names, x.dtype)
@@ -178,13 +182,15 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         kernels = native_kernels(x.device)
         if loops:
             return tuple(kernels.loop_step(cell.kernel, x.contiguous(), weights, state)[1])
-        before = state[0].contiguous()
-        after = torch.empty_like(before)
+        before = tuple(s.contiguous() for s in state)
+        after = tuple(torch.empty_like(s) for s in before)
         if isinstance(cell, BlockScanEquations):
-            block_step(cell, x, weights, before, after)
-        else:
-            kernels.stack_step(cell_program(cell), x.contiguous(), weights[:1], weights[1:], before[None], after[None])
-        return (after,)
+            block_step(cell, x, weights, before[0], after[0])
+            return after
+        biases, diagonals = (weights[1:2], weights[2:]) if self.bias else ([], weights[1:])
+        stacked = tuple(s[None] for s in before), tuple(s[None] for s in after)
+        kernels.stack_step(cell_program(cell), x.contiguous(), weights[:1], biases, diagonals, *stacked)
+        return after
 
     def _weights(self) -> dict[str, Tensor]:
         """By attribute: what is shared or replaced by a parametrisation has another name, or none, as a parameter."""

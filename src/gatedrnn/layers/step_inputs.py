@@ -10,13 +10,15 @@ from functools import cache, lru_cache
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import BlockScanEquations, LoopEquations, ScanEquations
-from gatedrnn.layers.arguments import observed
+from gatedrnn.equations import BlockScanEquations, ElementwiseLoopEquations, LoopEquations, ScanEquations
+from gatedrnn.layers.arguments import autocast_dtype, observed
 from gatedrnn.layers.module import RecurrentModule
-from gatedrnn.shapes import Hidden, Step
+from gatedrnn.shapes import Hidden, State, Step
 
 ROWS = 8
 """Rows of a step up to which a kernel's own products are faster than a library's."""
+FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
+"""Rows of a step, and multiply-adds of a layer, up to which a kernel's own products are faster than a library's."""
 PLAIN = (Tensor, nn.Parameter)
 DTYPES = (torch.float32, torch.float64)
 LOOP_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ci", "weight_cf", "weight_co")
@@ -45,6 +47,15 @@ def state_shapes(layer: RecurrentModule, x: Step) -> list[tuple[int, ...]] | Non
     if layer.training and (layer._draws or layer._drops(0)):
         return None
     return [(layer.num_layers, len(x), layer.hidden_size)] * layer.cell.states
+
+
+def takes_products(layer: RecurrentModule, x: Step, state: State) -> bool:
+    """Whether a kernel's own products are faster than a library's: of few rows with small matrices, or where the
+    library has one thread too."""
+    if layer.layer_norm or layer.proj_size or x.dtype != state.dtype or autocast_dtype(x.device) is not None:
+        return False
+    small = len(x) * layer.weight_ih_l0.shape[0] * max(layer.input_size, layer.hidden_size) <= SMALL_PRODUCT
+    return len(x) <= FEW_ROWS and (small or torch.get_num_threads() == 1)
 
 
 def plain_states(hx: Hidden | None, shapes: Sequence[tuple[int, ...]], x: Tensor) -> tuple[Tensor, ...] | None:
@@ -98,12 +109,15 @@ def loop_weights(cell: LoopEquations, bias: bool, inputs: int, size: int, suffix
 
 @lru_cache(maxsize=256)
 def scan_weights(
-    cell: ScanEquations | BlockScanEquations, bias: bool, inputs: int, size: int, suffixes: tuple[str, ...]
-) -> Names:
-    """The matrices of all layers (by their suffixes), then their biases: what a step without recurrence reads."""
+    cell: ScanEquations | BlockScanEquations | ElementwiseLoopEquations, bias: bool, inputs: int, size: int,
+    suffixes: tuple[str, ...],
+) -> Names:  # fmt: skip
+    """The matrices of all layers (by their suffixes), their biases, then their diagonal weights: what a step without
+    recurrent products reads."""
     rows = len(cell.projections) * size
     matrices = [(f"weight_ih{suffix}", rows * (size if layer else inputs)) for layer, suffix in enumerate(suffixes)]
-    return (*matrices, *((f"bias_ih{suffix}", rows) for suffix in suffixes if bias))
+    biases = [(f"bias_ih{suffix}", rows) for suffix in suffixes if bias]
+    return (*matrices, *biases, *((f"weight_{name}{suffix}", size) for suffix in suffixes for name in cell.peepholes))
 
 
 @cache

@@ -133,7 +133,7 @@ def test_every_kernel_is_saved():
     forms = [form for kernel in KERNELS.values() for form in kernel]
     assert len(forms) >= 16
     generated = compiled_row(numba_source("test", ADD, {"given": "float32", "to": "float32"})).function
-    for form in [*forms, generated, step._gated, step._scan_stack, step._loop_stack]:
+    for form in [*forms, generated, step._gated, step._stack, step._loop_stack]:
         assert isinstance(form, CompiledFunction), form
 
 

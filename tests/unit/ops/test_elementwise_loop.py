@@ -7,6 +7,7 @@ from torch.nn.functional import softplus
 
 from gatedrnn import RecurrentLayer, register
 from gatedrnn.equations import ElementwiseLoopEquations
+from gatedrnn.kernels import cpu
 from gatedrnn.ops import cells
 from gatedrnn.ops.elementwise_loop import elementwise_loop
 from gatedrnn.registry import CELLS
@@ -99,6 +100,26 @@ def test_the_op_is_registered_as_torch_wants_it(cell, names):
     tensors = [torch.randn(2, 4, 15), bias, torch.randn(2, 5), c0, torch.randn(len(equations.peepholes) * 5)]
     tensors = [None if t is None else t.requires_grad_() for t in tensors]
     torch.library.opcheck(elementwise_loop, (*tensors, mask, resets, cell, "mask" in names))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("cell", ["two-states", "para-gru"])
+def test_a_stream_is_one_call_a_step_and_gives_the_numbers_of_the_whole_sequence(cell, bias, dtype, monkeypatch):
+    torch.manual_seed(0)
+    layer = CELLS[cell].layer(3, 37, num_layers=2, batch_first=True, bias=bias, dtype=dtype).eval()
+    x, calls, step = torch.randn(2, 9, 3, dtype=dtype), [], cpu.stack_step
+    monkeypatch.setattr(cpu, "stack_step", lambda *given: (calls.append(1), step(*given))[1])
+    with torch.no_grad():
+        whole, last = layer(x)
+        state, outputs = None, []
+        for t in range(9):
+            output, state = layer.step(x[:, t], state)
+            outputs.append(output)
+    assert len(calls) == 9
+    assert_equal_within(torch.stack(outputs, 1), whole, dtype, "outputs")
+    for found, right in zip(*(s if isinstance(s, tuple) else (s,) for s in (state, last)), strict=True):
+        assert_equal_within(found, right, dtype, "last state")
 
 
 def test_a_step_that_mixes_channels_iterates_in_torch_and_says_so():

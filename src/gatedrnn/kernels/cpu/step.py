@@ -20,9 +20,9 @@ from gatedrnn.kernels.cpu import _gates as gates
 from gatedrnn.kernels.cpu._compile import FAST, INLINED, REORDERED, compiled
 from gatedrnn.kernels.cpu._gates import FORMS, GRU, LSTM, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu._math import ZERO, flush_denormals, restore_denormals, tanh
-from gatedrnn.kernels.cpu._rows import address_of, call_row, dtype_name, row_address
+from gatedrnn.kernels.cpu._rows import address_of, call_row, copy_bytes, dtype_name, row_address
 from gatedrnn.kernels.cpu._threads import on_team, team
-from gatedrnn.kernels.cpu._views import LIKE, at_address, block, borrowed, copy, keep_alive, view
+from gatedrnn.kernels.cpu._views import LIKE, at_address, block, borrowed, keep_alive, view
 from gatedrnn.shapes import Channels, State, Step
 
 BLOCK = 32  # channels of a work item
@@ -44,122 +44,126 @@ def gated_step(
     """
     _, batch, channels = after.shape
     projected, added = projected.contiguous(), None if bias is None else bias.contiguous()
-    output = projected.new_empty(batch, channels)
-    row = _row(program, projected.dtype, added is not None)
-    after[layer].copy_(before[layer])
+    output, offset = projected.new_empty(batch, channels), layer * batch * channels * after.element_size()
     call = [
         batch, channels, program.gates, projected.element_size(), after.element_size(), projected.data_ptr(),
-        0 if added is None else added.data_ptr(), after[layer].data_ptr(), output.data_ptr(), *row,
+        0 if added is None else added.data_ptr(), output.data_ptr(), before.data_ptr() + offset,
+        after.data_ptr() + offset, *_row(program, projected.dtype, added is not None),
     ]  # fmt: skip
     _gated(np.array(call, np.int64))
     return output
 
 
 def stack_step(
-    program: CellProgram,
-    x: Step,
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor],
-    before: State,
-    after: State,
-) -> Step:
+    program: CellProgram, x: Step, weights: Sequence[Tensor], biases: Sequence[Tensor], diagonals: Sequence[Tensor],
+    before: Sequence[State], after: Sequence[State],
+) -> Step:  # fmt: skip
     """The top layer's output at one step of a stack, without any other call in between.
 
     Args:
         x: (batch, features), contiguous, float32 or float64; all tensors are in its dtype.
         weights: of each layer, (gates · channels, its input), contiguous.
         biases: of each layer, or none at all.
-        before, after: states of all layers, as in `gated_step`.
+        diagonals: the diagonal weights of the first layer, of the second one, …
+        before, after: the states of all layers, each as in `gated_step`.
     """
-    layers, batch, channels = after.shape
+    layers, batch, channels = after[0].shape
     output = x.new_empty(batch, channels)
     x = x.resolve_neg()  # a lazy sign does not show in memory
     row = _row(program, x.dtype, bool(biases))
     # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
     call = [
-        program.gates, layers, batch, channels, x.shape[1], len(biases), len(row),
-        *[w.data_ptr() for w in (x, before, after, output, *weights, *biases)], *row,
+        program.gates, layers, batch, channels, x.shape[1], len(after), len(biases), len(program.diagonals), len(row),
+        *[w.data_ptr() for w in (x, output, *before, *after, *weights, *biases, *diagonals)], *row,
     ]  # fmt: skip
-    _scan_stack(LIKE[x.dtype], np.array(call, np.int64))
+    _stack(LIKE[x.dtype], np.array(call, np.int64))
     return output
 
 
-OUTPUT, STATE = -2, -1
-"""Codes of rows; those of projections, and then of their biases, count from 0."""
+OUTPUT, STATE = -1, -2
+"""Codes of rows; -2 and -3 are those of the states. Those of projections, of their biases, and of diagonal weights
+count from 0."""
 
 
 @cache
 def _codes(program: CellProgram, biased: bool) -> tuple[int, ...]:
     """Which row is at each place of the function of a forward step."""
-    rows = (program.biased if biased else program.plain).forward.rows
-    known = {"output": OUTPUT, "h": STATE}
+    known, gates = {"output": OUTPUT}, program.gates
+    known |= {name: STATE - s for s, name in enumerate(program.states)}
     for i, name in enumerate(program.projections):
-        known |= {f"x_{name}": i, f"b_{name}": program.gates + i}
-    return tuple(known[name] for name in rows)
+        known |= {f"x_{name}": i, f"b_{name}": gates + i}
+    known |= {f"w_{name}": 2 * gates + i for i, name in enumerate(program.diagonals)}
+    return tuple(known[name] for name in (program.biased if biased else program.plain).forward.rows)
 
 
 def _row(program: CellProgram, dtype: torch.dtype, biased: bool) -> tuple[int, ...]:
     """The address of the function of a forward step, and the codes of its rows."""
     codes, wide = _codes(program, biased), torch.float64 if dtype == torch.float64 else torch.float32
-    dtypes = tuple(dtype_name(wide if code == STATE or code >= program.gates else dtype) for code in codes)
+    dtypes = tuple(dtype_name(wide if code <= STATE or code >= program.gates else dtype) for code in codes)
     row = (program.biased if biased else program.plain).forward
     return row_address(row, program.word, dtypes), *codes
 
 
 @compiled(**FAST)
 def _gated(call: Any) -> None:
-    batch, channels, gates, size, wide, projected, bias, state, output = call[:9]
+    batch, channels, gates, size, wide, projected, bias, output, before, after = call[:10]
     exactness = flush_denormals()
-    _scan_step(batch, channels, gates, size, wide, projected, bias, state, output, call[9:])
+    copy_bytes(before, after, batch * channels * wide)
+    _elementwise_step(batch, channels, gates, size, wide, projected, bias, output, call[9:10], call[:0], call[10:])
     restore_denormals(exactness)
 
 
 @numba.njit(**INLINED)
-def _scan_step(
-    batch: int, channels: int, gates: int, size: int, wide: int, projected: int, bias: int, state: int, output: int,
-    row: Any,
+def _elementwise_step(
+    batch: int, channels: int, gates: int, size: int, wide: int, projected: int, bias: int, output: int, states: Any,
+    diagonals: Any, row: Any,
 ) -> None:  # fmt: skip
-    """One step of all sequences; addresses, and the sizes of a number of the projections and of the state."""
+    """One step of all sequences; addresses, and the sizes of a number of the projections and of a state."""
     memory = np.empty(row.size, np.int64)
     table = borrowed(memory)
     addresses = address_of(table)
     for r in range(batch):
         for place in range(row.size - 1):
             code = row[place + 1]
-            if code == STATE:
-                table[place] = state + r * channels * wide
+            if code <= STATE:
+                table[place] = states[STATE - code] + r * channels * wide
             elif code == OUTPUT:
                 table[place] = output + r * channels * size
             elif code < gates:
                 table[place] = projected + (r * gates + code) * channels * size
-            else:
+            elif code < 2 * gates:
                 table[place] = bias + (code - gates) * channels * wide
+            else:
+                table[place] = diagonals[code - 2 * gates]
         call_row(row[0], channels, addresses)
     keep_alive(memory)
 
 
 @compiled(**FAST)
-def _scan_stack(like: Any, call: Any) -> None:
-    gates, layers, batch, channels, inputs, biases, codes = call[:7]
-    x_address, before_address, after_address, output_address = call[7:11]
+def _stack(like: Any, call: Any) -> None:
+    gates, layers, batch, channels, inputs, count, biases, peepholes, codes = call[:9]
+    x_address, output = call[9:11]
     below, width, size = at_address(like, x_address, batch * inputs), gates * channels, like.itemsize
-    before = at_address(like, before_address, layers * batch * channels)
-    after = at_address(like, after_address, layers * batch * channels)
-    weights, added, row = call[11 : 11 + layers], call[11 + layers : 11 + layers + biases], call[call.size - codes :]
-    memory = np.empty(batch * width, like.dtype)
-    projected = borrowed(memory)
+    before, after = call[11 : 11 + count], call[11 + count : 11 + 2 * count]
+    weights = call[11 + 2 * count : 11 + 2 * count + layers]
+    added = call[11 + 2 * count + layers : 11 + 2 * count + layers + biases]
+    diagonals, row = call[11 + 2 * count + layers + biases : call.size - codes], call[call.size - codes :]
+    memory, addresses = np.empty(batch * width, like.dtype), np.empty(count, np.int64)
+    projected, states = borrowed(memory), borrowed(addresses)
     exactness = flush_denormals()
     for layer in range(layers):
-        read = inputs if layer == 0 else channels
+        read, offset = inputs if layer == 0 else channels, layer * batch * channels * size
         _products(batch, read, below, width, at_address(like, weights[layer], width * read), projected)
-        bias = added[layer] if biases else 0
-        state = block(after, layer, batch * channels)
-        copy(block(before, layer, batch * channels), state)
-        _scan_step(
-            batch, channels, gates, size, size, address_of(projected), bias, address_of(state), output_address, row
-        )
-        below = at_address(like, output_address, batch * channels)
+        for s in range(count):
+            states[s] = after[s] + offset
+            copy_bytes(before[s] + offset, states[s], batch * channels * size)
+        _elementwise_step(
+            batch, channels, gates, size, size, address_of(projected), added[layer] if biases else 0, output, states,
+            diagonals[layer * peepholes : (layer + 1) * peepholes], row,
+        )  # fmt: skip
+        below = at_address(like, output, batch * channels)
     keep_alive(memory)
+    keep_alive(addresses)
     restore_denormals(exactness)
 
 

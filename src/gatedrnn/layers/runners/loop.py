@@ -6,9 +6,17 @@ from gatedrnn.equations import ElementwiseLoopEquations, LoopEquations, Recurren
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult, StepResult
-from gatedrnn.layers.step_inputs import layer_suffixes, loop_weights, plain_states, plain_weights, state_shapes
+from gatedrnn.layers.step_inputs import (
+    layer_suffixes,
+    loop_weights,
+    plain_states,
+    plain_weights,
+    scan_weights,
+    state_shapes,
+    takes_products,
+)
 from gatedrnn.ops.backends import native_kernels, plain_torch_only
-from gatedrnn.ops.cells import why_no_program
+from gatedrnn.ops.cells import cell_program, why_no_program
 from gatedrnn.ops.elementwise_loop import elementwise_loop_in_kernel, has_elementwise_loop
 from gatedrnn.ops.loop import has_loop_kernel, loop_in_kernel, loop_in_torch
 from gatedrnn.ops.masking import gaps_between_real_steps, reversed_resets
@@ -79,7 +87,11 @@ def loop_direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
 def loop_stream(layer: RecurrentModule, x: Step, hx: Hidden | None) -> StepResult | None:
     """As in `Runner`."""
     shapes, cell = state_shapes(layer, x), _cell(layer)
-    if shapes is None or not isinstance(cell, LoopEquations) or not has_loop_kernel(cell, x.device):
+    if shapes is None:
+        return None
+    if isinstance(cell, ElementwiseLoopEquations):
+        return _elementwise_stream(layer, cell, x, hx, shapes)
+    if not has_loop_kernel(cell, x.device):
         return None
     names = loop_weights(cell, layer.bias, layer.input_size, layer.hidden_size, layer_suffixes(layer.num_layers))
     state, weights = plain_states(hx, shapes, x), plain_weights(layer, names, x.dtype)
@@ -87,6 +99,23 @@ def loop_stream(layer: RecurrentModule, x: Step, hx: Hidden | None) -> StepResul
         return None
     found: StepResult = native_kernels(x.device).loop_step(cell.kernel, x.contiguous(), weights, state)
     return found
+
+
+def _elementwise_stream(
+    layer: RecurrentModule, cell: ElementwiseLoopEquations, x: Step, hx: Hidden | None, shapes: list[tuple[int, ...]]
+) -> StepResult | None:
+    suffixes = layer_suffixes(layer.num_layers)
+    names = scan_weights(cell, layer.bias, layer.input_size, layer.hidden_size, suffixes)
+    before, weights = plain_states(hx, shapes, x), plain_weights(layer, names, x.dtype)
+    if before is None or weights is None or not has_elementwise_loop(cell, x.device):
+        return None
+    if not takes_products(layer, x, before[0]):
+        return None
+    layers, after = len(suffixes), tuple(torch.empty_like(state) for state in before)
+    matrices, others = weights[:layers], weights[layers:]
+    biases, diagonals = (others[:layers], others[layers:]) if layer.bias else ([], others)
+    kernels = native_kernels(x.device)
+    return kernels.stack_step(cell_program(cell), x.contiguous(), matrices, biases, diagonals, before, after), after
 
 
 LOOP = Runner(loop_backends, loop_path, loop_direction, loop_stream)

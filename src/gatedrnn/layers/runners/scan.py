@@ -11,15 +11,19 @@ from gatedrnn.layers.dropout import DropoutMasks
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult, StepResult
-from gatedrnn.layers.step_inputs import layer_suffixes, plain_states, plain_weights, scan_weights, state_shapes
+from gatedrnn.layers.step_inputs import (
+    layer_suffixes,
+    plain_states,
+    plain_weights,
+    scan_weights,
+    state_shapes,
+    takes_products,
+)
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, native_kernels, plain_torch_only
 from gatedrnn.ops.cells import cell_program, why_no_program
 from gatedrnn.ops.gated_scan import gated_scan, has_gated_scan, has_projected_scan, projected_scan, scan_in_torch
 from gatedrnn.ops.masking import gaps_between_real_steps, reversed_resets
 from gatedrnn.shapes import Channels, Flags, State, StateTuple, Step
-
-FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
-"""Rows of a step, and multiply-adds of a layer, up to which a kernel's own products are faster than a library's."""
 
 
 def _cell(layer: RecurrentModule) -> ScanEquations:
@@ -111,12 +115,13 @@ def _stream(layer: RecurrentModule, x: Step, hx: Any) -> StepResult | None:
     if state is None or weights is None:
         return None
     before = state[0].contiguous()
-    if not _takes_products(layer, x, before):
+    if not takes_products(layer, x, before):
         return _step(layer, x, (before,), None)
     matrices, biases = weights[: layer.num_layers], weights[layer.num_layers :]
     after = torch.empty_like(before)
     kernels = native_kernels(x.device)
-    return kernels.stack_step(cell_program(cell), x.contiguous(), matrices, biases, before, after), (after,)
+    program = cell_program(cell)
+    return kernels.stack_step(program, x.contiguous(), matrices, biases, (), (before,), (after,)), (after,)
 
 
 def _step(layer: RecurrentModule, x: Step, state: StateTuple, masks: DropoutMasks | None) -> StepResult | None:
@@ -125,25 +130,17 @@ def _step(layer: RecurrentModule, x: Step, state: StateTuple, masks: DropoutMask
     # Where nothing is to be differentiated, gates and state are one call: the latency of a step is what counts.
     cell, kernels, before = _cell(layer), native_kernels(x.device), state[0].contiguous()
     after, weights = torch.empty_like(before), [layer._weights(number, "") for number in range(layer.num_layers)]
-    if _takes_products(layer, x, before):
+    if takes_products(layer, x, before):
         matrices = [each["weight_ih"].contiguous() for each in weights]
         biases = [each["bias_ih"] for each in weights] if layer.bias else []
-        return kernels.stack_step(cell_program(cell), x.contiguous(), matrices, biases, before, after), (after,)
+        program = cell_program(cell)
+        return kernels.stack_step(program, x.contiguous(), matrices, biases, (), (before,), (after,)), (after,)
     for number, each in enumerate(weights):
         projected = layer._project(x, each, add_bias=False)
         bias = each["bias_ih"].to(after.dtype) if layer.bias else None
         output = kernels.gated_step(cell_program(cell), projected, bias, before, after, number)
         x = layer._project_output(output, each)
     return x, (after,)
-
-
-def _takes_products(layer: RecurrentModule, x: Step, state: State) -> bool:
-    """Whether a kernel's own products are faster than a library's: of few rows with small matrices, or where the
-    library has one thread too."""
-    if layer.layer_norm or layer.proj_size or x.dtype != state.dtype or autocast_dtype(x.device) is not None:
-        return False
-    small = len(x) * layer.weight_ih_l0.shape[0] * max(layer.input_size, layer.hidden_size) <= SMALL_PRODUCT
-    return len(x) <= FEW_ROWS and (small or torch.get_num_threads() == 1)
 
 
 def _streams(layer: RecurrentModule, x: Step, masks: DropoutMasks | None) -> bool:
