@@ -69,7 +69,10 @@ class Recurrent:
 
 
 class ScanKernel(NamedTuple):
-    """How a scan cell's gates are computed by the fused kernels of both devices: h = keep * h + take * candidate."""
+    """How the fused kernel of a GPU computes a scan cell's gates: h = keep * h + take * candidate.
+
+    Kernels for a CPU come from the equations themselves.
+    """
 
     decay: Literal["replace", "keep", "free", "share", "signed"]
     """replace: keep = 1 - z, take = z of one gate; keep: keep = z, take = 1 - z; free: keep = f, take = i of two
@@ -183,7 +186,8 @@ class Equations(ABC):
     bias_init: ClassVar[str] = "zeros"
     """The same of the biases."""
     kernel: ScanKernel | LoopKernel | BlockKernel | None = None
-    """The record of our kernel that computes these very equations; None where there is none."""
+    """The record of our kernel that computes these very equations (of a scan cell, that for a GPU); None where there is
+    none."""
     torch_kernel: TorchKernel | None = None
     """The record of torch's kernel; None where there is none."""
 

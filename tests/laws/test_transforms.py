@@ -1,7 +1,10 @@
 """What torch does to modules and functions — compile, export, differentiate, map, copy, move — changes no number."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -73,6 +76,21 @@ def assert_compiles(layer, backend, **flags):
 @every_use
 def test_a_compiled_layer_is_the_layer(name, flags):
     assert_compiles(layer_of(name), "aot_eager", **flags_of(*flags, steps=SHORT))
+
+
+COLD = """
+import torch, gatedrnn
+layer, x = gatedrnn.MinGRU(4, 8), torch.randn(5, 2, 4)
+compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+assert torch.equal(compiled(x)[0], layer(x)[0])
+"""
+
+
+@pytest.mark.slow
+def test_a_layer_compiles_before_it_has_run():
+    subprocess.run(
+        [sys.executable, "-c", COLD], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru", "mgu", "mingru"])

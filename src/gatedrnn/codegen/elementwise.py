@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from types import FunctionType
 
-import torch
 from torch import Tensor
 
 from gatedrnn.codegen.graph import Graph, Value
-from gatedrnn.codegen.trace import in_a_clean_thread, trace
+from gatedrnn.codegen.trace import gradients, in_a_clean_thread, trace
 from gatedrnn.equations import ElementwiseLoopEquations, Recurrent, ScanEquations, output_of
 from gatedrnn.errors import CannotBeTraced
 
@@ -162,14 +161,13 @@ class _Tracing:
         if not any(result.requires_grad for result in (*after, output)):
             raise CannotBeTraced(f"{type(self.cell).__name__}: neither state nor output depends on the inputs")
         pairs = [(a, d) for a, d in zip((*after, output), (*deltas, upstream), strict=True) if a.requires_grad]
-        results, gradients = zip(*pairs, strict=True)
         wanted = [*before, *others[: len(self.gates)], *others[len(others) - len(self.cell.peepholes) :]]
-        return list(torch.autograd.grad(results, wanted, gradients, materialize_grads=True))
+        return gradients(pairs, wanted)
 
     def _product(self, state: Tensor, product: Tensor, *rows: Tensor) -> list[Tensor]:
         """Of a scan: the product of decays after a step."""
         (after,), _ = self._step((state,), rows)
-        return [torch.autograd.grad(after, state, product, materialize_grads=True)[0]]
+        return gradients([(after, product)], [state])
 
     def rows(self) -> CellRows:
         """All rows."""
@@ -177,7 +175,7 @@ class _Tracing:
         graph, (*after, output) = trace(self._forward, [*states, *self.given], self.sources)
         writes = dict(zip(states, after, strict=True))
         arguments = [*(f"before_{s}" for s in states), "upstream", *(f"delta_{s}" for s in states)]
-        back, found = trace(self._backward, [*arguments, *self.given], self.sources)
+        back, found = trace(self._backward, [*arguments, *self.given], self.sources, gradient=True)
         deltas = {f"delta_{s}": value for s, value in zip(states, found, strict=False)}
         of_gates = dict(zip(gates, found[len(states) :], strict=False))
         of_weights = dict(zip(self.cell.peepholes, found[len(states) + len(gates) :], strict=True))
@@ -203,7 +201,7 @@ class _Tracing:
         def both(product: Tensor, *rows: Tensor) -> list[Tensor]:
             return [function(*rows)[0], *self._product(rows[0], product, *rows[count:])]
 
-        graph, values = trace(both, ["product", *arguments, *self.given], self.sources)
+        graph, values = trace(both, ["product", *arguments, *self.given], self.sources, name == "compose_backward")
         return Row(name, graph, dict(zip((state, "product"), values, strict=True)), {})
 
 

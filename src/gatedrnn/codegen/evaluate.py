@@ -1,4 +1,4 @@
-"""The value of a graph, in float64, and whether two answers to the same inputs agree."""
+"""The value of a graph, exact or as rounding may make it, and whether two answers to the same inputs agree."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from gatedrnn.codegen.graph import Graph, Value
 
+SAMPLES, ULPS = 16, 4
 EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-310, -1e-310)
 _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
@@ -17,20 +18,51 @@ _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
 }  # fmt: skip
 
 
-def evaluate(graph: Graph, outputs: Sequence[Value], given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs for these inputs."""
+def evaluate(
+    graph: Graph, outputs: Sequence[Value], given: Mapping[str, np.ndarray],
+    rounded: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> list[np.ndarray]:  # fmt: skip
+    """The outputs for these inputs, in float64.
+
+    Args:
+        rounded: applied to the numbers that every operation and every constant gives.
+    """
     found: dict[Value, np.ndarray] = {}
+    size = np.broadcast_shapes(*(x.shape for x in given.values()))
     with np.errstate(all="ignore"):
         for value in graph.needed(outputs):
             node = graph.nodes[value]
             if node.operation == "input":
                 found[value] = given[node.name]
-            elif node.operation == "constant":
-                found[value] = np.array(node.number)
+                continue
+            if node.operation == "constant":
+                result = np.full(size, node.number)
             else:
-                found[value] = _FUNCTIONS[node.operation](*(found[argument] for argument in node.arguments))
-    size = np.broadcast_shapes(*(x.shape for x in given.values()))
+                result = _FUNCTIONS[node.operation](*(found[argument] for argument in node.arguments))
+            found[value] = result if rounded is None or result.dtype == np.bool_ else rounded(result)
     return [np.broadcast_to(found[value], size) for value in outputs]
+
+
+def uncertain(
+    graph: Graph, outputs: Sequence[Value], given: Mapping[str, np.ndarray], dtype: type[np.floating]
+) -> list[np.ndarray]:
+    """How far the rounding of a float type may move each output: the spread of `SAMPLES` evaluations in which every
+    operation errs by a few units in the last place, at random; infinite where one of them is no finite number.
+
+    Ill-conditioned expressions and comparisons near their threshold have a wide one.
+    """
+    limits, drawn = np.finfo(dtype), np.random.default_rng(0)
+
+    def rounded(x: np.ndarray) -> np.ndarray:
+        x = x * (1 + ULPS * float(limits.eps) * drawn.uniform(-1, 1, x.shape))
+        x = np.where(np.abs(x) > limits.max, np.copysign(np.inf, x), x)
+        return np.where(np.abs(x) < limits.tiny, 0.0, x)
+
+    samples = np.array([evaluate(graph, outputs, given, rounded) for _ in range(SAMPLES)])
+    exact = np.array(evaluate(graph, outputs, given))
+    with np.errstate(all="ignore"):
+        spread = np.abs(samples - exact).max(axis=0)
+    return list(np.where(np.isfinite(spread) | ~np.isfinite(exact), spread, np.inf))
 
 
 def trials(names: Sequence[str], edges: bool) -> dict[str, np.ndarray]:
@@ -43,12 +75,14 @@ def trials(names: Sequence[str], edges: bool) -> dict[str, np.ndarray]:
     return found
 
 
-def differing(found: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
-    """Where an answer is further than the tolerance from a finite number.
+def differing(
+    found: np.ndarray, expected: np.ndarray, tolerance: float, spread: np.ndarray | float = 0.0
+) -> np.ndarray:  # fmt: skip
+    """Where an answer is further than the tolerance, and the spread, from a finite number.
 
     Elsewhere what is expected is itself infinite, or the NaN of an infinity times zero, which an equal formula that is
     simpler need not give.
     """
     with np.errstate(all="ignore"):
-        far = ~(np.abs(found - expected) <= tolerance * (1 + np.abs(expected)))
+        far = ~(np.abs(found - expected) <= tolerance * (1 + np.abs(expected)) + spread)
     return np.asarray(np.isfinite(expected) & far)

@@ -33,9 +33,15 @@ class Node:
 
 
 class Graph:
-    """Expressions, and where in the equations each comes from."""
+    """Expressions, and where in the equations each comes from.
 
-    def __init__(self) -> None:
+    Args:
+        gradient: a zero that a choice gives stays zero whatever it is multiplied with, as nothing goes back where
+            nothing was read; of other expressions it would hide an infinity or NaN.
+    """
+
+    def __init__(self, gradient: bool = False) -> None:
+        self._gradient = gradient
         self.nodes: list[Node] = []
         self.lines: dict[Value, str] = {}
         """The line of the equations that an expression was first written in."""
@@ -152,7 +158,7 @@ class Graph:
             if self._is(y, "neg"):
                 return self.apply("neg", self.apply("mul", x, *self.nodes[y].arguments))
             # A gradient that a choice has let through or not: what is chosen is scaled, and zero stays zero.
-            if self._is(y, "where"):
+            if self._gradient and self._is(y, "where"):
                 condition, a, b_ = self.nodes[y].arguments
                 if self.number(a) == 0:
                     return self.apply("where", condition, a, self.apply("mul", x, b_))

@@ -23,6 +23,8 @@ class Source:
     text: str
     rows: tuple[str, ...]
     """The rows whose addresses it takes, in order."""
+    identifiers: tuple[str, ...]
+    """Their names in the code."""
     dtypes: tuple[str, ...]
     """Of each: float32, float64 or bfloat16."""
     row: Row = field(compare=False, repr=False)
@@ -30,8 +32,14 @@ class Source:
 
     @property
     def key(self) -> str:
-        """A sum over all of it."""
-        return hashlib.sha256(repr((self.text, self.rows, self.dtypes)).encode()).hexdigest()[:16]
+        """A sum over all of it but comments."""
+        code = re.sub(r"\s*#.*", "", self.text)
+        return hashlib.sha256(repr((code, self.rows, self.dtypes)).encode()).hexdigest()[:16]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it computes in float64."""
+        return "float64" in self.dtypes
 
 
 def numba_source(title: str, row: Row, dtypes: Mapping[str, str], comment: str = "") -> Source:
@@ -42,28 +50,39 @@ def numba_source(title: str, row: Row, dtypes: Mapping[str, str], comment: str =
         dtypes: of each of the rows.
         comment: at the head, such as the equations that it computes.
     """
-    rows = row.rows
+    rows, names = row.rows, _identifiers(row.rows)
     wide = "float64" if "float64" in dtypes.values() else "float32"
-    body = _Body(row.graph, wide)
+    body = _Body(row.graph, wide, names)
     outputs = [*row.writes.values(), *row.adds.values()]
     lines = body.lines(outputs)
-    writes = [f"write_{name}(to_{name}, i, {body.text(value)})" for name, value in row.writes.items()]
-    for name, value in row.adds.items():
+    writes = [f"write_{names[name]}(to_{names[name]}, i, {body.text(value)})" for name, value in row.writes.items()]
+    for name, value in ((names[row], value) for row, value in row.adds.items()):
         writes.append(f"write_{name}(to_{name}, i, read_{name}(to_{name}, i) + {body.text(value)})")
-    name = re.sub(r"\W", "_", f"{title}_{row.name}")
+    name = re.sub(r"\W|^(?=\d)", "_", f"{title}_{row.name}")
     head = [f"def {name}(n, table):", *([f"    # {line}".rstrip() for line in comment.splitlines()])]
-    head += [f"    to_{name} = address(table, {i})" for i, name in enumerate(rows)]
-    inner = [f"        {name} = read_{name}(to_{name}, i)" for name in row.reads]
+    head += [f"    to_{names[name]} = address(table, {i})" for i, name in enumerate(rows)]
+    inner = [f"        {name} = read_{name}(to_{name}, i)" for name in map(names.__getitem__, row.reads)]
     inner += [f"        {line}" for line in [*lines, *writes]]
     text = "\n".join([*head, "    for i in range(n):", *inner, ""])
-    return Source(name, text, rows, tuple(dtypes[name] for name in rows), row)
+    return Source(name, text, rows, tuple(names.values()), tuple(dtypes[name] for name in rows), row)
+
+
+def _identifiers(rows: Sequence[str]) -> dict[str, str]:
+    """Names for code, each once; those of projections may be any words."""
+    found: dict[str, str] = {}
+    for row in rows:
+        name = re.sub(r"\W", "_", row)
+        while name in found.values():
+            name += "_"
+        found[row] = name
+    return found
 
 
 class _Body:
     """The lines of a loop's body; an expression that is read once stands where it is read."""
 
-    def __init__(self, graph: Graph, wide: str) -> None:
-        self._graph, self._wide = graph, wide
+    def __init__(self, graph: Graph, wide: str, names: Mapping[str, str]) -> None:
+        self._graph, self._wide, self._names = graph, wide, names
         self._texts: dict[Value, str] = {}
 
     def text(self, value: Value) -> str:
@@ -88,7 +107,7 @@ class _Body:
     def _expression(self, value: Value) -> str:
         node = self._graph.nodes[value]
         if node.operation == "input":
-            return node.name
+            return self._names[node.name]
         if node.operation == "constant":
             return self._constant(node.number)
         arguments = [self._texts[argument] for argument in node.arguments]

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gatedrnn.codegen.evaluate import differing, evaluate, trials
 from gatedrnn.codegen.expressions import Expressions
-from gatedrnn.codegen.graph import Graph, Value
+from gatedrnn.codegen.graph import COMPARISONS, Graph, Value
 from gatedrnn.errors import CannotBeTraced
 
 Result = TypeVar("Result")
@@ -24,16 +24,21 @@ CHANNELS = 3
 """Of the tensors on which equations are traced."""
 TOLERANCE = 1e-7
 """Of what a graph computes in float64, beside 1: torch's softplus takes its argument itself for a large one."""
-SAME = ("detach", "clone", "alias", "lift_fresh", "lift_fresh_copy", "view", "_to_copy", "contiguous", "expand")
+SAME = ("detach", "clone", "alias", "lift_fresh", "lift_fresh_copy", "view", "contiguous", "expand")
 FILLED = {"zeros_like": 0.0, "ones_like": 1.0, "zeros": 0.0, "ones": 1.0, "new_zeros": 0.0, "new_ones": 1.0}
 PLAIN = {
     "neg": "neg", "abs": "abs", "sgn": "sign", "sign": "sign", "exp": "exp", "expm1": "expm1", "log": "log",
-    "log1p": "log1p", "tanh": "tanh", "sqrt": "sqrt", "minimum": "minimum",
-    "maximum": "maximum", "where": "where", "logical_and": "and", "bitwise_and": "and", "logical_or": "or",
-    "bitwise_or": "or", "logical_not": "not", "bitwise_not": "not", "mul": "mul", "lt": "lt", "le": "le", "gt": "gt",
-    "ge": "ge", "eq": "eq", "ne": "ne",
+    "log1p": "log1p", "tanh": "tanh", "sqrt": "sqrt", "minimum": "minimum", "maximum": "maximum", "mul": "mul",
+    "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne",
 }  # fmt: skip
 """Operations of torch that are operations of the graph."""
+LOGICAL = {
+    "logical_and": "and", "bitwise_and": "and", "logical_or": "or", "bitwise_or": "or", "logical_not": "not",
+    "bitwise_not": "not",
+}  # fmt: skip
+FULL = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0}
+"""Operations that give one number, with the place of that number among their arguments."""
+LARGEST_POWER = 8
 
 
 def in_a_clean_thread(function: Callable[[], Result]) -> Result:
@@ -48,40 +53,80 @@ def in_a_clean_thread(function: Callable[[], Result]) -> Result:
             raised.append(error)
 
     thread = threading.Thread(target=call, name="gatedrnn-trace")
-    thread.start()
-    thread.join()
+    with torch.autograd.set_detect_anomaly(False):  # of all threads; it reads every gradient
+        thread.start()
+        thread.join()
     if raised:
         raise raised[0]
     return found[0]
 
 
 def trace(
-    function: Callable[..., Sequence[Tensor]], names: Sequence[str], sources: Sequence[str]
+    function: Callable[..., Sequence[Tensor]], names: Sequence[str], sources: Sequence[str], gradient: bool = False
 ) -> tuple[Graph, list[Value]]:
     """The graph of a function of rows, and the values that it returns.
 
     Args:
         function: takes one tensor for each name, each of the same shape; returns some of that shape.
         names: of its arguments, which are the graph's inputs.
-        sources: files of the equations, the nearest first; a message names a line of them.
+        sources: files of the equations; a message names a line of them.
+        gradient: whether it computes gradients (`Graph`).
 
     Raises:
         CannotBeTraced: it is not elementwise, reads values, or changes what it was given.
     """
     generator = torch.Generator().manual_seed(0)
     given = [torch.rand(CHANNELS, dtype=torch.float64, generator=generator) + 0.25 for _ in names]
-    recorder = _Recorder(sources)
+    recorder = _Recorder(sources, gradient)
     for name, tensor in zip(names, given, strict=True):
         recorder.input(name, tensor)
     before = [x.clone() for x in given]
-    with recorder:
-        outputs = function(*(x.detach().requires_grad_() for x in given))
-    for name, x, was in zip(names, given, before, strict=True):
-        if not torch.equal(x, was):
-            raise CannotBeTraced(f"the equations change their input {name!r} in place")
-    values = [recorder.value_of(output) for output in outputs]
-    _check(function, recorder.graph, values, names)
+    try:
+        with recorder:
+            outputs = function(*(x.detach().requires_grad_() for x in given))
+        for name, x, was in zip(names, given, before, strict=True):
+            if not torch.equal(x, was):
+                raise CannotBeTraced(f"the equations change their input {name!r} in place")
+        values = [recorder.value_of(output) for output in outputs]
+        _check(function, recorder.graph, values, names)
+    except CannotBeTraced:
+        raise
+    except Exception as error:  # anything may happen in equations that were written for tensors of a sequence
+        line = _line_of(error, sources)
+        raise CannotBeTraced(
+            f"{line + ': ' if line else ''}the equations of a single step raise {type(error).__name__}: {error}"
+        ) from error
     return recorder.graph, values
+
+
+def _line_of(error: Exception, sources: Sequence[str]) -> str:
+    """Where in the equations' file an exception comes from."""
+    found, step = "", error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename in sources:
+            found = f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
+        step = step.tb_next
+    return found
+
+
+def gradients(results: Sequence[tuple[Tensor, Tensor]], of: Sequence[Tensor]) -> list[Tensor]:
+    """Gradients of these tensors from those of the results that follow from them, each beside its result."""
+    # torch imports a package of algebra for gradients that it is given, and none for that of a number.
+    number = _Number.apply([gradient for _, gradient in results], *(result for result, _ in results))
+    return list(torch.autograd.grad(number, of, materialize_grads=True))
+
+
+class _Number(torch.autograd.Function):
+    """A number that tensors have these gradients of."""
+
+    @staticmethod
+    def forward(ctx: Any, gradients: list[Tensor], *results: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return results[0].new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, one: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *ctx.gradients
 
 
 def _check(
@@ -103,9 +148,9 @@ def _check(
 class _Recorder(TorchDispatchMode):
     """Writes every operation that runs inside it into a graph."""
 
-    def __init__(self, sources: Sequence[str]) -> None:
+    def __init__(self, sources: Sequence[str], gradient: bool) -> None:
         super().__init__()
-        self.graph, self._sources = Graph(), set(sources)
+        self.graph, self._sources = Graph(gradient), set(sources)
         self._expressions = Expressions(self.graph)
         self._values: dict[int, Value] = {}
         self._kept: list[Tensor] = []  # an address is that of one tensor for as long as it lives
@@ -124,20 +169,43 @@ class _Recorder(TorchDispatchMode):
         if isinstance(given, Tensor):
             if id(given) in self._values:
                 return self._values[id(given)]
-            if given.numel() == 1:  # a constant of the equations, made outside
-                return self.graph.constant(float(given))
-            raise self._error("reads a tensor that is no argument of it")
-        return self.graph.constant(float(given))
+            if given.numel() != 1:
+                raise self._error("reads a tensor that is no argument of it")
+            if given.dtype == torch.bool:  # a constant of the equations, made outside
+                return self.graph.apply("ne", self.graph.constant(float(given)), self.graph.constant(0))
+        number = complex(given)
+        if number.imag or math.isnan(number.real):
+            raise self._error(f"has the number {given} in it")
+        return self.graph.constant(number.real)
+
+    def _number_of(self, given: Any) -> Value:
+        """The same as a number: a comparison is 1 where it holds."""
+        e, found = self._expressions, self.value_of(given)
+        if not isinstance(given, Tensor) or given.dtype != torch.bool:
+            return found
+        return e.apply("where", found, e.number(1), e.number(0))
+
+    def _truth_of(self, given: Any) -> Value:
+        """The same as a condition: a number holds where it is not 0."""
+        found = self.value_of(given)
+        if isinstance(given, Tensor) and given.dtype == torch.bool:
+            return found
+        return self._expressions.apply("ne", found, self._expressions.number(0))
 
     def __torch_dispatch__(
         self, operation: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
     ) -> Any:  # fmt: skip
         name, options = operation._schema.name.partition("::")[2], options or {}
         in_place = name.endswith("_") and not name.endswith("__")
-        found = self._expression(name.rstrip("_") if in_place else name, arguments, options)
-        result = operation(*arguments, **options)
+        if in_place:  # a constant that it changes is written down as it was
+            found = self._expression(name.rstrip("_"), arguments, options, arguments[0].dtype == torch.bool)
+            result = operation(*arguments, **options)
+        else:
+            result = operation(*arguments, **options)
+            truth = isinstance(result, Tensor) and result.dtype == torch.bool
+            found = self._expression(name, arguments, options, truth)
         if isinstance(result, Tensor):
-            self._check_shape(result, name)
+            self._check_kind(result, name)
             self._set(result, found)
         elif isinstance(result, tuple) and name == "log_sigmoid_forward":
             self._set(result[0], found)
@@ -151,33 +219,60 @@ class _Recorder(TorchDispatchMode):
             self.graph.lines[value] = line
         return value
 
-    def _check_shape(self, result: Tensor, name: str) -> None:
+    def _check_kind(self, result: Tensor, name: str) -> None:
         if result.numel() not in (1, CHANNELS) or result.dim() > 1:
             raise self._error(f"gives {name} another shape: {tuple(result.shape)} of ({CHANNELS},)")
+        if result.is_complex():
+            raise self._error(f"gives complex numbers by {name}")
 
-    def _expression(self, name: str, given: tuple[Any, ...], options: dict[str, Any]) -> Value:
+    def _expression(self, name: str, given: tuple[Any, ...], options: dict[str, Any], truth: bool) -> Value:
+        """What an operation gives; a condition where its result is one."""
         e, apply = self._expressions, self._expressions.apply
-        if name in FILLED:
-            return e.number(FILLED[name])
-        if name in ("full", "full_like", "new_full", "scalar_tensor"):
-            return e.number(float(given[0] if name == "scalar_tensor" else given[1]))
+        if name in FILLED or name in FULL:
+            number = self._number_of(FILLED[name] if name in FILLED else given[FULL[name]])
+            return apply("ne", number, e.number(0)) if truth else number
+        if name == "_to_copy":
+            return self._converted(given[0], options)
         if name in SAME:
             return self.value_of(given[0])
-        if name == "copy":
-            return self.value_of(given[1])
+        if name in LOGICAL:
+            if name.startswith("bitwise") and not truth:
+                raise self._error(f"uses {name} of numbers")
+            return apply(LOGICAL[name], *map(self._truth_of, given))
+        found = self._of_numbers(name, given, options)
+        return apply("ne", found, e.number(0)) if truth and name not in COMPARISONS else found
+
+    def _converted(self, given: Tensor, options: dict[str, Any]) -> Value:
+        """Of `_to_copy`: a condition may become numbers, and numbers stay as they are."""
+        dtype = options.get("dtype") or given.dtype
+        if given.dtype == torch.bool:
+            return self.value_of(given) if dtype == torch.bool else self._number_of(given)
+        if dtype == torch.bool:
+            return self._truth_of(given)
+        if given.is_floating_point() and dtype != given.dtype:
+            raise self._error(f"turns {given.dtype} into {dtype}")
+        return self.value_of(given)
+
+    def _of_numbers(self, name: str, given: tuple[Any, ...], options: dict[str, Any]) -> Value:
+        e, apply = self._expressions, self._expressions.apply
+        if name in ("where", "masked_fill"):
+            condition, x, y = given if name == "where" else (given[1], given[2], given[0])
+            return apply("where", self._truth_of(condition), self._number_of(x), self._number_of(y))
         if name in ("log_sigmoid_backward", "softplus_backward", "sigmoid_backward", "tanh_backward"):
-            return self._gradient(name, *(self.value_of(x) for x in given[:2]))
+            return self._gradient(name, *map(self._number_of, given[:2]))
+        numbers = [self._number_of(x) for x in given if isinstance(x, (Tensor, int, float, complex))]
+        if name == "copy":
+            return numbers[1]
         if name == "threshold_backward":
-            gradient, x = (self.value_of(x) for x in given[:2])
-            return apply("where", apply("le", x, e.number(float(given[2]))), e.number(0), gradient)
-        if name == "masked_fill":
-            x, mask, filled = (self.value_of(x) for x in given)
-            return apply("where", mask, filled, x)
+            gradient, x, threshold = numbers
+            return apply("where", apply("le", x, threshold), e.number(0), gradient)
+        if name == "hardtanh_backward":
+            gradient, x, low, high = numbers
+            return apply("where", apply("and", apply("gt", x, low), apply("lt", x, high)), gradient, e.number(0))
         if name in ("clamp", "clamp_min", "clamp_max", "hardtanh"):
             return self._clamped(name, given, options)
         if name == "pow":
-            return self._power(self.value_of(given[0]), given[1])
-        numbers = [self.value_of(x) for x in given if isinstance(x, (Tensor, int, float))]
+            return self._power(numbers[0], self.graph.number(numbers[1]))
         if name in PLAIN:
             return apply(PLAIN[name], *numbers)
         if name in ("add", "sub", "rsub"):
@@ -191,7 +286,9 @@ class _Recorder(TorchDispatchMode):
                 return e.sigmoid(x)
             case "log_sigmoid_forward", [x]:
                 return e.logsigmoid(x)
-            case "softplus", [x, *others] if not others or self.graph.number(others[0]) == 1:
+            case "softplus", [x, *others]:
+                if [self.graph.number(other) for other in others] not in ([], [1], [1, 20]):
+                    raise self._error("uses softplus with another beta or threshold than 1 and 20")
                 return e.softplus(x)
             case "silu", [x]:
                 return apply("mul", x, e.sigmoid(x))
@@ -228,17 +325,14 @@ class _Recorder(TorchDispatchMode):
             x = apply("maximum", x, self.value_of(low))
         return x if high is None else apply("minimum", x, self.value_of(high))
 
-    def _power(self, x: Value, exponent: Any) -> Value:
+    def _power(self, x: Value, exponent: float | None) -> Value:
         e, apply = self._expressions, self._expressions.apply
-        if isinstance(exponent, Tensor):
-            exponent = self.graph.number(self.value_of(exponent))
-        if exponent is None or float(exponent) not in (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0):
-            raise self._error("raises to a power other than -2, -1, -1/2, 1/2, 2 and 3")
-        size, found = abs(float(exponent)), e.number(1)
-        for _ in range(math.floor(size)):
+        if exponent is None or not (2 * exponent).is_integer() or abs(exponent) > LARGEST_POWER:
+            raise self._error(f"raises to another power than whole and half ones up to {LARGEST_POWER}")
+        size = abs(exponent)
+        found = apply("sqrt", x) if size % 1 else e.number(1)
+        for _ in range(int(size)):
             found = apply("mul", found, x)
-        if size == 0.5:
-            found = apply("sqrt", x)
         return apply("div", e.number(1), found) if exponent < 0 else found
 
     def _line(self) -> str:

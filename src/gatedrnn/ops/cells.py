@@ -23,6 +23,7 @@ def known(cell: Cell) -> Cell:
     if CLASSES.get(cell.name) is type(cell) and type(EQUATIONS.get(cell.word)) is not type(cell):
         EQUATIONS[cell.word] = cell
         _PROGRAMS.pop(cell.word, None)  # a class that was defined again may compute something else
+        _program(cell)  # here, for `torch.compile` cannot look into it
     return cell
 
 
@@ -51,7 +52,7 @@ def _program(cell: Equations) -> CellProgram | CannotBeTraced | None:
 
 
 def scan_kernel(cell: Equations) -> ScanKernel | None:
-    """The record of the fused scan kernel that computes these very equations."""
+    """The record of the fused scan kernel for a GPU that computes these very equations."""
     return cell.kernel if isinstance(cell.kernel, ScanKernel) and CLASSES.get(cell.name) is type(cell) else None
 
 

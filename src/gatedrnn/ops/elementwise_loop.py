@@ -97,11 +97,8 @@ def _(
     return projected.new_empty(projected.shape), of_bias, of_h0, of_c0, of_diagonals
 
 
-def _saves(
-    outputs: tuple[Tensor, ...], *, mask: Tensor | None, c0: Tensor | None, cell: str, **_: object
-) -> tuple[Tensor | None]:
-    shows = mask is None and c0 is None and not hasattr(_cell(cell), "output")
-    return (outputs[0] if shows else None,)
+def _saves(outputs: tuple[Tensor, ...], *, mask: Tensor | None, cell: str, **_: object) -> tuple[Tensor | None]:
+    return (outputs[0] if mask is None and _program(cell).output_is_state else None,)
 
 
 def _backward(

@@ -90,7 +90,8 @@ def _with_bias(projected: Tensor, bias: Tensor | None) -> Tensor:
 
 def _output_is_state(word: str, mask: Flags | None) -> bool:
     """Whether a backward can read the states from the output."""
-    return mask is None and not hasattr(_known(word), "output")
+    program = cell_program(_known(word))
+    return mask is None and program is not None and program.output_is_state
 
 
 # From projections

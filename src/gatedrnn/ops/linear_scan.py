@@ -135,7 +135,7 @@ def _gradient_by_scan(
     grad_h, decay, h, start, reset_to = _accumulate(grad_h, decay, h, _initial(h0, h), reset_state)
     end = h.shape[1] - 1
     if end < 0:
-        return torch.zeros_like(decay), torch.zeros_like(h), grad_last.clone(), torch.zeros_like(h[0, :0].sum(0))
+        return torch.zeros_like(decay), torch.zeros_like(h), grad_last.clone(), h.new_zeros(h.shape[2])
     first, later = (end, slice(0, end)) if reverse else (0, slice(1, None))
     earlier = slice(1, None) if reverse else slice(0, end)
 

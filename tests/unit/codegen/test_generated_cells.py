@@ -1,5 +1,7 @@
 """Cells drawn at random from a grammar of elementwise equations: kernels that come from them give what they give."""
 
+import dataclasses
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -8,8 +10,9 @@ from tolerances import assert_equal_within
 from torch.nn.functional import logsigmoid, silu, softplus
 
 from gatedrnn import RecurrentLayer, register
-from gatedrnn.codegen.elementwise import ADD
+from gatedrnn.codegen.elementwise import ADD, Row
 from gatedrnn.codegen.numba_source import numba_source
+from gatedrnn.codegen.trace import trace
 from gatedrnn.equations import ScanEquations
 from gatedrnn.errors import WrongKernel
 from gatedrnn.kernels.cpu import _rows
@@ -133,12 +136,45 @@ def test_any_elementwise_cell_runs_by_a_generated_kernel(room, drawn):
 def test_a_kernel_that_computes_something_else_is_never_run(monkeypatch, tmp_path):
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     source = numba_source("broken", ADD, {"given": "float32", "to": "float32"})
-    broken = type(source)(source.name, source.text.replace("+", "-"), source.rows, source.dtypes, source.row)
+    fields = [getattr(source, field.name) for field in dataclasses.fields(source)]
+    broken = type(source)(source.name, source.text.replace("+", "-"), *fields[2:])
     for _ in range(2):
         with pytest.raises(WrongKernel, match=r"broken_add gives .* for to where given = .*: it should be "):
             CompiledRow(broken).compile()
     assert not [file for file in tmp_path.rglob("*.compiled") if "broken" in file.name]
     CompiledRow(source).compile()
+
+
+HARD = {
+    "clamp at a rounded edge": lambda x, y: x * torch.sigmoid(y).clamp(0.7, 0.99),
+    "cancels": lambda x, y: (1 + x * x) - (1 + x * x + 1e-3 * y),
+    "changes sign by rounding": lambda x, y: (0.1 * x * 3 - 0.3 * x).sign() * y,
+    "ill-conditioned": lambda x, y: torch.exp(10 * x) * torch.tanh(100 * y) / (1e-6 + x * x),
+    "leaves float32": lambda x, y: torch.log(torch.exp(60 * x)) + y,
+    "threshold": lambda x, y: torch.where(0.1 * x > 0.07, x, y),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rounding_is_not_taken_for_a_wrong_kernel(name, dtype, tmp_path, monkeypatch):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    graph, (value,) = trace(lambda x, y: [HARD[name](x, y)], ["x", "y"], [])
+    row = Row("hard", graph, {"to": value}, {})
+    CompiledRow(numba_source("test", row, dict.fromkeys(row.rows, dtype))).compile()
+
+
+def test_names_of_projections_need_be_no_names_of_python():
+    graph, (value,) = trace(lambda x, y, z: [x - y / (1 + z * z)], ["x_forget-gate", "x_forget gate", "x_2d"], [])
+    row = Row("forward", graph, {"output": value}, {})
+    source = numba_source("2d-leaky", row, dict.fromkeys(row.rows, "float64"))
+    assert source.name == "_2d_leaky_forward" and len(set(source.identifiers)) == 4
+    CompiledRow(source).compile()
+
+
+def test_comments_do_not_make_another_kernel():
+    dtypes = {"given": "float32", "to": "float32"}
+    assert numba_source("one", ADD, dtypes).key == numba_source("one", ADD, dtypes, comment="to + given").key
 
 
 def test_every_number_of_a_row_is_written_whatever_its_length(tmp_path):

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import logsigmoid, silu, softplus
+from torch.nn.functional import hardtanh, logsigmoid, relu6, silu, softplus
 
 from gatedrnn.codegen.elementwise import bare_scan, cell_program
 from gatedrnn.codegen.evaluate import differing, evaluate, trials
@@ -23,6 +23,13 @@ FUNCTIONS = {
     "maximum": lambda x: torch.maximum(x, 1 - x), "where": lambda x: torch.where((x > 0) & (x < 1), x, -2 * x),
     "rsub": lambda x: torch.rsub(x, 2, alpha=3), "constant": lambda x: x * torch.tensor(0.25) + torch.ones_like(x),
     "shares": lambda x: torch.sigmoid(softplus(-x) - softplus(2 * x)),
+    "mask": lambda x: x * (x > 0).double() + (x < 1).float() * (x > -1), "not": lambda x: torch.where(~(x > 0), x, 1.0),
+    "logical": lambda x: torch.where(torch.logical_and(x, x - 1), x, 2 * x), "full": lambda x: x * x.new_full((), 3.0),
+    "relu6": relu6, "hardtanh": lambda x: hardtanh(x, -0.5, 2.0), "root of cube": lambda x: (1 + x * x) ** 1.5,
+    "inverse square": lambda x: (1 + x * x) ** -2, "inverse root": lambda x: (1 + x * x) ** -0.5,
+    "bool product": lambda x: x * ((x > 0) * (x < 1)), "both ways": lambda x: torch.where((x > 0) == (x < 1), x, -x),
+    "changed constant": lambda x: x * torch.tensor(0.25, dtype=x.dtype).add_(1).mul_(2),
+    "any": lambda x: x * torch.zeros((), dtype=torch.bool), "clamped twice": lambda x: x.clamp(0.7, 0.99) ** 0.5,
 }  # fmt: skip
 
 
@@ -101,6 +108,18 @@ class Refused(ScanEquations):
             return torch.sigmoid(a), b * torch.rand_like(b)
         if self.kind == "erf":
             return torch.sigmoid(a), torch.erf(b)
+        if self.kind == "series":
+            return torch.sigmoid(a), b * a.shape[2]
+        if self.kind == "nan":
+            return torch.sigmoid(a), b * float("nan")
+        if self.kind == "complex":
+            return torch.sigmoid(a), (b * 1j).real
+        if self.kind == "rounds":
+            return torch.sigmoid(a).to(torch.bfloat16), b
+        if self.kind == "threshold":
+            return torch.sigmoid(a), softplus(b, threshold=3)
+        if self.kind == "power":
+            return torch.sigmoid(a), b**0.3
         if self.kind == "detached":
             return a.detach() * 0 + 0.5, b.detach()
         return torch.sigmoid(a), b
@@ -114,6 +133,12 @@ class Refused(ScanEquations):
         ("decides", "test_tracing.py:[0-9]+: (mixes or picks channels|decides by a value)"),
         ("counts", "they depend on more than their arguments"), ("in place", "test_tracing.py|change their input"),
         ("draws", "test_tracing.py:[0-9]+: makes a tensor of its own .rand_like."),
+        ("series", "test_tracing.py:[0-9]+: the equations of a single step raise IndexError"),
+        ("nan", "test_tracing.py:[0-9]+: has the number nan in it"),
+        ("complex", "test_tracing.py:[0-9]+: (has the number|gives complex numbers)"),
+        ("rounds", "test_tracing.py:[0-9]+: turns torch.float64 into torch.bfloat16"),
+        ("threshold", "test_tracing.py:[0-9]+: uses softplus with another beta or threshold than 1 and 20"),
+        ("power", "test_tracing.py:[0-9]+: raises to another power than whole and half ones up to 8"),
         ("erf", "test_tracing.py:[0-9]+: uses erf, which is none of the operations that kernels are generated from"),
     ],
 )  # fmt: skip
@@ -132,6 +157,17 @@ def test_tracing_does_not_depend_on_the_callers_modes():
     with torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
         program = cell_program(Refused("none"))
     assert set(program.plain.backward.writes) == {"delta_h", "gx_a", "gx_b"}
+
+
+def test_tracing_is_not_part_of_a_hunt_for_nan():
+    with torch.autograd.set_detect_anomaly(True):
+        assert cell_program(Refused("none")).gates == 2
+
+
+def test_nothing_that_the_equations_give_is_hidden():
+    graph, (found,) = trace(lambda x, y: [x * torch.where(y > 0, 0.0, y)], ["x", "y"], HERE)
+    (given,) = evaluate(graph, [found], {"x": np.array([np.inf, np.nan]), "y": np.ones(2)})
+    assert np.isnan(given).all()
 
 
 def test_the_output_of_a_bare_scan_is_its_state_and_costs_next_to_nothing():

@@ -53,6 +53,17 @@ def test_nothing_runs_while_calls_are_recorded():
     assert [source.name for source in recorded.rows] == ["never_compiled_add"]
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["mingru", "para-gru"])
+@pytest.mark.parametrize("proj_size", [0, 3])
+def test_steps_of_a_stream_are_recorded_too(name, proj_size):
+    options = {"proj_size": proj_size} if proj_size else {}
+    layer = gatedrnn.registry.CELLS[name].layer(4, 8, layer_norm=name == "mingru", **options)
+    with threads.recording() as recorded:
+        layer.step(torch.randn(2, 4))
+    assert len(recorded.rows) <= 1 and not recorded.calls
+
+
 @pytest.mark.parametrize("missing, can_be_saved", [(0, True), (1, True), (2, False)])
 def test_work_for_one_process_is_left_to_the_call(missing, can_be_saved, monkeypatch, caplog):
     monkeypatch.setattr(ahead, "_processes", lambda: 2)

@@ -19,7 +19,7 @@ from gatedrnn.kernels.cpu._compile import INLINED
 # Typed, for a Python number would turn a row of float32 into float64; in float64 the same numbers are exact.
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
 INFINITE, NOT_A_NUMBER = np.float32(math.inf), np.float32(math.nan)
-LIMIT = np.float32(87.0)  # e^87 and e^-87 are near the ends of float32
+LEAST, MOST = np.float32(-87.3), np.float32(88.3)  # e to these is near the ends of float32
 ON_X86 = llvmlite.binding.get_process_triple().startswith(("x86_64", "i386", "i686", "amd64"))
 FLUSH = 0x8040  # of the SSE control register: results and operands that are denormal are zero
 
@@ -45,7 +45,7 @@ def bits_of_float(typing: Any, number: Any) -> Any:
 
 
 def exp(x: Any) -> Any:
-    """e^x, a finite argument held within what the type can represent; 0 and infinity at the infinities."""
+    """e^x; in float32 infinity above MOST and 0 below LEAST, where denormals would begin."""
     raise NotImplementedError("called from compiled code only")
 
 
@@ -55,21 +55,18 @@ def _exp(x: Any) -> Callable[[Any], Any]:
 
 
 def _exp_float64(x: Any) -> Any:
-    if x == INFINITE or x == -INFINITE:
-        return math.exp(x)
-    return math.exp(-700.0 if x < -700.0 else 700.0 if x > 700.0 else x)
+    return math.exp(x)
 
 
 def _exp_float32(x: Any) -> Any:
     # Comparisons, not min and max: those lose a NaN.
-    found = _power(-LIMIT if x < -LIMIT else LIMIT if x > LIMIT else x)
-    # A gate that is exactly 0 makes NaN of an infinite state, as in torch; one that is nearly 0 would keep it infinite.
-    return ZERO if x == -INFINITE else INFINITE if x == INFINITE else found
+    found = _power(LEAST if x < LEAST else MOST if x > MOST else x)
+    return ZERO if x < LEAST else INFINITE if x > MOST else found
 
 
 @numba.njit(**INLINED)
 def _power(x: Any) -> Any:
-    """e^x of a float32 between -LIMIT and LIMIT."""
+    """e^x of a float32 between LEAST and MOST."""
     # e^x = 2^k e^r with |r| <= log(2) / 2. The sum with 1.5 * 2^23 has the whole number k in its last bits, which go
     # into the exponent's. e^r is the polynomial of degree 6 with the smallest largest relative error (3e-9).
     whole = x * np.float32(1.44269504) + np.float32(12582912.0)
@@ -101,7 +98,7 @@ def _shrinking_float64(x: Any) -> Any:
 
 def _shrinking_float32(x: Any) -> Any:
     size = abs(x)
-    return ZERO if size == INFINITE else _power(-(LIMIT if size > LIMIT else size))
+    return ZERO if size == INFINITE else _power(LEAST if size > -LEAST else -size)
 
 
 def tanh(x: Any) -> Any:
@@ -191,7 +188,7 @@ def _expm1(x: Any) -> Callable[[Any], Any]:
 
 
 def _expm1_float64(x: Any) -> Any:
-    return math.expm1(-700.0 if x < -700.0 else 700.0 if x > 700.0 else x) if abs(x) < INFINITE else exp(x) - 1.0
+    return math.expm1(x)
 
 
 def _expm1_float32(x: Any) -> Any:
@@ -239,10 +236,24 @@ def rounded_to_bfloat16(x: Any) -> Any:
     return np.uint16((rounded if number else b | np.uint32(0x00400000)) >> np.uint32(16))
 
 
-@numba.njit(**INLINED)
 def sigmoid(x: Any) -> Any:
     """1 / (1 + e^-x)."""
-    return ONE / (ONE + exp(-x))
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(sigmoid, jit_options=INLINED)
+def _sigmoid(x: Any) -> Callable[[Any], Any]:
+    return _sigmoid_float32 if x == types.float32 else _sigmoid_float64
+
+
+def _sigmoid_float64(x: Any) -> Any:
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def _sigmoid_float32(x: Any) -> Any:
+    found = ONE / (ONE + _power(LEAST if x > -LEAST else -LEAST if x < LEAST else -x))
+    # A gate that is exactly 0 makes NaN of an infinite state, as in torch; one that is nearly 0 keeps it infinite.
+    return ZERO if x == -INFINITE else found
 
 
 @intrinsic

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from torch import Tensor
 
 from gatedrnn.codegen.elementwise import Row
-from gatedrnn.codegen.evaluate import differing, evaluate, trials
+from gatedrnn.codegen.evaluate import differing, evaluate, trials, uncertain
 from gatedrnn.codegen.numba_source import Source, numba_source
 from gatedrnn.errors import WrongKernel
 from gatedrnn.kernels.cpu import _math
@@ -37,6 +37,8 @@ NAMES = {name: getattr(_math, name) for name in (
 """What sources may call."""
 ALLOWED = {"float64": 1e-11, "float32": 3e-5, "bfloat16": 2e-2}
 """Of a number's error, beside 1, when a function is new: wrong formulas are further off."""
+SPREADS = 4
+"""Of what rounding may do (`uncertain`), which is estimated from a few samples."""
 TYPES = {"float32": types.float32, "float64": types.float64, "bfloat16": types.uint16}
 
 
@@ -46,7 +48,7 @@ class CompiledRow:
     def __init__(self, source: Source) -> None:
         self.source = source
         names: dict[str, Any] = NAMES | {"address": _address, "__name__": __name__}
-        for place, (row, dtype) in enumerate(zip(source.rows, source.dtypes, strict=True)):
+        for place, (row, dtype) in enumerate(zip(source.identifiers, source.dtypes, strict=True)):
             names[f"read_{row}"], names[f"write_{row}"] = _access(place, len(source.rows), dtype)
         file = f"<{source.name} {source.key}>"
         linecache.cache[file] = len(source.text), None, source.text.splitlines(keepends=True), file
@@ -93,15 +95,17 @@ class CompiledRow:
         given = {name: x.double().numpy().copy() for name, x in stored.items()}
         calling(self.address)(len(given[source.rows[0]]), table)
         outputs = row.writes | row.adds
-        expected = evaluate(row.graph, list(outputs.values()), {name: given[name] for name in row.reads})
-        for name, right in zip(outputs, expected, strict=True):
+        read, wide = {name: given[name] for name in row.reads}, np.float64 if source.is_wide else np.float32
+        expected = evaluate(row.graph, list(outputs.values()), read)
+        spreads = uncertain(row.graph, list(outputs.values()), read, wide)
+        for name, right, spread in zip(outputs, expected, spreads, strict=True):
             with np.errstate(all="ignore"):
                 right = right + given[name] if name in row.adds else right
             dtype = source.dtypes[source.rows.index(name)]
             limit = math.inf if dtype == "float64" else 1e30
             got = stored[name].double().numpy()
             wrong = np.isnan(right) & ~np.isnan(got)
-            wrong |= differing(got, np.where(np.abs(right) < limit, right, np.inf), ALLOWED[dtype])
+            wrong |= differing(got, np.where(np.abs(right) < limit, right, np.inf), ALLOWED[dtype], SPREADS * spread)
             if wrong.any():
                 numbers = ", ".join(f"{key} = {given[key][wrong][0]:g}" for key in row.reads)
                 raise WrongKernel(

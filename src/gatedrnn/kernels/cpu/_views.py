@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numba
 import numpy as np
 import torch
-from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
@@ -28,8 +27,6 @@ DTYPES: dict[torch.dtype, Any] = {
 }  # fmt: skip
 LIKE = {dtype: np.empty(0, DTYPES[dtype]) for dtype in (torch.float64, torch.float32, torch.bfloat16)}
 """Empty arrays that give `at_address` its element type."""
-NEAREST_CACHE, IS_DATA = 3, 1  # arguments of llvm.prefetch
-CACHE_LINE = 16  # elements that one prefetch brings
 
 
 Array: TypeAlias = np.ndarray
@@ -42,8 +39,6 @@ class StridedView(NamedTuple):
     elements: np.ndarray
     batch_stride: int
     time_stride: int
-    offset: int = 0
-    """Where the first step of the first sequence begins; negative if only later steps are in `elements`."""
 
 
 def strided(x: Series) -> StridedView:
@@ -151,30 +146,6 @@ def block(typing: Any, array: Any, index: Any, size: Any) -> Any:
     return array(array, types.intp, types.intp), build
 
 
-@intrinsic
-def prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line that holds this element, before it is read."""
-    return types.none(array, types.intp), _prefetching(for_writing=0)
-
-
-@intrinsic
-def prefetch_to_write(typing: Any, array: Any, index: Any) -> Any:
-    """The same, before it is written."""
-    return types.none(array, types.intp), _prefetching(for_writing=1)
-
-
-def _prefetching(for_writing: int) -> Callable[[Any, Any, Any, Any], Any]:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        elements = context.make_array(signature.args[0])(context, builder, arguments[0])
-        address = builder.bitcast(builder.gep(elements.data, [arguments[1]]), cgutils.voidptr_t)
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *(cgutils.int32_t,) * 3])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [address, *(cgutils.int32_t(n) for n in (for_writing, NEAREST_CACHE, IS_DATA))])
-        return context.get_dummy_value()
-
-    return build
-
-
 @numba.njit(**INLINED)
 def copy(row: Any, to: Any) -> None:
     """to[:] = row, without a comparison of their sizes: to compile its message takes two seconds."""
@@ -187,40 +158,6 @@ def clear(row: Any) -> None:
     """row[:] = 0, as quickly compiled."""
     for i in range(row.size):
         row[i] = ZERO
-
-
-@numba.njit(**INLINED)
-def borrowed_view(series: StridedView) -> StridedView:
-    """The same view of borrowed elements."""
-    return StridedView(borrowed(series.elements), series.batch_stride, series.time_stride, series.offset)
-
-
-@numba.njit(**INLINED)
-def row_of(series: StridedView, b: int, t: int, low: int, n: int) -> Any:
-    """n channels of one step, from channel `low` on; an empty row of an empty series."""
-    start = series.offset + b * series.batch_stride + t * series.time_stride + low
-    return view(series.elements, start, n if series.elements.size else 0)
-
-
-@numba.njit(**INLINED)
-def prefetch_row(series: StridedView, b: int, t: int, low: int, n: int, upwards: bool) -> None:
-    """Ask for a row that will soon be read, line by line in the order in which rows follow each other.
-
-    The processor detects that order and continues by itself; it does not detect descending lines of ascending rows.
-    """
-    start = series.offset + b * series.batch_stride + t * series.time_stride + low
-    end = min(start + n, series.elements.size)
-    for i in range(0, end - start, CACHE_LINE):
-        prefetch(series.elements, start + i if upwards else end - 1 - i)
-
-
-@numba.njit(**INLINED)
-def prefetch_row_to_write(series: StridedView, b: int, t: int, low: int, n: int, upwards: bool) -> None:
-    """The same for a row that will soon be written."""
-    start = series.offset + b * series.batch_stride + t * series.time_stride + low
-    end = min(start + n, series.elements.size)
-    for i in range(0, end - start, CACHE_LINE):
-        prefetch_to_write(series.elements, start + i if upwards else end - 1 - i)
 
 
 def widened(row: Any, scratch: Any) -> Any:
@@ -245,49 +182,8 @@ def _float_of_bfloat16(row: Any, scratch: Any) -> Any:
     return wide
 
 
-def with_bias(row: Any, bias: Any, scratch: Any) -> Any:
-    """`widened` with a bias added, in `scratch`; without one if `bias` is empty."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(with_bias, jit_options=INLINED)
-def _with_bias(row: Any, bias: Any, scratch: Any) -> Callable[[Any, Any, Any], Any]:
-    return _sum_of_floats if isinstance(row.dtype, types.Float) else _sum_with_bfloat16
-
-
-def _sum_of_floats(row: Any, bias: Any, scratch: Any) -> Any:
-    if not bias.size:
-        return row
-    wide = view(scratch, 0, row.size)
-    for i in range(row.size):
-        wide[i] = row[i] + bias[i]
-    return wide
-
-
-def _sum_with_bfloat16(row: Any, bias: Any, scratch: Any) -> Any:
-    wide = widened(row, scratch)
-    if bias.size:
-        for i in range(row.size):
-            wide[i] += bias[i]
-    return wide
-
-
-def writable(row: Any, scratch: Any) -> Any:
-    """Where values for `row` are computed: in it or, if it holds bfloat16, in `scratch`; `store` then rounds them."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(writable, jit_options=INLINED)
-def _writable(row: Any, scratch: Any) -> Callable[[Any, Any], Any]:
-    return _itself if isinstance(row.dtype, types.Float) else _scratch_row
-
-
-def _scratch_row(row: Any, scratch: Any) -> Any:
-    return view(scratch, 0, row.size)
-
-
 def store(values: Any, row: Any) -> Any:
-    """Write what `writable` gave for a row to that row, rounded to the nearest, ties to even."""
+    """Write what `widened` gave for a row back to it: nothing where it is the row, else rounded to bfloat16."""
     raise NotImplementedError("called from compiled code only")
 
 

@@ -21,7 +21,7 @@ from gatedrnn.kernels.cpu._compile import FAST, INLINED, REORDERED, compiled
 from gatedrnn.kernels.cpu._gates import FORMS, GRU, LSTM, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu._math import ZERO, flush_denormals, restore_denormals, tanh
 from gatedrnn.kernels.cpu._rows import address_of, call_row, copy_bytes, dtype_name, row_address
-from gatedrnn.kernels.cpu._threads import on_team, team
+from gatedrnn.kernels.cpu._threads import on_team, recorded_rows, team
 from gatedrnn.kernels.cpu._views import LIKE, at_address, block, borrowed, keep_alive, view
 from gatedrnn.shapes import Channels, State, Step
 
@@ -45,10 +45,13 @@ def gated_step(
     _, batch, channels = after.shape
     projected, added = projected.contiguous(), None if bias is None else bias.contiguous()
     output, offset = projected.new_empty(batch, channels), layer * batch * channels * after.element_size()
+    row = _row(program, projected.dtype, added is not None)
+    if recorded_rows() is not None:
+        return output
     call = [
         batch, channels, program.gates, projected.element_size(), after.element_size(), projected.data_ptr(),
         0 if added is None else added.data_ptr(), output.data_ptr(), before.data_ptr() + offset,
-        after.data_ptr() + offset, *_row(program, projected.dtype, added is not None),
+        after.data_ptr() + offset, *row,
     ]  # fmt: skip
     _gated(np.array(call, np.int64))
     return output
@@ -71,6 +74,8 @@ def stack_step(
     output = x.new_empty(batch, channels)
     x = x.resolve_neg()  # a lazy sign does not show in memory
     row = _row(program, x.dtype, bool(biases))
+    if recorded_rows() is not None:
+        return output
     # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
     call = [
         program.gates, layers, batch, channels, x.shape[1], len(after), len(biases), len(program.diagonals), len(row),
