@@ -77,6 +77,9 @@ class GatedRNNCache(Cache):
         if not layers[0].has_previous_state[0]:
             return None
         kinds = layers[0].number_of_states
+        if count == 1:
+            alone = tuple(layers[0].recurrent_states[kind].unsqueeze(0) for kind in range(kinds))
+            return alone if kinds > 1 else alone[0]
         stacked = tuple(torch.stack([layer.recurrent_states[kind] for layer in layers]) for kind in range(kinds))
         return stacked if kinds > 1 else stacked[0]
 

@@ -1,7 +1,7 @@
 """Forecasts: quantiles of the next steps of a series from those before, in a window or in a stream."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from gatedrnn.shapes import Flags
 
 LEAST_UNIT = 0.01
 """Of the error that the loss is measured in, in units of a window's deviation."""
+SINGLE = 32
+"""Values one by one that a stream takes in together, at most."""
 NARROW = -1.0
 """Where a new model's intervals begin: softplus(-1) deviations, 0.31, on either side of the median."""
 
@@ -45,6 +47,9 @@ class ForecastState:
     """(batch, linear_size): the last values in units of the window."""
     recent: dict[str, Tensor | None]
     """The last `context` steps, as `start` takes them, for `renormalise`."""
+    single: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    """The last values that came one by one, each (batch, 1), as given and in units: `cache` and `hidden` have read
+    them, `seasons`, `before` and `recent` take them in when they are needed, or when there are enough of them."""
     step: tuple[Tensor, Tensor] | None = None
     """Of series without covariates: the embedding of a step as a product, (1 + seasons, embedding_size), and a bias, of
     the value and those of a season before."""
@@ -256,6 +261,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """
         if known_covariates is None and past_covariates is None and self._read_one(state, new_values):
             return state
+        self._take_in(state)
         values = new_values.double()
         static = state.recent.get("static")
         self._check(values, known_covariates, static, past_covariates, ahead=False)
@@ -290,17 +296,27 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         if not math.isfinite(units.sum().item()):
             return False
         weight, bias = state.step
-        read = torch.cat([units, *(filled[:, :1] for filled in state.seasons)], dim=1)
+        place = len(state.single)
+        read = torch.cat([units, *(filled[:, place : place + 1] for filled in state.seasons)], dim=1)
         x = torch.addmm(bias, read, weight).unsqueeze(1)
         state.hidden = self.model.read_embedded(x, state.cache)[:, -1]
-        state.seasons = [torch.cat([filled[:, 1:], units], dim=1) for filled in state.seasons]
-        if self.config.linear_size:
-            state.before = torch.cat([state.before[:, 1:], units], dim=1)
-        recent = state.recent["past_values"]
-        assert recent is not None
-        kept = recent if recent.shape[1] < self.config.context else recent[:, 1:]
-        state.recent["past_values"] = torch.cat([kept, value.to(recent.dtype)], dim=1)
+        state.single.append((value, units))
+        if len(state.single) == min(SINGLE, *self.config.periods):
+            self._take_in(state)
         return True
+
+    def _take_in(self, state: ForecastState) -> None:
+        """`single` into all that depends on it."""
+        if not state.single:
+            return
+        values, units = (torch.cat(parts, dim=1) for parts in zip(*state.single, strict=True))
+        count, recent = units.shape[1], state.recent["past_values"]
+        assert recent is not None
+        state.seasons = [torch.cat([filled[:, count:], units], dim=1) for filled in state.seasons]
+        state.before = torch.cat([state.before, units], dim=1)[:, count:]
+        state.recent["past_values"] = torch.cat([recent, values.to(recent.dtype)], dim=1)
+        state.single = []
+        self._keep_recent(state)
 
     def _embedding_of_a_step(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """What the embedding makes of a step, which is affine in the value and in those of a season before: its values
@@ -314,6 +330,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
 
     def renormalise(self, state: ForecastState) -> ForecastState:
         """A new stream from the last `context` steps of this one, with their mean and deviation."""
+        self._take_in(state)
         recent = {name: value for name, value in state.recent.items() if value is not None}
         return self.start(**recent)
 
@@ -322,7 +339,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """Quantiles (batch, horizon, quantiles) of the steps after those that a stream has read.
 
         Args:
-            state: as `start` or `update` returned it; it is not changed.
+            state: as `start` or `update` returned it; it reads nothing.
             known_covariates: of the steps ahead, (batch, horizon, known_size).
 
         Raises:
@@ -330,6 +347,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """
         if (known_covariates is None) == bool(self.config.known_size):
             raise ValueError(f"known_covariates must be (batch, {self.config.horizon}, {self.config.known_size})")
+        self._take_in(state)
         ahead = None if known_covariates is None else self._scaled_known(known_covariates).unsqueeze(1)
         found = self.head(state.hidden.unsqueeze(1), self._naive(state.seasons, 1), state.before.unsqueeze(1), ahead)
         return state.scale.original(found)[:, 0]

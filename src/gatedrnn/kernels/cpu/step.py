@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.codegen.elementwise import CellProgram
+from gatedrnn.codegen.elementwise import CellProgram, Row
 from gatedrnn.equations import LoopKernel
 from gatedrnn.kernels.cpu import _gates as gates
 from gatedrnn.kernels.cpu._compile import FAST, INLINED, REORDERED, compiled
@@ -90,23 +90,23 @@ OUTPUT, STATE = -1, -2
 count from 0."""
 
 
+def _row(program: CellProgram, dtype: torch.dtype, biased: bool) -> tuple[int, ...]:
+    """The address of the function of a forward step, and the codes of its rows."""
+    row, dtypes, codes = _row_of(program, dtype, biased)
+    return row_address(row, program.word, dtypes), *codes
+
+
 @cache
-def _codes(program: CellProgram, biased: bool) -> tuple[int, ...]:
-    """Which row is at each place of the function of a forward step."""
+def _row_of(program: CellProgram, dtype: torch.dtype, biased: bool) -> tuple[Row, tuple[str, ...], tuple[int, ...]]:
+    """The function of a forward step, and the dtypes and codes of its rows."""
     known, gates = {"output": OUTPUT}, program.gates
     known |= {name: STATE - s for s, name in enumerate(program.states)}
     for i, name in enumerate(program.projections):
         known |= {f"x_{name}": i, f"b_{name}": gates + i}
     known |= {f"w_{name}": 2 * gates + i for i, name in enumerate(program.diagonals)}
-    return tuple(known[name] for name in (program.biased if biased else program.plain).forward.rows)
-
-
-def _row(program: CellProgram, dtype: torch.dtype, biased: bool) -> tuple[int, ...]:
-    """The address of the function of a forward step, and the codes of its rows."""
-    codes, wide = _codes(program, biased), torch.float64 if dtype == torch.float64 else torch.float32
-    dtypes = tuple(dtype_name(wide if code <= STATE or code >= program.gates else dtype) for code in codes)
     row = (program.biased if biased else program.plain).forward
-    return row_address(row, program.word, dtypes), *codes
+    codes, wide = tuple(known[name] for name in row.rows), torch.float64 if dtype == torch.float64 else torch.float32
+    return row, tuple(dtype_name(wide if code <= STATE or code >= gates else dtype) for code in codes), codes
 
 
 @compiled(**FAST)
