@@ -14,7 +14,9 @@ from gatedrnn.records import Machine, write_whole
 
 FILE = "bench.json"
 VERSION = 2
-Section: TypeAlias = Literal["layers", "scan", "memory", "loops", "step", "length", "model", "language", "drop-in"]
+Section: TypeAlias = Literal[
+    "layers", "scan", "memory", "loops", "step", "length", "model", "language", "forecast", "drop-in"
+]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 
 

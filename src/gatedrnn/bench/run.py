@@ -21,11 +21,11 @@ from gatedrnn.registry import CELLS
 
 DEFAULT = SECTIONS[:-1]
 """Of a default run; the last section takes minutes by itself."""
-WITH_MODELS = ("model", "language")
+WITH_MODELS = ("model", "language", "forecast")
 SECONDS = 60.0
 PARTS = {
     "layers": 0.46, "scan": 0.05, "loops": 0.17, "step": 0.07, "length": 0.11, "model": 0.08, "language": 0.08,
-    "drop-in": 4.0,
+    "forecast": 0.05, "drop-in": 4.0,
 }  # fmt: skip
 """Of the time for measuring; memory is counted and takes none of it. The last comes on top."""
 
@@ -79,7 +79,8 @@ def default_cells(section: str) -> tuple[str, ...]:
     scans = tuple(name for name, cell in CELLS.items() if issubclass(cell.equations, ScanEquations))
     chosen = {
         "layers": ("mingru", "minlstm"), "memory": scans, "loops": ("lstm", "gru", "lstm-peephole", "mgu"),
-        "length": ("mingru", "minlstm", "lstm"), "language": ("mingru",), "drop-in": with_kernels(),
+        "length": ("mingru", "minlstm", "lstm"), "language": ("mingru",), "forecast": ("gru", "mingru"),
+        "drop-in": with_kernels(),
     }  # fmt: skip
     return chosen.get(section, tuple(CELLS))
 
@@ -88,12 +89,14 @@ def _with_models(name: str, at_work: Bench, sizes: Sizes, cells: Sequence[str], 
     if request.only == DEFAULT and any(find_spec(package) is None for package in ("transformers", "pydantic")):
         at_work.leave_out(name, "needs the training extra: pip install 'gatedrnn[train]'")
         return
+    from gatedrnn.bench.forecasts import forecast
     from gatedrnn.bench.models import language, model
 
+    seconds = PARTS[name] * request.seconds
     if name == "model":
-        model(at_work, sizes, cells, request.compile, PARTS[name] * request.seconds)
+        model(at_work, sizes, cells, request.compile, seconds)
     else:
-        language(at_work, sizes, cells, PARTS[name] * request.seconds)
+        {"language": language, "forecast": forecast}[name](at_work, sizes, cells, seconds)
 
 
 def record_of(findings: Findings, request: Request, command: str) -> BenchRecord:

@@ -30,6 +30,8 @@ class Sizes:
     """The vocabulary of WikiText-2."""
     stream: tuple[int, int, int] = (4, 512, 256)
     """Layers, width and vocabulary of the model whose tokens are timed."""
+    series: Shape = (414, 168, 128)
+    """Series, values of each and width of the model that forecasts them."""
     drop_in: tuple[Shape, ...] = tuple(
         (batch, time, width)
         for width in (32, 64, 128, 256, 512, 1024)

@@ -107,13 +107,15 @@ class ForecastHead(nn.Module):
             found = self.quantiles(states).view(shape)
         else:
             assert known is not None
-            found = self.quantiles(nn.functional.gelu(self.ahead(states).view(shape) + self.known(known)))
+            found = self.quantiles(
+                nn.functional.gelu(self.ahead(states).view(shape) + self.known(known.to(states.dtype)))
+            )
         if self.mixture is None:
             naive = seasons[..., 0]
         else:
             naive = (seasons * self.mixture(states).view(shape).softmax(-1)).sum(-1)
         if self.linear is not None:
-            naive = naive + self.linear(recent)
+            naive = naive + self.linear(recent.to(states.dtype))
         middle = naive.unsqueeze(-1) + found[..., self.middle : self.middle + 1]
         distances = nn.functional.softplus(found + NARROW)
         above = middle + distances[..., self.middle + 1 :].cumsum(-1)
@@ -243,7 +245,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         }  # fmt: skip
         state = ForecastState(cache, scale, states[:, -1], kept, before, {**recent, "static": static})
         self._keep_recent(state)
-        if not self.training and static is None and known_covariates is None and past_covariates is None:
+        alone = static is None and known_covariates is None and past_covariates is None
+        if alone and not self.training and self.dtype == units.dtype:
             state.step = self._embedding_of_a_step(units)
         return state
 
@@ -388,7 +391,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         parts += [part.float() for part in (known, past) if part is not None]
         if static is not None:
             parts.append(static.float().unsqueeze(1).expand(-1, units.shape[1], -1))
-        return torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]
+        return (torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]).to(self.dtype)
 
     def _naive(self, seasons: list[Tensor], origins: int) -> Tensor:
         """(batch, origins, horizon, seasons): the last season before each origin, again and again."""

@@ -33,6 +33,17 @@ def test_every_cell_can_be_measured_in_every_section_that_knows_its_kind():
     assert lengths == {(cell, 4) for cell in CELLS} | {(cell, 8) for cell in scans}
 
 
+def test_a_stream_of_forecasts_is_held_against_its_products():
+    found = bench(Request(only=("forecast",), sizes=SIZES, seconds=0.1))
+    assert not found.wrong
+    assert {(row.numerator, row.denominator) for row in found.ratios} == {
+        (cell, f"products of {cell}") for cell in ("gru", "mingru")
+    }
+    assert {(row.contender, row.shape) for row in found.timings if row.unit} == {
+        (cell, SIZES.series) for cell in ("gru", "mingru")
+    }
+
+
 def test_a_bare_scan_is_held_against_a_pass_over_the_same_bytes():
     batch, time, width = SHAPE
     contenders = {c.name: c for c in sections._scans(Setting(SHAPE), torch.float32)}

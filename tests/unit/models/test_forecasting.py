@@ -104,8 +104,11 @@ def test_a_stream_is_the_window_with_the_same_mean_and_deviation(cell: str, line
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("seasons", [[4], [4, 7], [1]])
 @pytest.mark.parametrize("linear_size", [0, 9])
+@pytest.mark.parametrize("every", [1, 6])
 @torch.no_grad()
-def test_a_stream_of_values_alone_takes_one_at_a_time(cell: str, seasons: list[int], linear_size: int) -> None:
+def test_a_stream_of_values_alone_takes_one_at_a_time(
+    cell: str, seasons: list[int], linear_size: int, every: int
+) -> None:
     """Which is a shorter way through the model; a missing value takes the longer one."""
     model = model_of(cell, context=27, seasons=seasons, linear_size=linear_size)
     values, last = 50 + 10 * torch.randn(3, 40, dtype=torch.float64), 13
@@ -113,11 +116,25 @@ def test_a_stream_of_values_alone_takes_one_at_a_time(cell: str, seasons: list[i
     whole = model(values, labels=torch.randn(3, 5), origins=last + 1).quantiles
     state = model.start(values[:, : 40 - last])
     for step in range(last):
-        assert_equal_within(model.forecast(state), whole[:, step], torch.float32, f"forecast after {step}")
+        if step % every == 0:
+            assert_equal_within(model.forecast(state), whole[:, step], torch.float32, f"forecast after {step}")
         model.update(state, values[:, 40 - last + step : 40 - last + step + 1])
     assert_equal_within(model.forecast(state), whole[:, -1], torch.float32, "last forecast")
     fresh = model.forecast(model.renormalise(state))
     assert_equal_within(fresh, model.predict(values[:, -27:]), torch.float32, "forecast in units of the last context")
+
+
+@pytest.mark.parametrize("dtype, within", [(torch.float64, 1e-5), (torch.bfloat16, 0.05)])
+@torch.no_grad()
+def test_a_model_of_another_dtype_forecasts_too(dtype: torch.dtype, within: float) -> None:
+    model, batch = model_of(**SIZES, linear_size=9), windows()
+    expected = model.predict(**batch)
+    model = model.to(dtype)
+    found = model.predict(**batch)
+    assert found.dtype == torch.float64 and (found - expected).abs().max() <= within * expected.abs().max()
+    alone = model_of(seasons=[4]).to(dtype)
+    state = alone.update(alone.start(batch["past_values"][:, :-1]), batch["past_values"][:, -1:])
+    assert alone.forecast(state).isfinite().all()
 
 
 def test_a_stream_does_not_grow() -> None:
