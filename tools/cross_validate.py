@@ -1,6 +1,7 @@
 """Cross-validation of a comparison: the tables of each fold, and what the folds' results come to together.
 
     python tools/cross_validate.py split labels.csv --file 'set-a/{RecordID}.txt' --label died --output folds
+    python tools/cross_validate.py split-series ArrowHead_TRAIN.ts.gz --output folds
     gatedrnn compare --train-file folds/train-0.csv --test-file folds/test-0.csv --output runs/fold-0 ...
     python tools/cross_validate.py join runs/fold-0 runs/fold-1 ... --output summary.json
 
@@ -9,9 +10,11 @@ folds have most of their training data in common.
 """
 
 import csv
+import gzip
 import json
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +42,29 @@ def split(table: Path, *, file: str, label: str, output: Path, folds: int = 5, s
     labels = np.array([row[label] for row in rows])
     output.mkdir(parents=True, exist_ok=True)
     names = [os.path.relpath(table.parent / file.format(**row), output) for row in rows]
+    for name, part in _folded(labels, folds, seed):
+        with (output / f"{name}.csv").open("w", newline="") as written:
+            writer = csv.writer(written, lineterminator="\n")
+            writer.writerow(["file", "label"])
+            writer.writerows([names[row], labels[row]] for row in part)
+
+
+@app.command
+def split_series(series: Path, *, output: Path, folds: int = 5, seed: int = 0) -> None:
+    """Write train-K.ts and test-K.ts of each fold of a .ts or .ts.gz file; each has as many of every label."""
+    with (gzip.open if series.suffix == ".gz" else open)(series, "rt") as opened:
+        lines = [line.strip() for line in opened if line.strip()]
+    first = next(i for i, line in enumerate(lines) if line.lower() == "@data") + 1
+    output.mkdir(parents=True, exist_ok=True)
+    for name, part in _folded(np.array([line.rpartition(":")[2] for line in lines[first:]]), folds, seed):
+        (output / f"{name}.ts").write_text("\n".join([*lines[:first], *(lines[first + row] for row in part)]) + "\n")
+
+
+def _folded(labels: np.ndarray, folds: int, seed: int) -> Iterator[tuple[str, np.ndarray]]:
+    """The rows of train-K and of test-K, for each fold."""
     folded = StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels)
     for number, parts in enumerate(folded):
-        for name, part in zip(("train", "test"), parts, strict=True):
-            with (output / f"{name}-{number}.csv").open("w", newline="") as written:
-                writer = csv.writer(written, lineterminator="\n")
-                writer.writerow(["file", "label"])
-                writer.writerows([names[row], labels[row]] for row in part)
+        yield from zip((f"train-{number}", f"test-{number}"), parts, strict=True)
 
 
 @app.command
