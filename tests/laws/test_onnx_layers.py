@@ -85,6 +85,7 @@ def test_the_older_exporter_takes_torchs_operators_or_unrolls(name, tmp_path):
     assert operators & {"LSTM", "GRU"} == {name.upper()} & {"LSTM", "GRU"}
 
 
+@pytest.mark.slow
 def test_the_newer_exporter_makes_one_scan_of_any_length(tmp_path):
     assert "Scan" in check_any_length("mgu", tmp_path / "model.onnx", with_state=False)
 

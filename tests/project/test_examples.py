@@ -24,6 +24,7 @@ def test_a_cell_of_ones_own_takes_fewer_than_30_lines():
     assert len((EXAMPLES / "own_cell.py").read_text().splitlines()) < 30
 
 
+@pytest.mark.slow
 def test_a_cell_of_ones_own_is_verified_in_every_way_of_running(tmp_path):
     assert "checks hold" in run(tmp_path, "verify", "leaky-average", "--dtypes", "float64")
     record = json.loads((tmp_path / "runs" / "verify.json").read_text())

@@ -21,6 +21,7 @@ def test_a_section_without_cells_of_its_kind_is_left_out_and_says_so(only):
     assert left_out == ([only] if only != "length" else [])
 
 
+@pytest.mark.slow
 def test_every_cell_can_be_measured_in_every_section_that_knows_its_kind():
     found = bench(Request(only=("layers", "loops", "step", "length"), cells=tuple(CELLS), sizes=SIZES, seconds=0.2))
     assert not found.wrong

@@ -66,6 +66,7 @@ def test_a_classifier_of_series_reads_windows_of_any_length(fields, tmp_path):
     np.testing.assert_allclose(found, model(input_values=values).logits.detach(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_graph_with_other_numbers_is_refused_and_removed(tmp_path, monkeypatch):
     graph_of = exporting.graph_of
 

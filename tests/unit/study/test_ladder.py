@@ -103,6 +103,7 @@ def test_the_report_has_the_ladder_in_words_in_tables_and_in_a_figure(finished):
     assert results.settings.contenders.ladder == "gru"
 
 
+@pytest.mark.slow
 def test_a_comparison_without_a_ladder_has_none(tmp_path):
     results = compare(
         small(contenders=ContenderSettings(cells=["gru", "mingru"], hidden_size=16, seeds=[0])), tmp_path / "c"

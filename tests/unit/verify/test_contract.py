@@ -26,7 +26,7 @@ def modes_of(equations):
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 
 
-FAST = ("lstm", "gru", "minlstm", "mingru", "gru-d")
+FAST = ("lstm", "mingru", "gru-d")
 """Of each kind one at least; laws try the others' modes one by one."""
 
 
