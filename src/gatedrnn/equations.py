@@ -100,24 +100,6 @@ class ScanKernel(NamedTuple):
         return self.candidate, self.first, self.second
 
 
-class LoopKernel(NamedTuple):
-    """Which of the loop kernels runs a cell, and the sizes and states of that kernel."""
-
-    form: Literal["lstm", "lstm-no-output-gate", "gru", "gru-reset-before", "gru-no-reset-gate", "mgu", "mgu-keep"]
-    """The equations of a step; "lstm" runs with and without peepholes."""
-    gates: int
-    """Number of projections."""
-    saved: int
-    """Blocks of hidden_size that a step saves for the gradient."""
-    state: tuple[Literal["h", "c"], ...]
-    """What goes from one step to the next; where it is c alone, h is the output."""
-    gated_state: bool = False
-    """Whether a gate multiplies h before the candidate's recurrent product, which then is a second product."""
-    separate_candidate: bool = False
-    """Whether the gradient of the candidate's recurrent product differs from that of its projection: a gate multiplies
-    that product."""
-
-
 class BlockKernel(NamedTuple):
     """Which kernel runs a single step of a cell of small blocks."""
 
@@ -185,7 +167,7 @@ class Equations(ABC):
     """Initialisation of the weights by default; see `gatedrnn.layers.parameters.initialise`."""
     bias_init: ClassVar[str] = "zeros"
     """The same of the biases."""
-    kernel: ScanKernel | LoopKernel | BlockKernel | None = None
+    kernel: ScanKernel | BlockKernel | None = None
     """The record of our kernel that computes these very equations (of a scan cell, that for a GPU); None where there is
     none."""
     torch_kernel: TorchKernel | None = None

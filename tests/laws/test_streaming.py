@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gatedrnn
 from gatedrnn.kernels import cpu
+from gatedrnn.ops.cells import loop_program
 from gatedrnn.registry import CELLS
 
 SCANS = {
@@ -70,7 +71,7 @@ LOOPS = {
 
 @pytest.fixture
 def loop_steps(monkeypatch):
-    """The kernel records of the stacks of loop cells that one call has run for a step."""
+    """The programs of the stacks of loop cells that one call has run for a step."""
     seen, step = [], cpu.loop_step
     monkeypatch.setattr(cpu, "loop_step", lambda record, *rest: (seen.append(record), step(record, *rest))[1])
     return seen
@@ -96,7 +97,7 @@ def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, rows, hid
                 outputs.append(one)
     finally:
         torch.set_num_threads(before)
-    assert loop_steps == 8 * [layer.cell.kernel]
+    assert loop_steps == 8 * [loop_program(layer.cell)]
     for got, ends in (by_step, (torch.cat(outputs, 1), state)):
         assert_equal_within(got, output, dtype, "output")
         for end, want in zip(as_tuple(ends), as_tuple(last), strict=True):

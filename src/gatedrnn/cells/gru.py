@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, LoopKernel, Recurrent, TorchKernel
+from gatedrnn.equations import LoopEquations, Recurrent, TorchKernel
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -29,10 +29,6 @@ class GRUEquations(LoopEquations):
 
     def __init__(self, reset_after: bool = True) -> None:
         self.reset_after = self.recurrent_bias = reset_after
-        if reset_after:
-            self.kernel = LoopKernel("gru", gates=3, saved=4, state=("h",), separate_candidate=True)
-        else:
-            self.kernel = LoopKernel("gru-reset-before", gates=3, saved=3, state=("h",), gated_state=True)
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (h,) = state

@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, LoopKernel, Recurrent
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -20,7 +20,6 @@ class NoResetGateGRUEquations(LoopEquations):
     """
 
     name = "gru-no-reset-gate"
-    kernel = LoopKernel("gru-no-reset-gate", gates=2, saved=2, state=("h",))
     projections = ("update", "candidate")
     decay_gates = {"update": 1}
 

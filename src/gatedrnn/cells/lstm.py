@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, LoopKernel, Recurrent, TorchKernel
+from gatedrnn.equations import LoopEquations, Recurrent, TorchKernel
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -24,7 +24,6 @@ class LSTMEquations(LoopEquations):
 
     name = "lstm"
     weight_init = bias_init = "torch"
-    kernel = LoopKernel("lstm", gates=4, saved=4, state=("h", "c"))
     torch_kernel = TorchKernel("LSTM", padding_gates={"input": -1.0, "forget": 1.0}, projects=True)  # c = 1 * c + 0 * g
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}

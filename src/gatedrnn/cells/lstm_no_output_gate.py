@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, LoopKernel, Recurrent
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series, State, Step
@@ -22,7 +22,6 @@ class NoOutputGateLSTMEquations(LoopEquations):
 
     name = "lstm-no-output-gate"
     bias_init = "forget-one"
-    kernel = LoopKernel("lstm-no-output-gate", gates=3, saved=3, state=("c",))
     projections = ("input", "forget", "candidate")
     decay_gates = {"forget": 1}
 

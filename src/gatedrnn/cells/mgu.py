@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, LoopKernel, Recurrent
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -25,7 +25,6 @@ class MGUEquations(LoopEquations):
 
     def __init__(self, keep: bool = False) -> None:
         self.keep = keep
-        self.kernel = LoopKernel("mgu-keep" if keep else "mgu", gates=2, saved=2, state=("h",), gated_state=True)
         self.decay_gates = {"forget": 1 if keep else -1}
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

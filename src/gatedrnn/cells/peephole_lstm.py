@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, LoopKernel, Recurrent
+from gatedrnn.equations import LoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -23,7 +23,6 @@ class PeepholeLSTMEquations(LoopEquations):
 
     name = "lstm-peephole"
     bias_init = "forget-one"
-    kernel = LoopKernel("lstm", gates=4, saved=4, state=("h", "c"))
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
     states = 2

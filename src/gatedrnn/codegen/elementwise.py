@@ -7,41 +7,14 @@ and their gradients gx_update and gb_update; of a diagonal weight `hr` w_hr and 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from types import FunctionType
 
 from torch import Tensor
 
-from gatedrnn.codegen.graph import Graph, Value
+from gatedrnn.codegen.graph import COSTLY
+from gatedrnn.codegen.row import Row, sources_of
 from gatedrnn.codegen.trace import gradients, in_a_clean_thread, trace
 from gatedrnn.equations import ElementwiseLoopEquations, Recurrent, ScanEquations, output_of
 from gatedrnn.errors import CannotBeTraced
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """A function of one step's rows, before it is source code of some kind."""
-
-    name: str
-    graph: Graph
-    writes: dict[str, Value]
-    """The rows that it writes, with the expressions that they get; a row among the inputs too is changed in place."""
-    adds: dict[str, Value]
-    """Rows that grow by these expressions."""
-
-    @cached_property
-    def reads(self) -> tuple[str, ...]:
-        """The rows that it reads, in the order of the graph's inputs."""
-        needed = self.graph.needed([*self.writes.values(), *self.adds.values()])
-        nodes = (self.graph.nodes[value] for value in needed)
-        return tuple(node.name for node in nodes if node.operation == "input")
-
-    @cached_property
-    def rows(self) -> tuple[str, ...]:
-        """All rows, in the order in which the compiled function takes them: of the inputs those that it uses, then the
-        others that it writes."""
-        outputs = {**self.writes, **self.adds}
-        inputs = (node.name for node in self.graph.nodes if node.operation == "input")
-        return tuple(dict.fromkeys([*(name for name in inputs if name in {*self.reads, *outputs}), *outputs]))
 
 
 @dataclass(frozen=True)
@@ -93,7 +66,7 @@ class CellProgram:
         """Whether a step computes next to nothing, so that memory alone sets its time."""
         graph, writes = self.plain.forward.graph, self.plain.forward.writes
         used = {graph.nodes[value].operation for value in graph.needed(writes.values())}
-        return not used & {"exp", "shrinking", "expm1", "log", "log1p", "tanh", "sqrt", "div"}
+        return not used & COSTLY
 
 
 def cell_program(cell: ScanEquations | ElementwiseLoopEquations) -> CellProgram:
@@ -130,8 +103,7 @@ class _Tracing:
     def __init__(self, cell: ScanEquations | ElementwiseLoopEquations, biases: bool) -> None:
         self.cell, self.biases = cell, biases
         self.states, self.gates = STATES[: cell.states], cell.projections
-        methods = [method for kind in type(cell).__mro__ for method in vars(kind).values()]
-        self.sources = [method.__code__.co_filename for method in methods if isinstance(method, FunctionType)]
+        self.sources = sources_of(cell)
         self.given = [
             *(f"x_{name}" for name in self.gates), *((f"b_{name}" for name in self.gates) if biases else ()),
             *(f"w_{name}" for name in cell.peepholes),
@@ -203,13 +175,3 @@ class _Tracing:
 
         graph, values = trace(both, ["product", *arguments, *self.given], self.sources, name == "compose_backward")
         return Row(name, graph, dict(zip((state, "product"), values, strict=True)), {})
-
-
-def _add() -> Row:
-    graph = Graph()
-    given, to = graph.input("given"), graph.input("to")
-    return Row("add", graph, {"given": graph.constant(0), "to": graph.apply("add", given, to)}, {})
-
-
-ADD = _add()
-"""to + given → to, 0 → given."""

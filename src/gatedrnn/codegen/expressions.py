@@ -9,10 +9,14 @@ from gatedrnn.codegen.graph import Graph, Value
 
 
 class Expressions:
-    """Builds expressions of one graph."""
+    """Builds expressions of one graph.
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    Args:
+        differences: one minus a part of a whole is that difference, which can be computed from the part alone.
+    """
+
+    def __init__(self, graph: Graph, differences: bool = False) -> None:
+        self.graph, self._differences = graph, differences
         self._complements: dict[Value, Value] = {}
         """Of two expressions that sum to one, the other."""
         self._sigmoids: dict[Value, Value] = {}
@@ -22,7 +26,8 @@ class Expressions:
     def apply(self, operation: str, *arguments: Value) -> Value:
         """An operation of the graph, with one minus a part of a whole as the other part."""
         graph = self.graph
-        if operation == "sub" and graph.number(arguments[0]) == 1 and arguments[1] in self._complements:
+        parts = operation == "sub" and not self._differences
+        if parts and graph.number(arguments[0]) == 1 and arguments[1] in self._complements:
             return self._complements[arguments[1]]
         return graph.apply(operation, *arguments)
 

@@ -13,9 +13,11 @@ Value: TypeAlias = int
 """An expression, by its place in the graph; a later one reads earlier ones only."""
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+CONDITIONS = (*COMPARISONS, "and", "or", "not")
+COSTLY = frozenset({"exp", "shrinking", "expm1", "log", "log1p", "tanh", "sqrt", "div"})
 OPERATIONS = (
     "add", "sub", "mul", "div", "neg", "abs", "sign", "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sqrt",
-    "minimum", "maximum", "where", *COMPARISONS, "and", "or", "not",
+    "minimum", "maximum", "where", *CONDITIONS,
 )  # fmt: skip
 """All that a kernel computes; everything else that `trace` understands is written in these. shrinking is e^-|x|."""
 
@@ -85,6 +87,32 @@ class Graph:
                 found.add(value)
                 left += self.nodes[value].arguments
         return sorted(found)
+
+    def rebuilt(self, outputs: Iterable[Value], into: "Graph", known: dict[Value, Value]) -> list[Value]:
+        """These expressions in another graph.
+
+        Args:
+            known: of expressions that are there already, what they are there; the others that are met are added.
+        """
+        for output in outputs:
+            left = [output]
+            while left:
+                value = left[-1]
+                node = self.nodes[value]
+                missing = [] if value in known else [x for x in node.arguments if x not in known]
+                if missing:
+                    left += missing
+                    continue
+                left.pop()
+                if value in known:
+                    continue
+                if node.operation == "input":
+                    known[value] = into.input(node.name)
+                elif node.operation == "constant":
+                    known[value] = into.constant(node.number)
+                else:
+                    known[value] = into.apply(node.operation, *(known[x] for x in node.arguments))
+        return [known[output] for output in outputs]
 
     def _add(self, node: Node) -> Value:
         if node not in self._known:

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gatedrnn.codegen.elementwise import Row
 from gatedrnn.codegen.graph import Graph, Value
+from gatedrnn.codegen.row import Row
 
 WIDTH = 96  # of an expression in a line: longer ones get a name of their own
 INFIX = {

@@ -62,8 +62,9 @@ def in_a_clean_thread(function: Callable[[], Result]) -> Result:
 
 
 def trace(
-    function: Callable[..., Sequence[Tensor]], names: Sequence[str], sources: Sequence[str], gradient: bool = False
-) -> tuple[Graph, list[Value]]:
+    function: Callable[..., Sequence[Tensor]], names: Sequence[str], sources: Sequence[str], gradient: bool = False,
+    differences: bool = False,
+) -> tuple[Graph, list[Value]]:  # fmt: skip
     """The graph of a function of rows, and the values that it returns.
 
     Args:
@@ -71,13 +72,14 @@ def trace(
         names: of its arguments, which are the graph's inputs.
         sources: files of the equations; a message names a line of them.
         gradient: whether it computes gradients (`Graph`).
+        differences: as in `Expressions`.
 
     Raises:
         CannotBeTraced: it is not elementwise, reads values, or changes what it was given.
     """
     generator = torch.Generator().manual_seed(0)
     given = [torch.rand(CHANNELS, dtype=torch.float64, generator=generator) + 0.25 for _ in names]
-    recorder = _Recorder(sources, gradient)
+    recorder = _Recorder(sources, gradient, differences)
     for name, tensor in zip(names, given, strict=True):
         recorder.input(name, tensor)
     before = [x.clone() for x in given]
@@ -148,10 +150,10 @@ def _check(
 class _Recorder(TorchDispatchMode):
     """Writes every operation that runs inside it into a graph."""
 
-    def __init__(self, sources: Sequence[str], gradient: bool) -> None:
+    def __init__(self, sources: Sequence[str], gradient: bool, differences: bool) -> None:
         super().__init__()
         self.graph, self._sources = Graph(gradient), set(sources)
-        self._expressions = Expressions(self.graph)
+        self._expressions = Expressions(self.graph, differences)
         self._values: dict[int, Value] = {}
         self._kept: list[Tensor] = []  # an address is that of one tensor for as long as it lives
 

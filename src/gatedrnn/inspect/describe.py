@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gatedrnn.codegen.numba_source import numba_source
 from gatedrnn.equations import Equations
 from gatedrnn.layers import Path, RecurrentLayer
-from gatedrnn.ops.cells import cell_program
+from gatedrnn.ops.cells import cell_program, loop_program
 
 PARTS = {
     "input weights": ("weight_ih",),
@@ -70,19 +70,22 @@ def describe(layer: RecurrentLayer) -> Description:
 
 
 def kernel_sources(cell: Equations) -> list[str]:
-    """The source of a scan cell's generated functions in float32, forward and backward, its equations at the head; none
-    for another cell.
+    """The source of a cell's generated functions in float32, forward and backward, its equations at the head; none for
+    a cell without a generated kernel.
 
     Example:
         >>> from gatedrnn.registry import CELLS
         >>> print(kernel_sources(CELLS["signed-mingru"].equations())[0].splitlines()[0])
         def signed_mingru_forward(n, table):
     """
-    program = cell_program(cell)
-    if program is None:
+    program, loop = cell_program(cell), loop_program(cell)
+    if program is not None:
+        rows = [program.plain.forward, program.plain.backward]
+    elif loop is not None:
+        rows = [*loop.forward, *reversed(loop.backward)]
+    else:
         return []
     equations = inspect.cleandoc(type(cell).__doc__ or "")
-    rows = program.plain.forward, program.plain.backward
     return [numba_source(cell.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
 
 

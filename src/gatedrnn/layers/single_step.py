@@ -35,7 +35,7 @@ from gatedrnn.layers.parameters import check_initialisation, initialise, shapes,
 from gatedrnn.layers.step_inputs import DTYPES, ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
 from gatedrnn.ops.backends import accumulation_dtype, exporting_to_onnx, native_kernels
 from gatedrnn.ops.block_scan import block_step, has_block_step
-from gatedrnn.ops.cells import cell_program, known
+from gatedrnn.ops.cells import cell_program, known, loop_program
 from gatedrnn.ops.elementwise_loop import has_elementwise_loop
 from gatedrnn.ops.gated_scan import has_projected_scan
 from gatedrnn.ops.loop import has_loop_kernel
@@ -181,7 +181,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             return None
         kernels = native_kernels(x.device)
         if loops:
-            return tuple(kernels.loop_step(cell.kernel, x.contiguous(), weights, state)[1])
+            return tuple(kernels.loop_step(loop_program(cell), x.contiguous(), weights, state)[1])
         before = tuple(s.contiguous() for s in state)
         after = tuple(torch.empty_like(s) for s in before)
         if isinstance(cell, BlockScanEquations):

@@ -21,8 +21,8 @@ FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
 """Rows of a step, and multiply-adds of a layer, up to which a kernel's own products are faster than a library's."""
 PLAIN = (Tensor, nn.Parameter)
 DTYPES = (torch.float32, torch.float64)
-LOOP_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ci", "weight_cf", "weight_co")
-"""Of a layer, in the order in which `kernels.cpu.loop_step` takes them."""
+LOOP_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+"""Of a layer, in the order in which `kernels.cpu.loop_step` takes them; its diagonal weights follow."""
 Names = tuple[tuple[str, int] | None, ...]
 """Of weights and their numbers of elements; None for those that a cell does not have."""
 
@@ -102,8 +102,8 @@ def loop_weights(cell: LoopEquations, bias: bool, inputs: int, size: int, suffix
         sizes = {"weight_ih": rows * (size if layer else inputs), "weight_hh": rows * size}
         sizes |= {"bias_ih": rows} if bias else {}
         sizes |= {"bias_hh": rows} if bias and cell.recurrent_bias else {}
-        sizes |= {f"weight_{name}": size for name in cell.peepholes}
         found += [(kind + suffix, sizes[kind]) if kind in sizes else None for kind in LOOP_WEIGHTS]
+        found += [(f"weight_{name}{suffix}", size) for name in cell.peepholes]
     return tuple(found)
 
 

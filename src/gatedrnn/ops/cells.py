@@ -8,14 +8,24 @@ from typing import TypeVar
 
 from gatedrnn.codegen.elementwise import CellProgram
 from gatedrnn.codegen.elementwise import cell_program as traced
-from gatedrnn.equations import BlockKernel, ElementwiseLoopEquations, Equations, LoopKernel, ScanEquations, ScanKernel
+from gatedrnn.codegen.loop import LoopProgram
+from gatedrnn.codegen.loop import loop_program as traced_loop
+from gatedrnn.equations import (
+    BlockKernel,
+    ElementwiseLoopEquations,
+    Equations,
+    LoopEquations,
+    ScanEquations,
+    ScanKernel,
+)
 from gatedrnn.errors import CannotBeTraced
 
 Cell = TypeVar("Cell", bound=Equations)
 CLASSES: dict[str, type[Equations]] = {}
 """The equations of each registered cell: a class derived from them may compute something else, and has no kernel."""
 EQUATIONS: dict[str, Equations] = {}
-_PROGRAMS: dict[str, CellProgram | CannotBeTraced] = {}
+_TRACED = (ScanEquations, ElementwiseLoopEquations, LoopEquations)
+_PROGRAMS: dict[str, CellProgram | LoopProgram | CannotBeTraced] = {}
 
 
 def known(cell: Cell) -> Cell:
@@ -34,18 +44,24 @@ def cell_program(cell: Equations) -> CellProgram | None:
     return found if isinstance(found, CellProgram) else None
 
 
+def loop_program(cell: Equations) -> LoopProgram | None:
+    """The same of a loop cell."""
+    found = _program(cell)
+    return found if isinstance(found, LoopProgram) else None
+
+
 def why_no_program(cell: Equations) -> str | None:
-    """Why `cell_program` gives None of a scan cell; None if it gives one."""
+    """Why neither gives anything for a cell whose equations could not be traced; else None."""
     found = _program(cell)
     return str(found) if isinstance(found, CannotBeTraced) else None
 
 
-def _program(cell: Equations) -> CellProgram | CannotBeTraced | None:
-    if not isinstance(cell, (ScanEquations, ElementwiseLoopEquations)) or CLASSES.get(cell.name) is not type(cell):
+def _program(cell: Equations) -> CellProgram | LoopProgram | CannotBeTraced | None:
+    if not isinstance(cell, _TRACED) or CLASSES.get(cell.name) is not type(cell):
         return None
     if cell.word not in _PROGRAMS:
         try:
-            _PROGRAMS[cell.word] = traced(cell)
+            _PROGRAMS[cell.word] = traced_loop(cell) if isinstance(cell, LoopEquations) else traced(cell)
         except CannotBeTraced as error:
             _PROGRAMS[cell.word] = error
     return _PROGRAMS[cell.word]
@@ -56,11 +72,6 @@ def scan_kernel(cell: Equations) -> ScanKernel | None:
     return cell.kernel if isinstance(cell.kernel, ScanKernel) and CLASSES.get(cell.name) is type(cell) else None
 
 
-def loop_kernel(cell: Equations) -> LoopKernel | None:
-    """The same of the loop kernel."""
-    return cell.kernel if isinstance(cell.kernel, LoopKernel) and CLASSES.get(cell.name) is type(cell) else None
-
-
 def block_kernel(cell: Equations) -> BlockKernel | None:
-    """The same of the kernel for a step of blocks."""
+    """The record of the kernel for a step of blocks that computes these very equations."""
     return cell.kernel if isinstance(cell.kernel, BlockKernel) and CLASSES.get(cell.name) is type(cell) else None

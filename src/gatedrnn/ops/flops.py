@@ -44,8 +44,7 @@ def _projected_scan_gradient(
 
 def _loop_cells(
     projected: Shape, h0: Shape, c0: Shape | None, mask: Shape | None, resets: Shape | None, weight_hh: Shape,
-    bias_hh: Shape | None, weight_ci: Shape | None, weight_cf: Shape | None, weight_co: Shape | None,
-    weight_hr: Shape | None, *_: Any, **__: Any,
+    bias_hh: Shape | None, diagonals: Shape | None, weight_hr: Shape | None, *_: Any, **__: Any,
 ) -> int:  # fmt: skip
     return _products(projected, weight_hh, weight_hr)
 

@@ -1,27 +1,22 @@
 """A loop cell over a whole sequence, from its projections: step by step in torch, or in one kernel for a CPU."""
 
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import (
-    ElementwiseLoopEquations,
-    LoopEquations,
-    LoopKernel,
-    Recurrent,
-    output_of,
-    split_gates,
-)
+from gatedrnn.codegen.loop import LoopProgram
+from gatedrnn.equations import ElementwiseLoopEquations, LoopEquations, Recurrent, output_of, split_gates
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops._time import over_time
 from gatedrnn.ops.backends import accumulation_dtype, has_cpu_kernels, native_kernels
-from gatedrnn.ops.cells import EQUATIONS, loop_kernel
+from gatedrnn.ops.cells import EQUATIONS, loop_program
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.step import ZoneoutMask, one_step
 from gatedrnn.shapes import Flags, Gaps, Projections, Series, State, StateTuple, Step, empty_series, time_first
 
-PARAMETERS = ("weight_hh", "bias_hh", "weight_ci", "weight_cf", "weight_co", "weight_hr")
+PARAMETERS = ("weight_hh", "bias_hh", "diagonals", "weight_hr")
 """What multiplies a state, in the order in which the operation takes it."""
 
 
@@ -63,7 +58,7 @@ def loop_in_torch(
 
 def has_loop_kernel(cell: LoopEquations, device: torch.device) -> bool:
     """Whether `loop_in_kernel` can run the cell on this device."""
-    return loop_kernel(cell) is not None and has_cpu_kernels(device)
+    return loop_program(cell) is not None and has_cpu_kernels(device)
 
 
 def loop_in_kernel(
@@ -71,18 +66,20 @@ def loop_in_kernel(
     resets: Flags | None, reverse: bool,
 ) -> tuple[Series, StateTuple]:  # fmt: skip
     """`loop_in_torch` in one kernel: no graph of steps, and the gradient of each weight is one product."""
-    kernel = _known(cell.word).kernel
+    states = _known(cell.word).program.states
     wide = accumulation_dtype(projected.dtype)
     # The kernel's h is the one that gates read: of a cell whose state is c alone, its output.
     first = state[0].to(wide)
-    h0 = first if "h" in kernel.state else output_of(cell, (first,), ())
-    c0 = state[-1].to(wide) if "c" in kernel.state else None
-    names = PARAMETERS if cell.projects_state else PARAMETERS[:-1]  # elsewhere W_hr is no part of the state
+    h0 = first if "h" in states else output_of(cell, (first,), ())
+    c0 = state[-1].to(wide) if "c" in states else None
+    names = ("weight_hh", "bias_hh", *(["weight_hr"] if cell.projects_state else []))  # elsewhere no part of the state
     there = {name: recurrent.weights[name].to(wide) for name in names if name in recurrent.weights}
+    if cell.peepholes:
+        there["diagonals"] = torch.cat([recurrent.peephole(name) for name in cell.peepholes]).to(wide)
     weights = [there.get(name) for name in PARAMETERS]
     dropped = None if recurrent.dropped is None else recurrent.dropped.to(wide)
     h, last_h, last_c, _, _ = loop_cell(projected.to(wide), h0, c0, mask, resets, *weights, dropped, cell.word, reverse)
-    last = tuple({"h": last_h, "c": last_c}[name] for name in kernel.state)
+    last = tuple({"h": last_h, "c": last_c}[name] for name in states)
     output = h if mask is None else zero_masked_steps(h, mask)
     return output, tuple(s.to(given.dtype) for s, given in zip(last, state, strict=True))
 
@@ -91,110 +88,104 @@ class _Known(NamedTuple):
     """What the operation finds under a cell's word."""
 
     cell: LoopEquations
-    kernel: LoopKernel
+    program: LoopProgram
 
 
 def _known(word: str) -> _Known:
     cell = EQUATIONS[word]
-    assert isinstance(cell, LoopEquations) and isinstance(cell.kernel, LoopKernel)
-    return _Known(cell, cell.kernel)
+    program = loop_program(cell)
+    assert isinstance(cell, LoopEquations) and program is not None
+    return _Known(cell, program)
 
 
 @torch.library.custom_op("gatedrnn::loop_cell", mutates_args=())
 def loop_cell(
     projected: Tensor, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
-    weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, cell: str, reverse: bool,
+    weight_hh: Tensor, bias_hh: Tensor | None, diagonals: Tensor | None, weight_hr: Tensor | None,
+    dropped: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Every h, the last h and c, every c, and what the kernel saves for the gradient; c is empty without a c0."""
+    """Every h, the last h and c, every c, and what the kernel keeps for the gradient; c is empty without a c0.
+
+    `diagonals` has the diagonal weights one after another.
+    """
     kernels = native_kernels(projected.device)
-    recurrence = _recurrence(kernels, weight_hh, bias_hh, (weight_ci, weight_cf, weight_co), weight_hr, dropped)
+    recurrence = kernels.Recurrence(weight_hh, bias_hh, diagonals, weight_hr, dropped)
     states, last_h, last_c = kernels.loop_cells(
-        _known(cell).kernel, projected, recurrence, h0, c0, mask, resets, reverse
+        _known(cell).program, projected, recurrence, h0, c0, mask, resets, reverse
     )
-    return states.h, last_h, last_c, states.c, states.saved
+    return states.h, last_h, last_c, states.c, states.kept
 
 
 @loop_cell.register_fake
 def _(
     projected: Tensor, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
-    weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, cell: str, reverse: bool,
+    weight_hh: Tensor, bias_hh: Tensor | None, diagonals: Tensor | None, weight_hr: Tensor | None,
+    dropped: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     batch, _, features = projected.shape
-    kernel, new = _known(cell).kernel, projected.new_empty
-    size = features // kernel.gates
+    program, new = _known(cell).program, projected.new_empty
+    size = features // program.gates
     c, last_c = (new(0), new(0)) if c0 is None else (empty_series(projected, size), new(batch, size))
-    saved = empty_series(projected, kernel.saved * size)
-    return empty_series(projected, h0.shape[1]), new(h0.shape), last_c, c, saved
+    kept = empty_series(projected, program.kept * size)
+    return empty_series(projected, h0.shape[1]), new(h0.shape), last_c, c, kept
 
 
 @torch.library.custom_op("gatedrnn::loop_cell_gradient", mutates_args=())
 def loop_cell_gradient(
-    grad_h: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, h: Tensor, c: Tensor, saved: Tensor,
+    grad_h: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, h: Tensor, c: Tensor, kept: Tensor,
     h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
-    weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, cell: str, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    weight_hh: Tensor, bias_hh: Tensor | None, diagonals: Tensor | None, weight_hr: Tensor | None,
+    dropped: Tensor | None, cell: str, reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of projected, h0, c0 and the weights, in order; empty for those that are not there.
 
     A tuple, not a list: jacobians map the operations of a backward, and torch maps none that returns a list.
     """
-    kernel, kernels = _known(cell).kernel, native_kernels(h.device)
-    recurrence = _recurrence(kernels, weight_hh, bias_hh, (weight_ci, weight_cf, weight_co), weight_hr, dropped)
+    program, kernels = _known(cell).program, native_kernels(h.device)
+    recurrence = kernels.Recurrence(weight_hh, bias_hh, diagonals, weight_hr, dropped)
+    states = kernels.LoopStates(h, c, kept)
     found = kernels.loop_cells_gradient(
-        kernel,
-        grad_h,
-        grad_last_h,
-        grad_last_c,
-        kernels.LoopStates(h, c, saved),
-        recurrence,
-        h0,
-        c0,
-        mask,
-        resets,
-        reverse,
+        program, grad_h, grad_last_h, grad_last_c, states, recurrence, h0, c0, mask, resets, reverse
     )
-    read = _before_each_step(h, h0, resets, reverse)
+    read, gated = _before_each_step(h, h0, resets, reverse), found.gated
     if dropped is not None:
-        read = read * dropped.unsqueeze(1)
-    size = saved.shape[2] // kernel.saved
-    of_u = found.projected
-    if kernel.gated_state:
-        gated = read * saved[..., :size]
-        of_weight = _products(weight_hh, [(of_u[..., :-size], read), (of_u[..., -size:], gated)])
-    elif kernel.separate_candidate:
-        of_weight = _products(weight_hh, [(of_u[..., :-size], read), (found.candidate, read)])
-    else:
-        of_weight = _products(weight_hh, [(of_u, read)])
-    of_bias, of_peepholes, of_projection = h.new_empty(0), h.new_empty(3, 0), h.new_empty(0)
-    if bias_hh is not None:
-        of_bias = of_u.sum((0, 1))
-        if kernel.separate_candidate:
-            of_bias = torch.cat([of_bias[:-size], found.candidate.sum((0, 1))])
-    if weight_ci is not None:
-        of_peepholes = found.peepholes.view(3, -1)
-    if weight_hr is not None:
-        of_projection = _products(weight_hr, [(found.h, saved[..., -size:] * torch.tanh(c))])
-    of_ci, of_cf, of_co = (row.clone() for row in of_peepholes)
-    return found.projected, found.h0, found.c0, of_weight, of_bias, of_ci, of_cf, of_co, of_projection
+        read, gated = (x * dropped.unsqueeze(1) if x.numel() else x for x in (read, gated))
+    pairs = [(left, gated if is_gated else read) for left, is_gated in _of_products(program, found)]
+    of_bias = torch.cat([left.sum((0, 1)) for left, _ in pairs]) if bias_hh is not None else h.new_empty(0)
+    of_projection = h.new_empty(0) if weight_hr is None else _products(weight_hr, [(found.h, found.inner)])
+    return (
+        found.projected, found.h0, found.c0, _products(weight_hh, pairs), of_bias, found.diagonals, of_projection
+    )  # fmt: skip
+
+
+def _of_products(program: LoopProgram, found: Any) -> list[tuple[Series, bool]]:
+    """Gradients of recurrent products, in the order of the projections, and whether they are those of the gated state;
+    neighbours of one kind together."""
+    size, early = found.projected.shape[2] // program.gates, program.gates - program.gated
+    kinds = [(name in program.separate, i >= early) for i, name in enumerate(program.projections)]
+    pairs = []
+    for (is_separate, is_gated), members in groupby(range(program.gates), kinds.__getitem__):
+        places, series = list(members), found.separate if is_separate else found.projected
+        begin = program.separate.index(program.projections[places[0]]) if is_separate else places[0]
+        pairs.append((series[..., begin * size : (begin + len(places)) * size], is_gated))
+    return pairs
 
 
 @loop_cell_gradient.register_fake
 def _(
-    grad_h: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, h: Tensor, c: Tensor, saved: Tensor,
+    grad_h: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, h: Tensor, c: Tensor, kept: Tensor,
     h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    weight_hh: Tensor, bias_hh: Tensor | None, weight_ci: Tensor | None, weight_cf: Tensor | None,
-    weight_co: Tensor | None, weight_hr: Tensor | None, dropped: Tensor | None, cell: str, reverse: bool,
+    weight_hh: Tensor, bias_hh: Tensor | None, diagonals: Tensor | None, weight_hr: Tensor | None,
+    dropped: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    others = (h0, c0, weight_hh, bias_hh, weight_ci, weight_cf, weight_co, weight_hr)
+    others = (h0, c0, weight_hh, bias_hh, diagonals, weight_hr)
     projected = empty_series(h, weight_hh.shape[0])
     return projected, *(h.new_empty(0 if v is None else v.shape) for v in others)
 
 
 def _saves(output: tuple[Tensor, ...], **_: object) -> tuple[Tensor, ...]:
-    h, _last_h, _last_c, c, saved = output
-    return h, c, saved
+    h, _last_h, _last_c, c, kept = output
+    return h, c, kept
 
 
 def _backward(
@@ -217,29 +208,25 @@ def _backward(
 
 def _plain(
     projected: Tensor, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    dropped: Tensor | None, cell: str, reverse: bool, **weights: Tensor | None,
+    dropped: Tensor | None, cell: str, reverse: bool, diagonals: Tensor | None, **weights: Tensor | None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Every h and the last states, step by step in torch."""
-    equations, kernel = _known(cell)
-    recurrent = Recurrent(equations.projections, {name: w for name, w in weights.items() if w is not None}, dropped)
+    equations, program = _known(cell)
+    there = {name: weight for name, weight in weights.items() if weight is not None}
+    if diagonals is not None:
+        parts = diagonals.chunk(len(equations.peepholes))
+        there |= {f"weight_{name}": part for name, part in zip(equations.peepholes, parts, strict=True)}
+    recurrent = Recurrent(equations.projections, there, dropped)
     states = {"h": h0, "c": c0}
-    state = tuple(s for name in kernel.state if (s := states[name]) is not None)
+    state = tuple(s for name in program.states if (s := states[name]) is not None)
     h, last = loop_in_torch(equations, projected, state, recurrent, mask, resets, reverse)
-    if "h" not in kernel.state:  # h follows from c, and is no state of its own
+    if "h" not in program.states:  # h follows from c, and is no state of its own
         return h, output_of(equations, last, ()), *last
     return h, *last
 
 
 _DIFFERENTIABLE = ("projected", "h0", "c0", *PARAMETERS)
 register_gradient(loop_cell, _DIFFERENTIABLE, _saves, _backward, through(_plain, _DIFFERENTIABLE))
-
-
-def _recurrence(
-    kernels: Any, weight_hh: Tensor, bias_hh: Tensor | None, peepholes: tuple[Tensor | None, ...],
-    weight_hr: Tensor | None, dropped: Tensor | None,
-) -> Any:  # fmt: skip
-    there = [p for p in peepholes if p is not None]
-    return kernels.Recurrence(weight_hh, bias_hh, torch.cat(there) if there else None, weight_hr, dropped)
 
 
 def _before_each_step(h: Series, h0: State, resets: Flags | None, reverse: bool) -> Series:

@@ -10,8 +10,8 @@ from tolerances import assert_equal_within
 from torch.nn.functional import logsigmoid, silu, softplus
 
 from gatedrnn import RecurrentLayer, register
-from gatedrnn.codegen.elementwise import ADD, Row
 from gatedrnn.codegen.numba_source import numba_source
+from gatedrnn.codegen.row import ADD, Row
 from gatedrnn.codegen.trace import trace
 from gatedrnn.equations import ScanEquations
 from gatedrnn.errors import WrongKernel

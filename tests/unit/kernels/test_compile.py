@@ -13,8 +13,8 @@ from numba.core import config
 from numba.core.errors import TypingError
 
 import gatedrnn
-from gatedrnn.codegen.elementwise import ADD
 from gatedrnn.codegen.numba_source import numba_source
+from gatedrnn.codegen.row import ADD
 from gatedrnn.kernels.cpu import _compile as cache
 from gatedrnn.kernels.cpu import step
 from gatedrnn.kernels.cpu._compile import FAST, CompiledFunction, compiled
@@ -63,12 +63,12 @@ def test_a_function_of_other_sources_is_compiled_again_in_its_place(folder, monk
 
 
 def test_every_source_of_the_kernels_counts(tmp_path, monkeypatch):
-    for name in ("_gates.py", "_scan_loops.py"):
+    for name in ("_math.py", "_scan_loops.py"):
         (tmp_path / name).write_text("1")
     monkeypatch.setattr(cache, "files", lambda package: tmp_path)
     stamp = cache.stamp.__wrapped__
     sums = [stamp()]
-    (tmp_path / "_gates.py").write_text("2")
+    (tmp_path / "_math.py").write_text("2")
     sums.append(stamp())
     (tmp_path / "_views.py").write_text("")
     sums.append(stamp())

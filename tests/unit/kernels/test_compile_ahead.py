@@ -8,7 +8,7 @@ import torch
 from numba.core.typing.typeof import Purpose, typeof
 
 import gatedrnn
-from gatedrnn.codegen import elementwise
+from gatedrnn.codegen import row
 from gatedrnn.kernels.cpu import _compile_ahead as ahead
 from gatedrnn.kernels.cpu import _rows as rows
 from gatedrnn.kernels.cpu import _scan_loops as loops
@@ -48,14 +48,15 @@ def test_nothing_runs_while_calls_are_recorded():
     kernel = threads.Kernel(lambda *_: pytest.fail("was run"), None)
     with threads.recording() as recorded:
         threads.share_out(kernel, 5, 3, "an argument")
-        assert not rows.row_address(elementwise.ADD, "never compiled", ("float32", "float32"))
+        assert not rows.row_address(row.ADD, "never compiled", ("float32", "float32"))
     assert recorded.calls == [threads.Call(kernel, 3, ("an argument",))]
     assert [source.name for source in recorded.rows] == ["never_compiled_add"]
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["mingru", "para-gru"])
-@pytest.mark.parametrize("proj_size", [0, 3])
+@pytest.mark.parametrize(
+    "name, proj_size", [("mingru", 0), ("mingru", 3), ("para-gru", 0), ("para-gru", 3), ("gru", 0)]
+)
 def test_steps_of_a_stream_are_recorded_too(name, proj_size):
     options = {"proj_size": proj_size} if proj_size else {}
     layer = gatedrnn.registry.CELLS[name].layer(4, 8, layer_norm=name == "mingru", **options)

@@ -19,6 +19,7 @@ from torch import nn
 
 from gatedrnn import RecurrentLayer
 from gatedrnn.cells.mgu import MGUEquations
+from gatedrnn.ops.cells import known, loop_program
 from gatedrnn.ops.loop import loop_cell
 
 FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
@@ -38,9 +39,9 @@ def arguments_of(kernel, names, batch=2, steps=5, size=3):
     flags = flags_of(names, batch, steps)
     return (
         new(batch, steps, gates * size), new(batch, width),
-        new(batch, size) if "c" in cell.kernel.state else None, flags.get("mask"), flags.get("resets"),
+        new(batch, size) if "c" in loop_program(known(cell)).states else None, flags.get("mask"), flags.get("resets"),
         new(gates * size, width), new(gates * size) if cell.recurrent_bias else None,
-        *(new(size) if cell.peepholes else None for _ in range(3)),
+        new(len(cell.peepholes) * size) if cell.peepholes else None,
         new(width, size) if cell.projects_state else None, None, kernel, "resets" in names,
     )  # fmt: skip
 

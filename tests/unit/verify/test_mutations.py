@@ -87,7 +87,7 @@ MUTATIONS = [
     ("mgu", loop_op, "_products", "left.flatten(0, 1).t()", "-left.flatten(0, 1).t()"),
     ("mgu", loop_op, "_before_each_step", "if reverse else", "if not reverse else"),
     ("mgu", loop_op, "_before_each_step", "before.masked_fill_(resets.unsqueeze(2), 0)", "before"),
-    ("lstm-peephole", loop_op, "_recurrence", "torch.cat(there)", "torch.cat(there[::-1])"),
+    ("lstm-peephole", loop_op, "loop_in_kernel", "name in cell.peepholes", "name in cell.peepholes[::-1]"),
     ("lstm-no-output-gate", loop_op, "loop_in_kernel", "output_of(cell, (first,), ())", "first"),
     ("mgu", loop, "loop_cells_gradient", "grad_last_h.contiguous().clone()", "-grad_last_h.contiguous()"),
     ("mgu", loop, "loop_cells_gradient", "flags(mask), flags(resets)", "flags(mask), flags(None)"),

@@ -18,9 +18,9 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from gatedrnn.codegen.elementwise import Row
 from gatedrnn.codegen.evaluate import differing, evaluate, trials, uncertain
 from gatedrnn.codegen.numba_source import Source, numba_source
+from gatedrnn.codegen.row import Row
 from gatedrnn.errors import WrongKernel
 from gatedrnn.kernels.cpu import _math
 from gatedrnn.kernels.cpu._compile import FAST, INLINED, CompiledFunction

@@ -1,26 +1,46 @@
 """Loop cells over a whole sequence, and their gradient: one thread runs some of the sequences through all of time.
 
 Sequences do not wait for each other, so threads never meet; each step reads the recurrent weights once for all of a
-thread's sequences.
+thread's sequences. What stands between the products comes from the cell's equations (`codegen.loop`).
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from torch import Tensor
 
-from gatedrnn.equations import LoopKernel
-from gatedrnn.kernels.cpu import _gates as gates
+from gatedrnn.codegen.loop import LoopProgram
+from gatedrnn.codegen.row import Row
 from gatedrnn.kernels.cpu._compile import FAST, INLINED, compiled
-from gatedrnn.kernels.cpu._gates import FORMS, GRU, LSTM, NO_OUTPUT_GATE
 from gatedrnn.kernels.cpu._math import flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu._products import add_product, packed, padded
+from gatedrnn.kernels.cpu._rows import address_of, call_row, dtype_name, row_address
 from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
-from gatedrnn.kernels.cpu._views import Array, StridedView, block, clear, copy, flags, flat, strided, view, widened
+from gatedrnn.kernels.cpu._views import (
+    Array,
+    StridedView,
+    block,
+    clear,
+    copy,
+    flags,
+    flat,
+    keep_alive,
+    strided,
+    view,
+    widened,
+)
 from gatedrnn.shapes import Flags, Series, State, empty_series, time_first
 
 ROWS = 32  # sequences of one work item at most: a matrix that is read once serves them all
+PRODUCTS, CANDIDATE, INNER, GRADS, UNPROJECTED = range(1, 6)
+"""Where rows lie that are no tensor's: products of the state, of the gated state; the gated state, its gradient, or h
+before its projection; gradients of products; that of h before its projection."""
+HEAD = 4
+"""Words in front of the places of a function's rows: its address, their number, and which of them are the states before
+a step (-1: none). Then come, each for all places: which of the above, or 0; the address, or how far behind the
+beginning of that; how many bytes apart rows of sequences, of a work item's sequences, and of steps are."""
 
 
 class Recurrence(NamedTuple):
@@ -28,8 +48,8 @@ class Recurrence(NamedTuple):
 
     weight_hh: Tensor
     bias_hh: Tensor | None = None
-    peepholes: Tensor | None = None
-    """(3 · size,): for the gates that see c."""
+    diagonals: Tensor | None = None
+    """The diagonal weights, one after another."""
     weight_hr: Tensor | None = None
     dropout_mask: Tensor | None = None
     """(batch, width): multiplies h where gates read it."""
@@ -41,8 +61,8 @@ class LoopStates(NamedTuple):
     h: Series
     c: Series
     """Of no size where there is no c."""
-    saved: Tensor
-    """(batch, time, `LoopKernel.saved` · size)."""
+    kept: Tensor
+    """(batch, time, `LoopProgram.kept` · size)."""
 
 
 class LoopPlan(NamedTuple):
@@ -55,7 +75,12 @@ class LoopPlan(NamedTuple):
     width: int
     """Channels of h, which are fewer where it is projected."""
     gates: int
-    saved: int
+    gated: int
+    """As in `LoopProgram`."""
+    kept: int
+    separate: int
+    """Of `LoopProgram.separate`, how many."""
+    passes_output: bool
     rows: int
     """Sequences of one work item."""
     reverse: bool
@@ -75,18 +100,17 @@ class Parameters(NamedTuple):
     """
 
     recurrent: np.ndarray
-    """Of all gates, or of those before the candidate where `candidate` is given."""
+    """Of all gates, or of those before the ones that read the gated state."""
     candidate: np.ndarray
-    """Of the candidate, where a gate multiplies h before this product."""
+    """Of those."""
     bias: np.ndarray
-    peepholes: np.ndarray
     projection: np.ndarray
     dropout_mask: np.ndarray
     """(batch, width): multiplies h where gates read it."""
 
 
 def loop_cells(
-    kernel: LoopKernel, projected: Series, recurrence: Recurrence, h0: State, c0: State | None,
+    program: LoopProgram, projected: Series, recurrence: Recurrence, h0: State, c0: State | None,
     mask: Flags | None, resets: Flags | None, reverse: bool,
 ) -> tuple[LoopStates, State, State]:  # fmt: skip
     """A loop cell's states from its input projections (batch, time, gates · size), and the last h and c.
@@ -94,63 +118,148 @@ def loop_cells(
     Everything in one dtype, float32 or float64. A masked step leaves the states as they were; a reset brings them back
     to zeros. The series come out in the order in which the projections lie in memory.
     """
-    plan = _plan(kernel, projected, recurrence, h0.shape[1], reverse, backward=False)
+    projected = projected.contiguous() if projected.stride(2) != 1 else projected
+    plan = _plan(program, projected, recurrence, h0.shape[1], reverse, backward=False)
     h = h0.contiguous().clone()
     c = projected.new_empty(0) if c0 is None else c0.contiguous().clone()
     hs = empty_series(projected, plan.width)
     cs = projected.new_empty(0) if c0 is None else empty_series(projected, plan.size)
-    saved = empty_series(projected, plan.saved * plan.size)
+    kept = empty_series(projected, plan.kept * plan.size)
     if plan.batch:
+        places = _Places(projected, plan)
+        places.of_each_step(program.projections, "x_{}", projected)
+        places.of_each_step(range(plan.kept), "kept_{}", kept)
+        places.of_products(plan, program.projections)
+        places.of_diagonals(program.diagonals, recurrence.diagonals)
+        places.of_sequences("h", h)
+        places.of_sequences("c", c)
+        if plan.projection_columns:
+            places.of_scratch("h", INNER, plan.size)
+        places.of_scratch("gated", INNER, plan.size)
+        first, *second = [places.words(program, row) for row in program.forward]
         _share_out(
-            RUN, plan, plan, FORMS[kernel.form], strided(projected),
-            _parameters(kernel, recurrence, transposed=True), flags(mask), flags(resets), flat(h), flat(c),
-            _rows_of(saved), _rows_of(hs), _rows_of(cs),
+            RUN, plan, plan, first, *(second or [NOWHERE]), _parameters(plan, recurrence, transposed=True),
+            flags(mask), flags(resets), flat(h), flat(c), _rows_of(kept), _rows_of(hs), _rows_of(cs),
         )  # fmt: skip
-    return LoopStates(hs, cs, saved), h, c
+    return LoopStates(hs, cs, kept), h, c
 
 
 class LoopGradient(NamedTuple):
     """Gradients of a loop cell over a sequence; those of the weights are products of these with the states."""
 
     projected: Series
-    candidate: Series
-    """Of the recurrent product's last block, where it is not that of the projection (GRU); else of no size."""
+    separate: Series
+    """Of the recurrent products of `LoopProgram.separate`; of no size where there are none."""
+    gated: Series
+    """Not a gradient: what the second product reads; of no size where there is none."""
     h: Series
     """Of every projected h; of no size where h is not projected."""
+    inner: Series
+    """Not a gradient: h before its projection; of no size too."""
     h0: State
     c0: State
-    peepholes: Tensor
-    """(3 · size,), or of no size."""
+    diagonals: Tensor
+    """One after another, or of no size."""
 
 
 def loop_cells_gradient(
-    kernel: LoopKernel, grad_h: Series, grad_last_h: State, grad_last_c: State | None, states: LoopStates,
+    program: LoopProgram, grad_h: Series, grad_last_h: State, grad_last_c: State | None, states: LoopStates,
     recurrence: Recurrence, h0: State, c0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
 ) -> LoopGradient:  # fmt: skip
     """The backward of `loop_cells`; at a masked step `grad_h` is ignored."""
-    saved = states.saved
-    size = saved.shape[2] // kernel.saved
-    plan = _plan(kernel, saved, recurrence, h0.shape[1], reverse, backward=True)
-    nothing = saved.new_empty(0)
-    delta_h = grad_last_h.contiguous().clone()
-    delta_c = nothing if grad_last_c is None else grad_last_c.contiguous().clone()
-    grad_x = empty_series(saved, plan.gates * size)
-    candidate = empty_series(saved, size) if kernel.separate_candidate else nothing
-    projected_h = empty_series(saved, plan.width) if recurrence.weight_hr is not None else nothing
-    if mask is not None and projected_h.numel():
-        projected_h.zero_()
-    peepholes = saved.new_zeros(plan.batch, 3 * size) if recurrence.peepholes is not None else nothing
+    kept = states.kept
+    size = recurrence.weight_hh.shape[0] // program.gates
+    plan = _plan(program, states.h, recurrence, h0.shape[1], reverse, backward=True)
+    nothing = kept.new_empty(0)
+    delta_h, start_h = grad_last_h.contiguous().clone(), h0.contiguous()
+    delta_c, start_c = (nothing if s is None else s.contiguous() for s in (grad_last_c, c0))
+    delta_c = delta_c.clone()
+    grad_x = empty_series(kept, plan.gates * size)
+    separate = empty_series(kept, len(program.separate) * size) if program.separate else nothing
+    gated = empty_series(kept, size) if program.gated else nothing
+    projects = recurrence.weight_hr is not None
+    projected_h, inner = (empty_series(kept, n) if projects else nothing for n in (plan.width, size))
+    for series in (projected_h, inner, gated):
+        if mask is not None:
+            series.zero_()  # a weight's gradient multiplies what no step writes with 0
+    diagonals = kept.new_zeros(plan.batch, len(program.diagonals) * size)
     if plan.batch:
+        places = _Places(kept, plan)
+        places.of_each_step(range(plan.kept), "kept_{}", kept)
+        places.of_each_step(program.projections, "gx_{}", grad_x)
+        places.of_each_step(["after_h"], "{}", states.h)
+        places.of_each_step(["after_c"], "{}", states.c)
+        places.of_each_step(["gated"], "{}", gated)
+        places.of_each_step(["inner"], "{}", inner)
+        places.of_diagonals(program.diagonals, recurrence.diagonals)
+        for i, name in enumerate(program.diagonals):
+            places.of_sequences(f"gw_{name}", diagonals, i * size)
+        for i, name in enumerate(program.projections):
+            places.of_scratch(f"gu_{name}", GRADS, plan.gates * size, i * size)
+        places.of_sequences("delta_h", delta_h)
+        places.of_sequences("delta_c", delta_c)
+        if projects:
+            places.of_scratch("delta_h", UNPROJECTED, plan.projection_columns)
+        places.of_scratch("delta_gated", INNER, size)
+        places.of_scratch("before_h", 0, 0)  # these are looked for at every step
+        places.of_scratch("before_c", 0, 0)
+        rows = program.backward_projecting if projects else program.backward
+        first, *second = [places.words(program, row) for row in rows]
+        apart = [program.separate.index(name) if name in program.separate else -1 for name in program.projections]
         _share_out(
-            RUN_BACKWARD, plan, plan, FORMS[kernel.form], strided(grad_h),
-            _parameters(kernel, recurrence, transposed=False), flags(mask), flags(resets), flat(h0.contiguous()),
-            flat(nothing if c0 is None else c0.contiguous()),
-            _rows_of(saved), _rows_of(states.h), _rows_of(states.c), flat(delta_h), flat(delta_c),
-            _rows_of(grad_x), _rows_of(candidate), _rows_of(projected_h), flat(peepholes),
+            RUN_BACKWARD, plan, plan, first, *(second or [NOWHERE]), strided(grad_h),
+            _parameters(plan, recurrence, transposed=False), flags(mask), flags(resets), flat(start_h),
+            flat(start_c), _rows_of(states.h), _rows_of(states.c), flat(delta_h), flat(delta_c), _rows_of(grad_x),
+            np.array(apart, np.int64), _rows_of(separate), _rows_of(projected_h),
         )  # fmt: skip
-    return LoopGradient(
-        grad_x, candidate, projected_h, delta_h, delta_c, peepholes.sum(0) if peepholes.dim() > 1 else peepholes
-    )
+    return LoopGradient(grad_x, separate, gated, projected_h, inner, delta_h, delta_c, diagonals.sum(0))
+
+
+NOWHERE = np.empty(0, np.int64)
+
+
+class _Places:
+    """Where the rows lie that a cell's functions take, by their names, as kernels read it (`WORDS`)."""
+
+    def __init__(self, like: Tensor, plan: LoopPlan) -> None:
+        self.dtype, self.bytes, self.size = dtype_name(like.dtype), like.element_size(), plan.size
+        self._found: dict[str, tuple[int, ...]] = {}
+
+    def of_each_step(self, names: Iterable[object], title: str, series: Series) -> None:
+        """Neighbouring blocks of the channels of a series."""
+        if series.dim() == 3:
+            between = series.stride(0) * self.bytes, 0, series.stride(1) * self.bytes
+            for i, name in enumerate(names):
+                self._found[title.format(name)] = 0, series.data_ptr() + i * self.size * self.bytes, *between
+
+    def of_sequences(self, name: str, x: Tensor, offset: int = 0) -> None:
+        """(batch, channels), from that channel on."""
+        if x.dim() == 2:
+            self._found[name] = 0, x.data_ptr() + offset * self.bytes, x.shape[1] * self.bytes, 0, 0
+
+    def of_diagonals(self, names: Iterable[str], weights: Tensor | None) -> None:
+        """Weights for all sequences."""
+        for i, name in enumerate(names):
+            assert weights is not None and weights.is_contiguous()
+            self._found[f"w_{name}"] = 0, weights.data_ptr() + i * self.size * self.bytes, 0, 0, 0
+
+    def of_scratch(self, name: str, which: int, width: int, offset: int = 0) -> None:
+        """Memory of a thread: rows of that width for the sequences of a work item."""
+        self._found[name] = which, offset * self.bytes, 0, width * self.bytes, 0
+
+    def words(self, program: LoopProgram, row: Row) -> np.ndarray:
+        """The function of a row, and the places of its rows."""
+        address = row_address(row, program.word, (self.dtype,) * len(row.rows))
+        before = (row.rows.index(name) if name in row.rows else -1 for name in ("before_h", "before_c"))
+        places = zip(*(self._found[name] for name in row.rows), strict=True)
+        return np.array([address, len(row.rows), *before, *(word for kind in places for word in kind)], np.int64)
+
+    def of_products(self, plan: LoopPlan, projections: Sequence[str]) -> None:
+        """Products with the state, of the last projections with the gated state."""
+        first = plan.gates - plan.gated
+        for i, name in enumerate(projections):
+            which, width = (PRODUCTS, plan.recurrent_columns) if i < first else (CANDIDATE, plan.candidate_columns)
+            self.of_scratch(f"u_{name}", which, width, (i if i < first else i - first) * self.size)
 
 
 def _rows_of(x: Series) -> np.ndarray:
@@ -159,20 +268,20 @@ def _rows_of(x: Series) -> np.ndarray:
 
 
 def _plan(
-    kernel: LoopKernel, like: Series, recurrence: Recurrence, width: int, reverse: bool, backward: bool
+    program: LoopProgram, like: Series, recurrence: Recurrence, width: int, reverse: bool, backward: bool
 ) -> LoopPlan:  # fmt: skip
-    """Of a pass over `like`: the projections in the forward, the saved values in the backward."""
-    batch, steps, features = like.shape
-    gates, saved, gated_state = kernel.gates, kernel.saved, kernel.gated_state
-    size = features // (saved if backward else gates)
+    """Of a pass over a series like this one."""
+    (batch, steps, _), gates, gated = like.shape, program.gates, program.gated
+    size = recurrence.weight_hh.shape[0] // gates
     columns = [
-        width if backward else (gates - gated_state) * size,
-        (width if backward else size) if gated_state else 0,
+        width if backward else (gates - gated) * size,
+        (width if backward else gated * size) if gated else 0,
         (size if backward else width) if recurrence.weight_hr is not None else 0,
     ]
     return LoopPlan(
-        batch, steps, size, width, gates, saved, _rows(batch, steps, gates * size), reverse,
-        *((1, batch) if time_first(like) else (steps, 1)), *(padded(n, like.element_size()) for n in columns),
+        batch, steps, size, width, gates, gated, program.kept, len(program.separate), program.passes_output,
+        _rows(batch, steps, gates * size), reverse, *((1, batch) if time_first(like) else (steps, 1)),
+        *(padded(n, like.element_size()) for n in columns),
     )  # fmt: skip
 
 
@@ -193,19 +302,16 @@ def _share_out(compiled_kernel: Kernel, plan: LoopPlan, *arguments: object) -> N
     share_out(compiled_kernel, -(-plan.batch // plan.rows), threads, *arguments)
 
 
-def _parameters(kernel: LoopKernel, recurrence: Recurrence, transposed: bool) -> Parameters:
-    weight, bias, peepholes, projection, dropout_mask = recurrence
+def _parameters(plan: LoopPlan, recurrence: Recurrence, transposed: bool) -> Parameters:
+    weight, bias, _, projection, dropout_mask = recurrence
     nothing = flat(weight.new_empty(0))
-    size = weight.shape[0] // kernel.gates
-    recurrent, candidate = weight[: len(weight) - size], weight[len(weight) - size :]
-    if not kernel.gated_state:
-        recurrent, candidate = weight, weight[:0]
+    first = (plan.gates - plan.gated) * plan.size
 
     def panels(matrix: Tensor | None) -> np.ndarray:
         return nothing if matrix is None or not len(matrix) else packed(matrix.contiguous(), transposed)
 
-    others = [nothing if v is None else flat(v.contiguous()) for v in (bias, peepholes, dropout_mask)]
-    return Parameters(panels(recurrent), panels(candidate), others[0], others[1], panels(projection), others[2])
+    others = [nothing if v is None else flat(v.contiguous()) for v in (bias, dropout_mask)]
+    return Parameters(panels(weight[:first]), panels(weight[first:]), others[0], panels(projection), others[1])
 
 
 @numba.njit(**INLINED)
@@ -229,22 +335,65 @@ def _read(h: Any, dropout_mask: Any, low: int, rows: int, width: int, scratch: A
     return scratch
 
 
+@numba.njit(**INLINED)
+def _located(words: Any, memory: Any) -> Any:
+    """The same places, with the addresses of a thread's own memory."""
+    found = words.copy()
+    count = words[1] if words.size else 0
+    for at in range(HEAD, HEAD + count):
+        if words[at]:
+            found[at + count] += memory[words[at]]
+    return found
+
+
+@numba.njit(**INLINED)
+def _call(words: Any, n: int, b: int, r: int, t: int, before_h: int, before_c: int, table: Any) -> None:
+    """Call a function of rows for a sequence, the r-th of a work item, at one step."""
+    count = words[1]
+    bases, of_b = view(words, HEAD + count, count), view(words, HEAD + 2 * count, count)
+    of_r, of_t = view(words, HEAD + 3 * count, count), view(words, HEAD + 4 * count, count)
+    for i in range(count):
+        table[i] = bases[i] + b * of_b[i] + r * of_r[i] + t * of_t[i]
+    if words[2] >= 0:
+        table[words[2]] = before_h
+    if words[3] >= 0:
+        table[words[3]] = before_c
+    call_row(words[0], n, address_of(table))
+
+
+@numba.njit(**INLINED)
+def _begin(products: Any, rows: int, width: int, bias: Any, first: int, count: int) -> None:
+    """Products begin with their bias, so many channels of it from the first one on, or with zeros."""
+    for r in range(rows):
+        if bias.size:
+            copy(view(bias, first, count), view(products, r * width, count))
+        else:
+            clear(block(products, r, width))
+
+
 @compiled(**FAST)
 def run(
-    first: int, last: int, plan: LoopPlan, form: int, x: StridedView, parameters: Parameters, mask: Array,
-    resets: Array, h: Array, c: Array, saved: Array, hs: Array, cs: Array,
+    first: int, last: int, plan: LoopPlan, gates: Array, update: Array, parameters: Parameters, mask: Array,
+    resets: Array, h: Array, c: Array, kept: Array, hs: Array, cs: Array,
 ) -> None:  # fmt: skip
     """Run items from the states h (batch, width) and c, and leave the last states there; every state is written to hs
-    and cs, the values that the gradient needs to `saved`. A masked step leaves the states as they were."""
+    and cs. A masked step leaves the states as they were.
+
+    Args:
+        gates: function and places of a step's gates, or of those before the product of the gated state.
+        update: of what follows that product; empty where there is none.
+    """
     exactness = flush_denormals()
     steps, n, width, wide = plan.steps, plan.size, plan.width, plan.gates * plan.size
-    dtype = h.dtype
+    early, dtype = wide - plan.gated * n, h.dtype
     u_width, candidate_width, projected_width = plan.recurrent_columns, plan.candidate_columns, plan.projection_columns
     u, candidate = np.zeros(plan.rows * u_width, dtype), np.zeros(plan.rows * candidate_width, dtype)
     projected, read_scratch = np.zeros(plan.rows * projected_width, dtype), np.zeros(plan.rows * width, dtype)
     # `inner` is h before its projection, or the state that a gate has multiplied: no cell has both.
-    inner, x_scratch = np.zeros(plan.rows * n, dtype), np.zeros(wide, dtype)
-    gated_state = parameters.candidate.size > 0
+    inner, memory = np.zeros(plan.rows * n, dtype), np.zeros(UNPROJECTED + 1, np.int64)
+    table = np.empty(max(gates.size, update.size), np.int64)
+    memory[PRODUCTS], memory[CANDIDATE], memory[INNER] = address_of(u), address_of(candidate), address_of(inner)
+    gates, update = _located(gates, memory), _located(update, memory)
     for item in range(first, last):
         low = item * plan.rows
         rows = min(plan.rows, plan.batch - low)
@@ -256,44 +405,22 @@ def run(
                     clear(block(h_rows, r, width))
                     if c.size:
                         clear(block(c, low + r, n))
-                if parameters.bias.size:
-                    copy(parameters.bias, view(u, r * u_width, wide))
-                else:
-                    clear(block(u, r, u_width))
+            _begin(u, rows, u_width, parameters.bias, 0, early)
             read = _read(h_rows, parameters.dropout_mask, low, rows, width, read_scratch)
             add_product(rows, width, read, width, parameters.recurrent, u_width, u)
             for r in range(rows):
-                b = low + r
-                index = _index(plan, b, t)
-                if mask.size and not mask[b * steps + t]:
-                    clear(block(inner, r, n))
-                    clear(block(saved, index, plan.saved * n))  # a weight's gradient multiplies it with 0
-                    continue
-                x_row = widened(view(x.elements, b * x.batch_stride + t * x.time_stride, wide), x_scratch)
-                u_row, k_row, h_row = block(u, r, u_width), block(saved, index, plan.saved * n), block(h_rows, r, width)
-                if form == LSTM:
-                    to = block(inner, r, n) if parameters.projection.size else h_row
-                    gates.lstm(x_row, u_row, block(c, b, n), parameters.peepholes, to, k_row)
-                elif form == NO_OUTPUT_GATE:
-                    gates.no_output_gate(x_row, u_row, block(c, b, n), h_row, k_row)
-                elif form == GRU:
-                    gates.gru(x_row, u_row, h_row, k_row)
-                elif gated_state:
-                    gates.gate_state(form, x_row, u_row, h_row, k_row, block(inner, r, n))
+                if mask.size == 0 or mask[(low + r) * steps + t]:
+                    _call(gates, n, low + r, r, t, 0, 0, table)
                 else:
-                    gates.no_reset_gate(x_row, u_row, h_row, k_row)
-            if gated_state:
+                    clear(block(inner, r, n))
+                    clear(block(kept, _index(plan, low + r, t), plan.kept * n))  # the same every time
+            if plan.gated:
+                _begin(candidate, rows, candidate_width, parameters.bias, early, wide - early)
                 read = _read(inner, parameters.dropout_mask, low, rows, width, read_scratch)
-                clear(candidate)
                 add_product(rows, width, read, width, parameters.candidate, candidate_width, candidate)
                 for r in range(rows):
-                    b = low + r
-                    if mask.size == 0 or mask[b * steps + t]:
-                        x_row = widened(view(x.elements, b * x.batch_stride + t * x.time_stride, wide), x_scratch)
-                        k_row = block(saved, _index(plan, b, t), plan.saved * n)
-                        gates.update_state(
-                            form, x_row, block(candidate, r, candidate_width), block(h_rows, r, width), k_row
-                        )
+                    if mask.size == 0 or mask[(low + r) * steps + t]:
+                        _call(update, n, low + r, r, t, 0, 0, table)
             if parameters.projection.size:
                 clear(projected)
                 add_product(rows, n, inner, n, parameters.projection, projected_width, projected)
@@ -305,17 +432,23 @@ def run(
                 copy(block(h_rows, r, width), block(hs, index, width))
                 if c.size:
                     copy(block(c, low + r, n), block(cs, index, n))
+    keep_alive(u)
+    keep_alive(candidate)
+    keep_alive(inner)
+    keep_alive(table)
     restore_denormals(exactness)
 
 
 @numba.njit(**INLINED)
-def _before(series: Any, start: Any, plan: LoopPlan, b: int, k: int, size: int, reset: bool, zeros: Any) -> Any:
-    """A state before step k of the run."""
+def _address_before(
+    series: Any, start: Any, zeros: Any, plan: LoopPlan, b: int, k: int, size: int, reset: bool
+) -> int:  # fmt: skip
+    """Where a state before step k of the run lies."""
     if reset:
-        return view(zeros, 0, size)
+        return address_of(zeros)
     if k == 0:
-        return block(start, b, size)
-    return block(series, _index(plan, b, _time(plan, k - 1)), size)
+        return address_of(start) + b * size * start.itemsize
+    return address_of(series) + _index(plan, b, _time(plan, k - 1)) * size * series.itemsize
 
 
 @numba.njit(**INLINED)
@@ -331,24 +464,30 @@ def _add_read(to: Any, row: Any, dropout_mask: Any, b: int) -> None:
 
 @compiled(**FAST)
 def run_backward(
-    first: int, last: int, plan: LoopPlan, form: int, grad: StridedView, parameters: Parameters, mask: Array,
-    resets: Array, h0: Array, c0: Array, saved: Array, hs: Array, cs: Array, delta_h: Array, delta_c: Array,
-    grad_x: Array, grad_u_n: Array, grad_h: Array, grad_peepholes: Array,
+    first: int, last: int, plan: LoopPlan, gates: Array, update: Array, grad: StridedView, parameters: Parameters,
+    mask: Array, resets: Array, h0: Array, c0: Array, hs: Array, cs: Array, delta_h: Array, delta_c: Array,
+    grad_x: Array, apart: Array, separate: Array, grad_h: Array,
 ) -> None:  # fmt: skip
     """Run items backward from the gradients of the last states, and leave those of the initial states there.
 
-    grad_x gets the gradients of the pre-activations; grad_u_n that of the candidate's recurrent product, where it is
-    another (GRU); grad_h that of every projected h.
+    Args:
+        gates, update: of the gradient, as in `run`.
+        grad_x: gets the gradients of the projections.
+        apart: of each projection its place in `separate`, which gets those of the recurrent product where they are
+            other ones; or -1.
+        grad_h: gets the gradient of every projected h.
     """
     exactness = flush_denormals()
     steps, n, width, wide = plan.steps, plan.size, plan.width, plan.gates * plan.size
-    dtype = delta_h.dtype
+    early, dtype = wide - plan.gated * n, delta_h.dtype
     products_width, unprojected_width = plan.recurrent_columns, plan.projection_columns
     grads, inner = np.zeros(plan.rows * wide, dtype), np.zeros(plan.rows * n, dtype)
     products, unprojected = np.zeros(plan.rows * products_width, dtype), np.zeros(plan.rows * unprojected_width, dtype)
     zeros, grad_scratch = np.zeros(max(width, n), dtype), np.zeros(width, dtype)
-    gated_state = parameters.candidate.size > 0
-    candidate_offset = wide - n if gated_state else wide
+    memory, table = np.zeros(UNPROJECTED + 1, np.int64), np.empty(max(gates.size, update.size), np.int64)
+    memory[INNER], memory[GRADS], memory[UNPROJECTED] = address_of(inner), address_of(grads), address_of(unprojected)
+    gates, update = _located(gates, memory), _located(update, memory)
+    before_h, before_c = 0, 0
     for item in range(first, last):
         low = item * plan.rows
         rows = min(plan.rows, plan.batch - low)
@@ -368,76 +507,54 @@ def run_backward(
             if parameters.projection.size:
                 clear(unprojected)
                 add_product(rows, width, delta_rows, width, parameters.projection, unprojected_width, unprojected)
-            for r in range(rows):
-                b = low + r
-                index = _index(plan, b, t)
-                p_row, d_row = block(grads, r, wide), block(delta_rows, r, width)
-                if mask.size and not mask[b * steps + t]:
-                    clear(p_row)
-                    continue
-                reset = resets.size > 0 and resets[b * steps + t]
-                k_row = block(saved, index, plan.saved * n)
-                if form == LSTM or form == NO_OUTPUT_GATE:
-                    before = _before(cs, c0, plan, b, k, n, reset, zeros)
-                    if form == LSTM:
-                        upstream = view(unprojected, r * unprojected_width, n) if parameters.projection.size else d_row
-                        gates.lstm_backward(
-                            k_row, before, block(cs, index, n), parameters.peepholes, upstream, block(delta_c, b, n),
-                            p_row, block(grad_peepholes, b, 3 * n),
-                        )  # fmt: skip
-                    else:
-                        gates.no_output_gate_backward(
-                            k_row, before, block(hs, index, n), d_row, block(delta_c, b, n), p_row
-                        )
-                    clear(d_row)
-                else:
-                    before = _before(hs, h0, plan, b, k, n, reset, zeros)
-                    if form == GRU:
-                        u_row = block(grad_u_n, index, n)
-                        gates.gru_backward(k_row, before, d_row, p_row, u_row)
-                        copy(p_row, block(grad_x, index, wide))
-                        copy(u_row, view(p_row, wide - n, n))
-                    elif gated_state:
-                        gates.update_state_backward(form, k_row, before, d_row, p_row)
-                    else:
-                        gates.no_reset_gate_backward(k_row, before, d_row, p_row)
-            if gated_state:
-                clear(products)
-                add_product(
-                    rows,
-                    n,
-                    view(grads, candidate_offset, grads.size - candidate_offset),
-                    wide,
-                    parameters.candidate,
-                    products_width,
-                    products,
-                )
+            for part in range(1 if plan.gated else 0, -1, -1):
                 for r in range(rows):
                     b = low + r
-                    if mask.size == 0 or mask[b * steps + t]:
-                        reset = resets.size > 0 and resets[b * steps + t]
-                        before = _before(hs, h0, plan, b, k, n, reset, zeros)
+                    if mask.size and not mask[b * steps + t]:
+                        clear(block(grads, r, wide))
+                        continue
+                    reset = resets.size > 0 and resets[b * steps + t]
+                    if gates[2] >= 0:
+                        before_h = _address_before(hs, h0, zeros, plan, b, k, width, reset)
+                    if gates[3] >= 0:
+                        before_c = _address_before(cs, c0, zeros, plan, b, k, n, reset)
+                    _call(update if part else gates, n, b, r, t, before_h, before_c, table)
+                    if part == 0 and not plan.passes_output:
+                        clear(block(delta_rows, r, width))
+                clear(products)
+                if part:
+                    of_update = view(grads, early, grads.size - early)
+                    add_product(rows, wide - early, of_update, wide, parameters.candidate, products_width, products)
+                    for r in range(rows):
                         delta = block(inner, r, n)
                         clear(delta)
-                        _add_read(delta, block(products, r, products_width), parameters.dropout_mask, b)
-                        gates.gate_state_backward(
-                            form, block(saved, _index(plan, b, t), plan.saved * n), before, delta,
-                            block(delta_rows, r, n), block(grads, r, wide),
-                        )  # fmt: skip
-            clear(products)
-            add_product(rows, candidate_offset, grads, wide, parameters.recurrent, products_width, products)
+                        _add_read(delta, block(products, r, products_width), parameters.dropout_mask, low + r)
+            add_product(rows, early, grads, wide, parameters.recurrent, products_width, products)
             for r in range(rows):
                 b = low + r
                 index = _index(plan, b, t)
                 _add_read(block(delta_rows, r, width), block(products, r, products_width), parameters.dropout_mask, b)
-                if form != GRU or (mask.size and not mask[b * steps + t]):
+                if separate.size == 0:
                     copy(block(grads, r, wide), block(grad_x, index, wide))
-                if form == GRU and mask.size and not mask[b * steps + t]:
-                    clear(block(grad_u_n, index, n))
+                else:
+                    real = mask.size == 0 or mask[b * steps + t]
+                    for g in range(plan.gates):
+                        of_gate, to = view(grads, r * wide + g * n, n), view(grad_x, index * wide + g * n, n)
+                        if apart[g] < 0:
+                            copy(of_gate, to)
+                        else:
+                            copy(of_gate, view(separate, (index * plan.separate + apart[g]) * n, n))
+                            if not real:
+                                clear(to)
                 if resets.size and resets[b * steps + t]:
                     clear(block(delta_rows, r, width))
                     if delta_c.size:
                         clear(block(delta_c, low + r, n))
+    keep_alive(grads)
+    keep_alive(inner)
+    keep_alive(unprojected)
+    keep_alive(zeros)
+    keep_alive(table)
     restore_denormals(exactness)
 
 

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.codegen.elementwise import ADD, CellProgram, CellRows, Row
+from gatedrnn.codegen.elementwise import CellProgram, CellRows
+from gatedrnn.codegen.row import ADD, Row
 from gatedrnn.kernels.cpu._rows import Site, at_channels, at_state, at_steps, dtype_name, row_address, sites
 from gatedrnn.kernels.cpu._scan_loops import NONE, RUN, RUN_BACKWARD, WRITTEN_SOON, Plan, Rows, Sums
 from gatedrnn.kernels.cpu._threads import share_out, threads_for

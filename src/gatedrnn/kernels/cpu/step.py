@@ -14,21 +14,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.codegen.elementwise import CellProgram, Row
-from gatedrnn.equations import LoopKernel
-from gatedrnn.kernels.cpu import _gates as gates
+from gatedrnn.codegen.elementwise import CellProgram
+from gatedrnn.codegen.loop import LoopProgram
+from gatedrnn.codegen.row import Row
 from gatedrnn.kernels.cpu._compile import FAST, INLINED, REORDERED, compiled
-from gatedrnn.kernels.cpu._gates import FORMS, GRU, LSTM, NO_OUTPUT_GATE
-from gatedrnn.kernels.cpu._math import ZERO, flush_denormals, restore_denormals, tanh
+from gatedrnn.kernels.cpu._math import ZERO, flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu._rows import address_of, call_row, copy_bytes, dtype_name, row_address
 from gatedrnn.kernels.cpu._threads import on_team, recorded_rows, team
-from gatedrnn.kernels.cpu._views import LIKE, at_address, block, borrowed, keep_alive, view
+from gatedrnn.kernels.cpu._views import LIKE, at_address, block, borrowed, copy, keep_alive, view
 from gatedrnn.shapes import Channels, State, Step
 
 BLOCK = 32  # channels of a work item
 WORTH_A_THREAD = 1 << 17  # weights of a layer below which a second thread costs more than it saves
-WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ci", "weight_cf", "weight_co")
-"""Of a layer, in the order in which `loop_step` takes them."""
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+"""Of a layer, in the order in which `loop_step` takes them; its diagonal weights follow."""
 
 
 def gated_step(
@@ -185,170 +184,215 @@ def _products(rows: int, inner: int, x: Any, width: int, matrix: Any, out: Any) 
 
 
 class _Layer(NamedTuple):
-    """Sizes of one layer, and addresses of its weights; 0 for those that it does not have."""
+    """Sizes of one layer."""
 
-    form: int
     gates: int
-    saved: int
-    gated_state: int
+    gated: int
+    diagonals: int
+    kept: int
     batch: int
     inputs: int
     size: int
-    weight_ih: int
-    weight_hh: int
-    bias_ih: int
-    bias_hh: int
-    weight_ci: int
-    weight_cf: int
-    weight_co: int
 
 
 def loop_step(
-    kernel: LoopKernel, x: Step, weights: Sequence[Tensor | None], before: tuple[State, ...]
+    program: LoopProgram, x: Step, weights: Sequence[Tensor | None], before: tuple[State, ...]
 ) -> tuple[Step, tuple[State, ...]]:  # fmt: skip
     """The top layer's output at one step of a stack, and the states after it.
 
     Args:
         x: (batch, features), float32 or float64; it and all other tensors are contiguous and of one dtype.
-        weights: of each layer those that `WEIGHTS` names; None for those that it does not have.
+        weights: of each layer those that `WEIGHTS` names, None for those that it does not have, and its diagonals.
         before: each (layers, batch, channels), or of one layer (batch, channels).
     """
     after, size = tuple(torch.empty_like(state) for state in before), before[0].shape[-1]
-    output = x.new_empty(len(x), size)
-    layers, count = len(weights) // len(WEIGHTS), kernel.gates
-    threads = torch.get_num_threads() if count * size * (x.shape[1] + size) >= WORTH_A_THREAD else 1
+    output, diagonals = x.new_empty(len(x), size), len(program.diagonals)
+    layers = len(weights) // (len(WEIGHTS) + diagonals)
+    if recorded_rows() is not None:
+        _step_words.__wrapped__(program, x.dtype)
+        return output, after
+    threads = torch.get_num_threads() if program.gates * size * (x.shape[1] + size) >= WORTH_A_THREAD else 1
     begin = team(os.getpid()) if threads > 1 else None
     # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
     call = [
-        FORMS[kernel.form], count, kernel.saved, kernel.gated_state, layers, len(x), x.shape[1], size, begin or 0,
-        threads if begin else 1, x.data_ptr(), output.data_ptr(), before[0].data_ptr(), before[-1].data_ptr(),
-        after[0].data_ptr(), after[-1].data_ptr(), *[0 if w is None else w.data_ptr() for w in weights],
+        layers, len(x), x.shape[1], size, begin or 0, threads if begin else 1, x.data_ptr(), output.data_ptr(),
+        before[0].data_ptr(), before[-1].data_ptr(), after[0].data_ptr(), after[-1].data_ptr(),
+        *_step_words(program, x.dtype), *[0 if w is None else w.data_ptr() for w in weights],
     ]  # fmt: skip
     _loop_stack(LIKE[x.dtype], np.array(call, np.int64))
     return output, after
 
 
+H, C, GATED = -1, -2, -3
+"""Codes of rows in a loop cell's step. Those of input projections, products with the state, diagonal weights and kept
+values count from 0."""
+
+
+@cache
+def _step_words(program: LoopProgram, dtype: torch.dtype) -> tuple[int, ...]:
+    """What a step knows of a cell: numbers of projections, of those that read a gated state, of diagonal weights and of
+    kept values; whether h and c are states; the function that shows c, or 0; how long the two parts of the step are;
+    and these, each an address and the codes of its rows."""
+    counted = [f"{kind}_{name}" for kind in "xu" for name in program.projections]
+    counted += [*(f"w_{name}" for name in program.diagonals), *(f"kept_{i}" for i in range(program.kept))]
+    codes = {"h": H, "c": C, "gated": GATED} | {name: code for code, name in enumerate(counted)}
+
+    def address(row: Row) -> int:
+        return row_address(row, program.word, (dtype_name(dtype),) * len(row.rows))
+
+    gates, *update = [[address(row), *(codes[name] for name in row.rows)] for row in program.forward]
+    sizes = program.gates, program.gated, len(program.diagonals), program.kept
+    states = "h" in program.states, "c" in program.states, 0 if program.shown is None else address(program.shown)
+    return *sizes, *states, len(gates), sum(map(len, update)), *gates, *(word for row in update for word in row)
+
+
 @compiled(**FAST)
 def _loop_stack(like: Any, call: Any) -> None:
     # Denormals are flushed in the halves alone: threads that start inside here would flush them ever after.
-    form, count, saved, gated_state, layers, batch, inputs, size, begin, threads = call[:10]
-    x_address, output_address, h_before, c_before, h_after, c_after = call[10:16]
+    layers, batch, inputs, size, begin, threads = call[:6]
+    x_address, output_address, h_before, c_before, h_after, c_after = call[6:12]
+    count, gated_gates, diagonals, kept, has_h, has_c, shown, of_gates, of_update = call[12:21]
+    gates, update = call[21 : 21 + of_gates], call[21 + of_gates : 21 + of_gates + of_update]
+    weights, each = call[21 + of_gates + of_update :], 4 + diagonals
     items = (size + BLOCK - 1) // BLOCK
     elements = batch * size
     x, output = at_address(like, x_address, batch * inputs), at_address(like, output_address, elements)
     h0s, c0s = at_address(like, h_before, layers * elements), at_address(like, c_before, layers * elements)
     hs, cs = at_address(like, h_after, layers * elements), at_address(like, c_after, layers * elements)
-    memory = np.empty(items * batch * BLOCK * (count + saved) + 2 * elements, like.dtype)
+    memory = np.empty(items * batch * BLOCK * (count + kept) + 3 * elements, like.dtype)
     scratch = borrowed(memory)
     projected = view(scratch, 0, items * batch * BLOCK * count)
-    saved_rows = view(scratch, projected.size, items * batch * BLOCK * saved)
-    # No cell needs both the state that a gate has multiplied and the h that follows from c.
-    gated = h_of_c = view(scratch, projected.size + saved_rows.size, elements)
-    shown = view(scratch, projected.size + saved_rows.size + elements, elements)
+    kept_rows = view(scratch, projected.size, items * batch * BLOCK * kept)
+    others = view(scratch, projected.size + kept_rows.size, 3 * elements)
+    gated, shown_before = block(others, 0, elements), block(others, 1, elements)
+    shown_after = block(others, 2, elements)
     for n in range(layers):
-        w = call[16 + 7 * n : 23 + 7 * n]
-        layer = _Layer(form, count, saved, gated_state, batch, inputs, size, w[0], w[1], w[2], w[3], w[4], w[5], w[6])
+        w, layer = block(weights, n, each), _Layer(count, gated_gates, diagonals, kept, batch, inputs, size)
         before, h, c = block(h0s, n, elements), block(hs, n, elements), block(cs, n, elements)
-        c0 = block(c0s, n, elements)
-        if form == LSTM or form == NO_OUTPUT_GATE:
-            for i in range(elements):
-                c[i] = c0[i]
-        else:
-            for i in range(elements):
-                h[i] = before[i]
-        if form == NO_OUTPUT_GATE:  # its state is c, and h the output
-            for i in range(elements):
-                h_of_c[i] = tanh(c0[i])
-            before, h = h_of_c, shown
+        if has_c:
+            copy(block(c0s, n, elements), c)
+        if has_h:
+            copy(before, h)
+        else:  # its state is c, and h the output
+            before, h = shown_before, shown_after
+            _show(shown, c, before)
         if threads > 1:
-            on_team(_first_half, begin, items, threads, (layer, x, before, h, c, projected, saved_rows, gated))
+            on_team(_first_half, begin, items, threads, (layer, gates, w, x, before, h, c, projected, kept_rows, gated))
         else:
-            _first_half(0, items, layer, x, before, h, c, projected, saved_rows, gated)
-        if gated_state:
+            _first_half(0, items, layer, gates, w, x, before, h, c, projected, kept_rows, gated)
+        if gated_gates:
             if threads > 1:
-                on_team(_second_half, begin, items, threads, (layer, h, projected, saved_rows, gated))
+                on_team(_second_half, begin, items, threads, (layer, update, w, h, c, projected, kept_rows, gated))
             else:
-                _second_half(0, items, layer, h, projected, saved_rows, gated)
-        if form == NO_OUTPUT_GATE:
-            for i in range(elements):
-                output[i] = h[i]
-            x = output
-        else:
+                _second_half(0, items, layer, update, w, h, c, projected, kept_rows, gated)
+        if has_h:
             x = h
+        else:
+            copy(h, output)
+            x = output
         inputs = size
-    if form != NO_OUTPUT_GATE:
-        for i in range(elements):
-            output[i] = x[i]
+    if has_h:
+        copy(x, output)
     keep_alive(memory)
+
+
+@numba.njit(**INLINED)
+def _show(function: int, c: Any, h: Any) -> None:
+    """The output that follows from a state."""
+    memory = np.empty(2, np.int64)
+    memory[0], memory[1] = address_of(c), address_of(h)
+    call_row(function, c.size, address_of(memory))
+    keep_alive(memory)
+
+
+@numba.njit(**INLINED)
+def _call(
+    row: Any, table: Any, layer: _Layer, low: int, n: int, r: int, h: Any, c: Any, gated: Any, x: Any, u: Any,
+    first: int, w: Any, kept: Any,
+) -> None:  # fmt: skip
+    """Call a function of rows for n channels of a sequence.
+
+    Args:
+        x, u, kept: neighbouring rows of n channels; those of u begin with the projection `first`.
+        w: addresses of the layer's weights.
+    """
+    gates, state = layer.gates, r * layer.size + low
+    for place in range(row.size - 1):
+        code = row[place + 1]
+        if code == H:
+            table[place] = address_of(h) + state * h.itemsize
+        elif code == C:
+            table[place] = address_of(c) + state * c.itemsize
+        elif code == GATED:
+            table[place] = address_of(gated) + state * gated.itemsize
+        elif code < gates:
+            table[place] = address_of(x) + code * n * x.itemsize
+        elif code < 2 * gates:
+            table[place] = address_of(u) + (code - gates - first) * n * u.itemsize
+        elif code < 2 * gates + layer.diagonals:
+            table[place] = w[4 + code - 2 * gates] + low * x.itemsize
+        else:
+            table[place] = address_of(kept) + (code - 2 * gates - layer.diagonals) * n * kept.itemsize
+    call_row(row[0], n, address_of(table))
 
 
 @compiled(**FAST)
 def _first_half(
-    first: int, last: int, layer: _Layer, x: Any, before: Any, h: Any, c: Any, projected: Any, saved_rows: Any,
-    gated: Any,
+    first: int, last: int, layer: _Layer, gates: Any, w: Any, x: Any, before: Any, h: Any, c: Any, projected: Any,
+    kept_rows: Any, gated: Any,
 ) -> None:  # fmt: skip
-    """A step for blocks of channels; of a cell with a gated state, up to the candidate's recurrent product."""
+    """A step for blocks of channels; of a cell with a gated state, up to the product with that."""
     exactness = flush_denormals()
     batch, inputs, size, count = layer.batch, layer.inputs, layer.size, layer.gates
-    weight_ih = at_address(x, layer.weight_ih, count * size * inputs)
-    weight_hh = at_address(x, layer.weight_hh, count * size * size)
-    bias_ih = at_address(x, layer.bias_ih, count * size if layer.bias_ih else 0)
-    bias_hh = at_address(x, layer.bias_hh, count * size if layer.bias_hh else 0)
-    peeped = layer.weight_ci != 0
-    w_i, w_f = at_address(x, layer.weight_ci, size), at_address(x, layer.weight_cf, size)
-    w_o = at_address(x, layer.weight_co, size)
-    memory = np.empty(BLOCK * (count * batch + 3), x.dtype)
-    scratch = borrowed(memory)
+    weight_ih = at_address(x, w[0], count * size * inputs)
+    weight_hh = at_address(x, w[1], count * size * size)
+    bias_ih = at_address(x, w[2], count * size if w[2] else 0)
+    bias_hh = at_address(x, w[3], count * size if w[3] else 0)
+    memory, addresses = np.empty(BLOCK * count * batch, x.dtype), np.empty(gates.size, np.int64)
+    scratch, table = borrowed(memory), borrowed(addresses)
     for item in range(first, last):
         low = item * BLOCK
         n = min(BLOCK, size - low)
-        wide = count * n
+        wide, kept = count * n, layer.kept * n
         rows, u = view(projected, item * batch * BLOCK * count, batch * wide), view(scratch, 0, batch * wide)
-        saved = view(saved_rows, item * batch * BLOCK * layer.saved, batch * layer.saved * n)
+        kept_of_item = view(kept_rows, item * batch * BLOCK * layer.kept, batch * kept)
         for g in range(count):
             _multiply(batch, inputs, x, weight_ih, bias_ih, g * size + low, n, rows, g * n, wide)
-            if g < count - layer.gated_state:
+            if g < count - layer.gated:
                 _multiply(batch, size, before, weight_hh, bias_hh, g * size + low, n, u, g * n, wide)
-        peepholes = view(scratch, batch * wide, 3 * n if peeped else 0)
-        if peeped:
-            for i in range(n):
-                peepholes[i], peepholes[n + i], peepholes[2 * n + i] = w_i[low + i], w_f[low + i], w_o[low + i]
         for r in range(batch):
-            x_row, u_row, saved_row = block(rows, r, wide), block(u, r, wide), block(saved, r, layer.saved * n)
-            h_row, c_row = view(h, r * size + low, n), view(c, r * size + low, n)
-            if layer.form == LSTM:
-                gates.lstm(x_row, u_row, c_row, peepholes, h_row, saved_row)
-            elif layer.form == NO_OUTPUT_GATE:
-                gates.no_output_gate(x_row, u_row, c_row, h_row, saved_row)
-            elif layer.form == GRU:
-                gates.gru(x_row, u_row, h_row, saved_row)
-            elif layer.gated_state:
-                gates.gate_state(layer.form, x_row, u_row, h_row, saved_row, view(gated, r * size + low, n))
-            else:
-                gates.no_reset_gate(x_row, u_row, h_row, saved_row)
+            x_row, u_row, kept_row = block(rows, r, wide), block(u, r, wide), block(kept_of_item, r, kept)
+            _call(gates, table, layer, low, n, r, h, c, gated, x_row, u_row, 0, w, kept_row)
     keep_alive(memory)
+    keep_alive(addresses)
     restore_denormals(exactness)
 
 
 @compiled(**FAST)
-def _second_half(first: int, last: int, layer: _Layer, h: Any, projected: Any, saved_rows: Any, gated: Any) -> None:
+def _second_half(
+    first: int, last: int, layer: _Layer, update: Any, w: Any, h: Any, c: Any, projected: Any, kept_rows: Any,
+    gated: Any,
+) -> None:  # fmt: skip
     """The rest of the step, from all channels of the gated state."""
     exactness = flush_denormals()
     batch, size, count = layer.batch, layer.size, layer.gates
-    weight_hh = at_address(h, layer.weight_hh, count * size * size)
-    bias_hh = at_address(h, layer.bias_hh, count * size if layer.bias_hh else 0)
-    memory = np.empty(BLOCK * batch, h.dtype)
-    u = borrowed(memory)
+    weight_hh = at_address(h, w[1], count * size * size)
+    bias_hh = at_address(h, w[3], count * size if w[3] else 0)
+    memory, addresses = np.empty(BLOCK * layer.gated * batch, h.dtype), np.empty(update.size, np.int64)
+    u, table = borrowed(memory), borrowed(addresses)
+    early = count - layer.gated
     for item in range(first, last):
         low = item * BLOCK
         n = min(BLOCK, size - low)
-        wide, saved = count * n, layer.saved * n
-        _multiply(batch, size, gated, weight_hh, bias_hh, (count - 1) * size + low, n, u, 0, n)
+        wide, kept, later = count * n, layer.kept * n, layer.gated * n
+        for g in range(early, count):
+            _multiply(batch, size, gated, weight_hh, bias_hh, g * size + low, n, u, (g - early) * n, later)
         for r in range(batch):
             x_row = view(projected, item * batch * BLOCK * count + r * wide, wide)
-            saved_row = view(saved_rows, item * batch * BLOCK * layer.saved + r * saved, saved)
-            gates.update_state(layer.form, x_row, view(u, r * n, n), view(h, r * size + low, n), saved_row)
+            kept_row = view(kept_rows, item * batch * BLOCK * layer.kept + r * kept, kept)
+            _call(update, table, layer, low, n, r, h, c, gated, x_row, block(u, r, later), early, w, kept_row)
     keep_alive(memory)
+    keep_alive(addresses)
     restore_denormals(exactness)
 
 

@@ -16,7 +16,7 @@ from gatedrnn.layers.step_inputs import (
     takes_products,
 )
 from gatedrnn.ops.backends import native_kernels, plain_torch_only
-from gatedrnn.ops.cells import cell_program, why_no_program
+from gatedrnn.ops.cells import cell_program, loop_program, why_no_program
 from gatedrnn.ops.elementwise_loop import elementwise_loop_in_kernel, has_elementwise_loop
 from gatedrnn.ops.loop import has_loop_kernel, loop_in_kernel, loop_in_torch
 from gatedrnn.ops.masking import gaps_between_real_steps, reversed_resets
@@ -50,7 +50,7 @@ def without_kernel(layer: RecurrentModule) -> str | None:
         if not has_elementwise_loop(cell, device):
             return why_no_program(cell) or f"no kernel runs {cell.name} here"
     elif not has_loop_kernel(cell, device):
-        return f"no kernel runs {cell.name} here"
+        return why_no_program(cell) or f"no kernel runs {cell.name} here"
     elif layer.weight_ih_l0.dtype not in (torch.float32, torch.float64):
         return "narrow weights are multiplied as they are, which torch does"
     return "zoneout changes the state between steps" if layer.zoneout else None
@@ -97,7 +97,7 @@ def loop_stream(layer: RecurrentModule, x: Step, hx: Hidden | None) -> StepResul
     state, weights = plain_states(hx, shapes, x), plain_weights(layer, names, x.dtype)
     if state is None or weights is None:
         return None
-    found: StepResult = native_kernels(x.device).loop_step(cell.kernel, x.contiguous(), weights, state)
+    found: StepResult = native_kernels(x.device).loop_step(loop_program(cell), x.contiguous(), weights, state)
     return found
 
 
