@@ -10,6 +10,20 @@ from hypothesis.configuration import set_hypothesis_home_dir
 # this at its first product, and so does every process that a test starts.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
+ALIKE = {"cifg", "janet", "sru"}
+"""Cells for which another one of their kind stands, in the fast tests of what a kind of cell has in common."""
+EQUATIONS = {"test_equations", "test_signs", "test_layer_parameters", "test_model_counts"}
+"""What a cell has of its own: fast for every one."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    for item in items:
+        given = getattr(item, "callspec", None)
+        values = [] if given is None else [value for value in given.params.values() if isinstance(value, str)]
+        if ALIKE.intersection(values) and item.module.__name__.rpartition(".")[2] not in EQUATIONS:
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(autouse=True)
 def fixed_seed() -> None:

@@ -1,12 +1,16 @@
 """Gated recurrent networks, from the LSTM of 1997 to the minLSTM and minGRU of 2024, shaped like `torch.nn.LSTM`."""
 
 from gatedrnn.cells import (
+    CIFG,
     GRU,
     GRUD,
+    JANET,
     LSTM,
     MGU,
+    SRU,
     BlockOrthogonalRNN,
     BlockOrthogonalRNNCell,
+    CIFGCell,
     GRUCell,
     GRUDCell,
     IndRNN,
@@ -15,6 +19,7 @@ from gatedrnn.cells import (
     InputGatedGRUCell,
     InputGatedLSTM,
     InputGatedLSTMCell,
+    JANETCell,
     LSTMCell,
     MGUCell,
     MinGRU,
@@ -29,10 +34,13 @@ from gatedrnn.cells import (
     NormalizedLSTMCell,
     ParaGRU,
     ParaGRUCell,
+    ParaLSTM,
+    ParaLSTMCell,
     PeepholeLSTM,
     PeepholeLSTMCell,
     SignedMinGRU,
     SignedMinGRUCell,
+    SRUCell,
     from_min_gru_pytorch,
 )
 from gatedrnn.errors import BackendUnavailable
@@ -43,10 +51,11 @@ from gatedrnn.registry import register
 __version__ = "0.1.0"
 
 __all__ = [
-    "GRU", "GRUD", "LSTM", "MGU", "BackendUnavailable", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "GRUCell",
-    "GRUDCell", "IndRNN", "IndRNNCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell",
-    "LSTMCell", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM",
-    "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell", "NormalizedLSTM", "NormalizedLSTMCell", "ParaGRU",
-    "ParaGRUCell", "PeepholeLSTM", "PeepholeLSTMCell", "RecurrentLayer", "SignedMinGRU", "SignedMinGRUCell",
+    "CIFG", "GRU", "GRUD", "JANET", "LSTM", "MGU", "SRU", "BackendUnavailable", "BlockOrthogonalRNN",
+    "BlockOrthogonalRNNCell", "CIFGCell", "GRUCell", "GRUDCell", "IndRNN", "IndRNNCell", "InputGatedGRU",
+    "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell", "JANETCell", "LSTMCell", "MGUCell", "MinGRU",
+    "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU",
+    "NoResetGateGRUCell", "NormalizedLSTM", "NormalizedLSTMCell", "ParaGRU", "ParaGRUCell", "ParaLSTM", "ParaLSTMCell",
+    "PeepholeLSTM", "PeepholeLSTMCell", "RecurrentLayer", "SRUCell", "SignedMinGRU", "SignedMinGRUCell",
     "choose_backend", "from_min_gru_pytorch", "linear_scan", "register",
 ]  # fmt: skip

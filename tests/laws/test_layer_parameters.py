@@ -12,7 +12,7 @@ from layer_laws import (
     FEATURES,
     HIDDEN,
     LOOP_CELLS,
-    PAIRS,
+    PROJECTED_STATES,
     STEPS,
     TORCH,
     every_cell,
@@ -81,8 +81,12 @@ def test_minimal_cells_hold_the_published_share_of_the_weights(expansion):
 GATES = {
     "lstm": 4, "lstm-peephole": 4, "lstm-no-output-gate": 3, "lstm-input-gated": 3, "lstm-normalized": 3, "minlstm": 3,
     "gru": 3, "mgu": 2, "gru-no-reset-gate": 2, "gru-input-gated": 2, "mingru": 2, "signed-mingru": 2,
-    "block-orthogonal": 3, "gru-d": 3, "indrnn": 1, "para-gru": 3,
+    "block-orthogonal": 3, "gru-d": 3, "indrnn": 1, "para-gru": 3, "para-lstm": 3, "sru": 4, "cifg": 3, "janet": 2,
     "gru-reset-before": 3, "mgu-keep": 2, "own": 2,
+}  # fmt: skip
+
+DIAGONALS = {
+    "lstm-peephole": "ci cf co", "indrnn": "u", "para-gru": "az ar an", "para-lstm": "af ag ao cf co", "sru": "vf vr",
 }  # fmt: skip
 
 
@@ -95,19 +99,14 @@ def expected_shapes(name, features, layers, suffixes, bias, proj_size):
             end = f"_l{layer}{suffix}"
             found[f"weight_ih{end}"] = (rows, features if layer == 0 else len(suffixes) * width)
             if name in LOOP_CELLS:
-                found[f"weight_hh{end}"] = (rows, width if name in PAIRS else HIDDEN)
+                found[f"weight_hh{end}"] = (rows, width if name in PROJECTED_STATES else HIDDEN)
             if bias:
                 found[f"bias_ih{end}"] = (rows,)
             if bias and name in TORCH:
                 found[f"bias_hh{end}"] = (rows,)
             if proj_size:
                 found[f"weight_hr{end}"] = (proj_size, HIDDEN)
-            if name == "lstm-peephole":
-                found |= {f"weight_{gate}{end}": (HIDDEN,) for gate in ("ci", "cf", "co")}
-            if name == "indrnn":
-                found[f"weight_u{end}"] = (HIDDEN,)
-            if name == "para-gru":
-                found |= {f"weight_{gate}{end}": (HIDDEN,) for gate in ("az", "ar", "an")}
+            found |= {f"weight_{weight}{end}": (HIDDEN,) for weight in DIAGONALS.get(name, "").split()}
             if name == "gru-d":
                 found |= {f"weight_gap{end}": (HIDDEN, 1)} | ({f"bias_gap{end}": (HIDDEN,)} if bias else {})
             if name in ("signed-mingru", "block-orthogonal"):

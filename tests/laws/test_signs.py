@@ -35,6 +35,10 @@ SHARES = {
     "block-orthogonal": {"decay": KEEPS},
     "indrnn": {},
     "para-gru": {"update": REPLACES},
+    "para-lstm": {"forget": KEEPS},
+    "sru": {"forget": KEEPS},
+    "cifg": {"forget": KEEPS},
+    "janet": {"forget": KEEPS},
 }
 # The cells whose new state is a mixture of old state and candidate, and the pre-activation of a candidate of 1.
 CANDIDATE_OF_ONE = {

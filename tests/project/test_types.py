@@ -10,7 +10,7 @@ import pytest
 import gatedrnn
 
 TENSOR = "torch._tensor.Tensor"
-PAIRS = {"LSTM", "LSTMCell", "PeepholeLSTM", "PeepholeLSTMCell"}
+PAIRS = {name + end for name in ("LSTM", "PeepholeLSTM", "CIFG", "ParaLSTM", "SRU") for end in ("", "Cell")}
 """Their state is the pair (h, c)."""
 LAYERS = [
     name for name in gatedrnn.__all__ if hasattr(getattr(gatedrnn, name), "cell_class") and name != "RecurrentLayer"

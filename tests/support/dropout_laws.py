@@ -7,7 +7,7 @@ from layer_laws import (
     HIDDEN,
     INPUT_GATED_CELLS,
     LOOP_CELLS,
-    PAIRS,
+    PROJECTED_STATES,
     as_tuple,
     layer_of,
     packed_up,
@@ -25,6 +25,7 @@ CASES = [
     for what in (*REGULARISERS, "all")
     if what != "weight_dropout" or name in LOOP_CELLS  # the others have no recurrent matrix
 ]
+OF_H = {"para-lstm": ("af", "ag", "ao")}  # diagonal weights of h, where others are of c, which is not dropped
 
 
 def regularised(name, what="all", *sizes, **kwargs):
@@ -56,7 +57,7 @@ def plainly(layer, name, x, hx, dropout_masks):
     x is (batch, time, features), the layer has one direction; `dropout_masks` None means the expectation.
     """
     gates = len(layer.cell.projections)
-    inside = layer.proj_size if name in PAIRS else 0
+    inside = layer.proj_size if name in PROJECTED_STATES else 0
     plain = CELLS[name](gates * HIDDEN, HIDDEN, batch_first=True, dtype=x.dtype, proj_size=inside)
     ones = {k: torch.zeros_like(v) for k, v in plain.named_parameters()}
     ones["weight_ih_l0"] = torch.eye(gates * HIDDEN, dtype=x.dtype)  # its input is the projection itself
@@ -74,7 +75,7 @@ def plainly(layer, name, x, hx, dropout_masks):
                 if dropped.state is not None:  # U (m * h) is (U * m) h
                     borne["weight_hh_l0"] = borne["weight_hh_l0"] * dropped.state[b]
             if name in DIAGONAL_CELLS and dropped is not None and dropped.state is not None:  # a (m * h) is (a * m) h
-                for diagonal in layer.cell.peepholes:
+                for diagonal in OF_H.get(name, layer.cell.peepholes):
                     borne[f"weight_{diagonal}_l0"] = weights[f"weight_{diagonal}"] * dropped.state[b]
             state, outputs = tuple(s[level, b] for s in as_tuple(hx)), []
             for t in range(x.shape[1]):

@@ -41,10 +41,11 @@ CELLS = {name: cell.layer for name, cell in registry.CELLS.items()} | {
     "mgu-keep": partial(MGU, keep=True),
     "own": Own,
 }
-PAIRS = ("lstm", "lstm-peephole")  # whose state is (h, c)
+PROJECTED_STATES = ("lstm", "lstm-peephole", "cifg")  # whose gates read h after its projection
+PAIRS = (*PROJECTED_STATES, "para-lstm", "sru")  # whose state is (h, c)
 SCAN_CELLS = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "own")
 INPUT_GATED_CELLS = (*SCAN_CELLS, "block-orthogonal")
-DIAGONAL_CELLS = ("indrnn", "para-gru")  # whose gates read the state through diagonal weights
+DIAGONAL_CELLS = ("indrnn", "para-gru", "para-lstm", "sru")  # whose gates read the state through diagonal weights
 LOOP_CELLS = tuple(name for name in CELLS if name not in (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
 KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name != "gru-d")  # which steps in torch
 every_cell = pytest.mark.parametrize("name", CELLS)

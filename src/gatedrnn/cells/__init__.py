@@ -5,6 +5,8 @@
 
 from gatedrnn.cells.lstm import LSTM, LSTMCell, LSTMEquations
 from gatedrnn.cells.peephole_lstm import PeepholeLSTM, PeepholeLSTMCell, PeepholeLSTMEquations
+from gatedrnn.cells.cifg import CIFG, CIFGCell, CIFGEquations
+from gatedrnn.cells.janet import JANET, JANETCell, JANETEquations
 from gatedrnn.cells.lstm_no_output_gate import NoOutputGateLSTM, NoOutputGateLSTMCell, NoOutputGateLSTMEquations
 from gatedrnn.cells.lstm_input_gated import InputGatedLSTM, InputGatedLSTMCell, InputGatedLSTMEquations
 from gatedrnn.cells.lstm_normalized import NormalizedLSTM, NormalizedLSTMCell, NormalizedLSTMEquations
@@ -18,16 +20,20 @@ from gatedrnn.cells.mingru import MinGRU, MinGRUCell, MinGRUEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRU, SignedMinGRUCell, SignedMinGRUEquations
 from gatedrnn.cells.indrnn import IndRNN, IndRNNCell, IndRNNEquations
 from gatedrnn.cells.para_gru import ParaGRU, ParaGRUCell, ParaGRUEquations
+from gatedrnn.cells.para_lstm import ParaLSTM, ParaLSTMCell, ParaLSTMEquations
+from gatedrnn.cells.sru import SRU, SRUCell, SRUEquations
 from gatedrnn.cells.block_orthogonal import BlockOrthogonalRNN, BlockOrthogonalRNNCell, BlockOrthogonalEquations
 from gatedrnn.cells.interchange import from_min_gru_pytorch
 
 __all__ = [
-    "GRU", "GRUD", "LSTM", "MGU", "BlockOrthogonalEquations", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell",
-    "GRUCell", "GRUDCell", "GRUDEquations", "GRUEquations", "IndRNN", "IndRNNCell", "IndRNNEquations", "InputGatedGRU",
-    "InputGatedGRUCell", "InputGatedGRUEquations", "InputGatedLSTM", "InputGatedLSTMCell", "InputGatedLSTMEquations",
-    "LSTMCell", "LSTMEquations", "MGUCell", "MGUEquations", "MinGRU", "MinGRUCell", "MinGRUEquations", "MinLSTM",
-    "MinLSTMCell", "MinLSTMEquations", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations",
-    "NoResetGateGRU", "NoResetGateGRUCell", "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell",
-    "NormalizedLSTMEquations", "ParaGRU", "ParaGRUCell", "ParaGRUEquations", "PeepholeLSTM", "PeepholeLSTMCell",
-    "PeepholeLSTMEquations", "SignedMinGRU", "SignedMinGRUCell", "SignedMinGRUEquations", "from_min_gru_pytorch",
+    "CIFG", "GRU", "GRUD", "JANET", "LSTM", "MGU", "SRU", "BlockOrthogonalEquations", "BlockOrthogonalRNN",
+    "BlockOrthogonalRNNCell", "CIFGCell", "CIFGEquations", "GRUCell", "GRUDCell", "GRUDEquations", "GRUEquations",
+    "IndRNN", "IndRNNCell", "IndRNNEquations", "InputGatedGRU", "InputGatedGRUCell", "InputGatedGRUEquations",
+    "InputGatedLSTM", "InputGatedLSTMCell", "InputGatedLSTMEquations", "JANETCell", "JANETEquations", "LSTMCell",
+    "LSTMEquations", "MGUCell", "MGUEquations", "MinGRU", "MinGRUCell", "MinGRUEquations", "MinLSTM", "MinLSTMCell",
+    "MinLSTMEquations", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations", "NoResetGateGRU",
+    "NoResetGateGRUCell", "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell", "NormalizedLSTMEquations",
+    "ParaGRU", "ParaGRUCell", "ParaGRUEquations", "ParaLSTM", "ParaLSTMCell", "ParaLSTMEquations", "PeepholeLSTM",
+    "PeepholeLSTMCell", "PeepholeLSTMEquations", "SRUCell", "SRUEquations", "SignedMinGRU", "SignedMinGRUCell",
+    "SignedMinGRUEquations", "from_min_gru_pytorch",
 ]  # fmt: skip

@@ -91,7 +91,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size), or a
             `PackedSequence`.
         hx: the state before the first step, (L, batch, hidden_size) with L = num_layers · directions, or the pair
-            (h, c) of them for `LSTM` and `PeepholeLSTM`, where h has proj_size channels with a projection; (L,
+            (h, c) of them for `LSTM` and its kin, where h has proj_size channels if gates read the projection; (L,
             channels) for an unbatched input. None: the layer's initial state.
 
     Outputs: output, h_n

@@ -168,6 +168,60 @@ def para_gru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
     return _projected(outputs, weights), (h,)
 
 
+def cifg(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """Greff et al. 2017 (arXiv:1503.04069), CIFG without peepholes. Rows f g o. f keeps, 1 - f writes. State (h, c)."""
+    h, c = state
+    outputs = []
+    for t in range(x.shape[1]):
+        gates = x[:, t] @ weights["weight_ih"].T + h @ weights["weight_hh"].T + weights.get("bias_ih", 0)
+        f, g, o = np.split(gates, 3, axis=1)
+        c = sigmoid(f) * c + (1 - sigmoid(f)) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        if "weight_hr" in weights:
+            h = h @ weights["weight_hr"].T
+        outputs.append(h)
+    return np.stack(outputs, axis=1), (h, c)
+
+
+def janet(x: Array, weights: Weights, state: State, *, beta: float = 1.0) -> tuple[Array, State]:
+    """van der Westhuizen & Lasenby 2018 (arXiv:1804.04849). Rows s n. The gate keeps. State (h,)."""
+    (h,) = state
+    outputs = []
+    for t in range(x.shape[1]):
+        gates = x[:, t] @ weights["weight_ih"].T + h @ weights["weight_hh"].T + weights.get("bias_ih", 0)
+        s, n = np.split(gates, 2, axis=1)
+        h = sigmoid(s) * h + (1 - sigmoid(s - beta)) * np.tanh(n)
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
+def para_lstm(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """Danieli et al. 2025 (arXiv:2510.21450). Rows f g o. f keeps and sees c before the step, o the one after it.
+    State (h, c)."""
+    h, c = state
+    outputs = []
+    for t in range(x.shape[1]):
+        f, g, o = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 3, axis=1)
+        f = sigmoid(f + weights["weight_af"] * h + weights["weight_cf"] * c)
+        c = f * c + (1 - f) * np.tanh(g + weights["weight_ag"] * h)
+        h = sigmoid(o + weights["weight_ao"] * h + weights["weight_co"] * c) * np.tanh(c)
+        outputs.append(h)
+    return _projected(outputs, weights), (h, c)
+
+
+def sru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """Lei et al. 2018 (arXiv:1709.02755). Rows u f r s. f keeps; both gates see c before the step. State (h, c)."""
+    h, c = state
+    outputs = []
+    for t in range(x.shape[1]):
+        u, f, r, skip = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 4, axis=1)
+        f, r = sigmoid(f + weights["weight_vf"] * c), sigmoid(r + weights["weight_vr"] * c)
+        c = u + (c - u) * f
+        h = skip + (c - skip) * r
+        outputs.append(h)
+    return _projected(outputs, weights), (h, c)
+
+
 def mgu(x: Array, weights: Weights, state: State, *, keep: bool = False) -> tuple[Array, State]:
     """Zhou et al. 2016 (arXiv:1603.09420): f replaces. Rows f n. State (h,).
 
@@ -295,5 +349,9 @@ ORACLES: dict[str, Callable[..., tuple[Array, State]]] = {
     "signed-mingru": signed_mingru,
     "indrnn": indrnn,
     "para-gru": para_gru,
+    "para-lstm": para_lstm,
+    "sru": sru,
+    "cifg": cifg,
+    "janet": janet,
     "block-orthogonal": block_orthogonal,
 }

@@ -17,8 +17,8 @@ NO_PROJECTION = ("gru", "gru-reset-before")
 PEEPHOLES = ("weight_ci", "weight_cf", "weight_co")
 DEFAULTS = dict.fromkeys(CELLS, ("fan-in", "zeros"))
 DEFAULTS |= dict.fromkeys(("lstm", "gru", "gru-reset-before"), ("torch", "torch"))
-DEFAULTS |= dict.fromkeys(("lstm-peephole", "lstm-no-output-gate"), ("fan-in", "forget-one"))
-DEFAULTS |= dict.fromkeys((*INPUT_GATED_CELLS, "para-gru"), ("fan-in", "time-scales"))
+DEFAULTS |= dict.fromkeys(("lstm-peephole", "lstm-no-output-gate", "cifg"), ("fan-in", "forget-one"))
+DEFAULTS |= dict.fromkeys((*INPUT_GATED_CELLS, "para-gru", "para-lstm", "sru", "janet"), ("fan-in", "time-scales"))
 ONE_DECAY_GATE = [name for name in CELLS if name not in ("lstm-normalized", "minlstm")]
 
 

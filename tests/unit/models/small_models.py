@@ -20,9 +20,12 @@ OPTIONS = {
     "minlstm": {"activation": "identity", "log_space": False},
     "mingru": {"activation": "identity", "log_space": False},
     "block-orthogonal": {"block_size": 3}, "gru-d": {"gap_features": 2}, "indrnn": {"activation": "tanh"},
+    "janet": {"beta": 0.5},
 }  # fmt: skip
-MULTIPLIES_STATE = ("lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "gru-d", "mgu", "gru-no-reset-gate")
-READS_STATE = (*MULTIPLIES_STATE, "indrnn", "para-gru")
+MULTIPLIES_STATE = (
+    "lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "gru-d", "mgu", "gru-no-reset-gate", "cifg", "janet",
+)  # fmt: skip
+READS_STATE = (*MULTIPLIES_STATE, "indrnn", "para-gru", "para-lstm", "sru")
 EVERY_POOLING = ("last", "mean", "max")
 
 every_cell = pytest.mark.parametrize("cell", CELLS)

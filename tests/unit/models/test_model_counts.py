@@ -39,6 +39,10 @@ BY_HAND = {
     "block-orthogonal": lambda d, h: (3 * h * (d + 1) + h, 3 * h * d),
     "indrnn": lambda d, h: (h * (d + 1) + h, h * d),
     "para-gru": lambda d, h: (3 * h * (d + 1) + 3 * h, 3 * h * d),
+    "para-lstm": lambda d, h: (3 * h * (d + 1) + 5 * h, 3 * h * d),
+    "sru": lambda d, h: (4 * h * (d + 1) + 2 * h, 4 * h * d),
+    "cifg": lambda d, h: (3 * h * (d + h + 1), 3 * h * (d + h)),
+    "janet": lambda d, h: (2 * h * (d + h + 1), 2 * h * (d + h)),
 }
 GATES = {
     "lstm": "input forget candidate output",
@@ -57,15 +61,20 @@ GATES = {
     "block-orthogonal": "candidate decay turn",
     "indrnn": "candidate",
     "para-gru": "update reset candidate",
+    "para-lstm": "forget candidate output",
+    "sru": "candidate forget highway skip",
+    "cifg": "forget candidate output",
+    "janet": "forget candidate",
 }
-PAIRS = ("lstm", "lstm-peephole")
+PAIRS = ("lstm", "lstm-peephole", "cifg", "para-lstm", "sru")
 DEFAULTS = {
     "gru": {"reset_after": True}, "gru-d": {"gap_features": 1}, "mgu": {"keep": False},
     "minlstm": {"activation": "g", "log_space": False}, "mingru": {"activation": "g", "log_space": False},
-    "block-orthogonal": {"block_size": 2}, "indrnn": {"activation": "relu"},
+    "block-orthogonal": {"block_size": 2}, "indrnn": {"activation": "relu"}, "janet": {"beta": 1.0},
 }  # fmt: skip
 BIASES = {
     "lstm": "torch", "gru": "torch", "lstm-peephole": "forget-one", "lstm-no-output-gate": "forget-one",
+    "cifg": "forget-one",
     "gru-d": "zeros", "mgu": "zeros", "gru-no-reset-gate": "zeros", "indrnn": "zeros",
 }  # fmt: skip
 EMBEDDING_PART = {"tokens": VOCABULARY * EMBEDDING, "numbers": FEATURES * EMBEDDING + EMBEDDING}

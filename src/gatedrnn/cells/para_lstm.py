@@ -1,0 +1,91 @@
+"""ParaLSTM: an LSTM that reads its state through diagonal weights (Danieli et al. 2025, arXiv:2510.21450)."""
+
+from typing import Never
+
+import torch
+from torch import Tensor
+
+from gatedrnn.equations import ElementwiseLoopEquations, Recurrent
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
+from gatedrnn.shapes import State, Step
+
+
+class ParaLSTMEquations(ElementwiseLoopEquations):
+    """ParaLSTM: coupled gates that read their own channel of the states alone; f *keeps*.
+
+    f = sigmoid(W_f x + a_f * h + c_f * c),  g = tanh(W_g x + a_g * h),  c' = f * c + (1 - f) * g
+    o = sigmoid(W_o x + a_o * h + c_o * c'),  h' = o * tanh(c')
+
+    f sees the cell state before the step, o the one after it. a_f, a_g, a_o, c_f and c_o are a weight a channel each.
+    State (h, c), output h, one bias a gate. W is a full matrix here. Danieli et al. 2025, arXiv:2510.21450.
+    """
+
+    name = "para-lstm"
+    projections = ("forget", "candidate", "output")
+    decay_gates = {"forget": 1}
+    bias_init = "time-scales"
+    states = 2
+    peepholes = ("af", "ag", "ao", "cf", "co")
+    peephole_init = "normal"
+
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        (x_f, x_g, x_o), (h, c) = projected, state
+        a_f, a_g, a_o, c_f, c_o = (recurrent.peephole(name) for name in self.peepholes)
+        read = recurrent.drop(h)
+        f = torch.sigmoid(x_f + a_f * read + c_f * c)
+        c = f * c + (1 - f) * torch.tanh(x_g + a_g * read)
+        return torch.sigmoid(x_o + a_o * read + c_o * c) * torch.tanh(c), c
+
+
+@documented
+class ParaLSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
+    """An LSTM whose coupled gates read the states through diagonal weights, ParaLSTM (Danieli et al. 2025).
+
+    f *keeps*, 1 - f lets in (arXiv:2510.21450). The diagonal weights `weight_af_l0`, `weight_ag_l0` and `weight_ao_l0`
+    of h, `weight_cf_l0` and `weight_co_l0` of c begin normal with variance 4 / (5 hidden_size).
+
+    Example:
+        >>> layer = ParaLSTM(3, 8, batch_first=True)
+        >>> output, (h_n, c_n) = layer(torch.randn(2, 5, 3))
+        >>> tuple(output.shape), tuple(layer.weight_af_l0.shape)
+        ((2, 5, 8), (8,))
+    """
+
+    cell_class = ParaLSTMEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class ParaLSTMCell(SingleStep[tuple[Tensor, Tensor]]):
+    """One step of `ParaLSTM`."""
+
+    layer_class = ParaLSTM
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *,
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+register(ParaLSTM, single_step=ParaLSTMCell)

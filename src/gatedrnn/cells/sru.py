@@ -1,0 +1,92 @@
+"""Simple recurrent unit (Lei et al. 2018, arXiv:1709.02755)."""
+
+from typing import Never
+
+import torch
+from torch import Tensor
+
+from gatedrnn.equations import ElementwiseLoopEquations, Recurrent
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
+from gatedrnn.shapes import State, Step
+
+
+class SRUEquations(ElementwiseLoopEquations):
+    """Simple recurrent unit: a cell state that its gates read by channel, under a highway; f *keeps*.
+
+    f = sigmoid(W_f x + v_f * c),  r = sigmoid(W_r x + v_r * c),  c' = f * c + (1 - f) * W_c x
+    h' = r * c' + (1 - r) * W_s x
+
+    Both gates see the state before the step; v_f and v_r are a weight a channel. State (h, c) as in an LSTM, output h,
+    which no gate reads; one bias a row. The skip W_s x is a projection of its own, as in the authors' code where input
+    and state differ in size; where they do not, it has sqrt(1 + 2 exp(b_r)) x there, which W_s can be. With
+    v_f = v_r = 0 it is a scan. Lei et al. 2018, arXiv:1709.02755.
+    """
+
+    name = "sru"
+    projections = ("candidate", "forget", "highway", "skip")
+    decay_gates = {"forget": 1}
+    bias_init = "time-scales"
+    states = 2
+    peepholes = ("vf", "vr")
+
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        (candidate, x_f, x_r, skip), (_, c) = projected, state
+        read = recurrent.drop(c)
+        f = torch.sigmoid(x_f + recurrent.peephole("vf") * read)
+        r = torch.sigmoid(x_r + recurrent.peephole("vr") * read)
+        c = f * c + (1 - f) * candidate
+        return r * c + (1 - r) * skip, c
+
+
+@documented
+class SRU(RecurrentLayer[tuple[Tensor, Tensor]]):
+    """Simple recurrent unit (Lei et al. 2018, arXiv:1709.02755): gates read the cell state by channel; f *keeps*.
+
+    The state is (h, c) as in `LSTM`; nothing reads h. The diagonal weights `weight_vf_l0` and `weight_vr_l0` begin
+    uniform within 0.1.
+
+    Example:
+        >>> layer = SRU(3, 8, batch_first=True)
+        >>> output, (h_n, c_n) = layer(torch.randn(2, 5, 3))
+        >>> tuple(output.shape), tuple(layer.weight_vf_l0.shape)
+        ((2, 5, 8), (8,))
+    """
+
+    cell_class = SRUEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class SRUCell(SingleStep[tuple[Tensor, Tensor]]):
+    """One step of `SRU`."""
+
+    layer_class = SRU
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *,
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+register(SRU, single_step=SRUCell)

@@ -1,0 +1,178 @@
+"""Cells beside their authors' code, with its weights: the largest difference of outputs, float32.
+
+    python tools/authors.py CLONES [--output results/bench/authors.json]
+
+CLONES has clones of asappresearch/sru and xaviergonzalez/ml-pararnn, `sru` and `ml-pararnn`; torchrecurrent comes from
+PyPI. The first builds its C++ with ninja and a compiler. All stays within 1e-6, or the command fails.
+"""
+
+import ast
+import json
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from cyclopts import App
+from torch import Tensor, nn
+
+import gatedrnn
+
+app = App(help=__doc__)
+BATCH, STEPS, FEATURES, HIDDEN = 3, 50, 8, 16
+ALLOWED = 1e-6
+
+
+@app.default
+def compare(clones: Path, *, output: Path | None = None) -> None:
+    """Run all.
+
+    Args:
+        clones: folder of the clones.
+        output: JSON file of the differences.
+    """
+    checks: dict[str, Callable[[Path], Tensor]] = {
+        "janet": janet, "indrnn": indrnn, "sru": sru, "para-gru": para_gru, "para-lstm": para_lstm,
+    }  # fmt: skip
+    found = {}
+    for name, check in checks.items():
+        torch.manual_seed(0)
+        found[name] = float(check(clones).abs().max())
+        print(f"{name:10} {found[name]:.1e}")
+    if output is not None:
+        output.write_text(json.dumps(found, indent=1) + "\n")
+    if max(found.values()) > ALLOWED:
+        raise SystemExit(f"a difference is above {ALLOWED:.0e}")
+
+
+def series() -> Tensor:
+    """Random inputs, (batch, time, features)."""
+    return torch.randn(BATCH, STEPS, FEATURES)
+
+
+def by_steps(cell: Callable[..., Any], x: Tensor, state: Any) -> Tensor:
+    """Outputs of another library's cell, whose first state is its output."""
+    outputs = []
+    for t in range(x.shape[1]):
+        state = cell(x[:, t], state)
+        outputs.append(state[0] if isinstance(state, tuple) else state)
+    return torch.stack(outputs, dim=1)
+
+
+def with_weights(layer: nn.Module, **weights: Tensor) -> nn.Module:
+    """Our layer with these, by their names without `_l0`."""
+    layer.load_state_dict({f"{name}_l0": weight.detach() for name, weight in weights.items()})
+    return layer
+
+
+@torch.no_grad()
+def janet(_: Path) -> Tensor:
+    """torchrecurrent's, whose two biases add up."""
+    from torchrecurrent import JANETCell
+
+    theirs, x, zeros = JANETCell(FEATURES, HIDDEN), series(), torch.zeros(BATCH, HIDDEN)
+    bias = torch.randn(2 * HIDDEN)
+    theirs.bias_ih.copy_(bias)
+    ours = with_weights(
+        gatedrnn.JANET(FEATURES, HIDDEN, batch_first=True), weight_ih=theirs.weight_ih, weight_hh=theirs.weight_hh,
+        bias_ih=bias,
+    )  # fmt: skip
+    return by_steps(theirs, x, (zeros, zeros)) - ours(x)[0]
+
+
+@torch.no_grad()
+def indrnn(_: Path) -> Tensor:
+    """torchrecurrent's."""
+    from torchrecurrent import IndRNNCell
+
+    theirs, x = IndRNNCell(FEATURES, HIDDEN), series()
+    own = dict(theirs.named_parameters())
+    ours = with_weights(
+        gatedrnn.IndRNN(FEATURES, HIDDEN, batch_first=True, activation="tanh"), weight_ih=own["weight_ih"],
+        weight_u=own["vector_u"].flatten(), bias_ih=own["bias_ih"] + own["bias_hh"],
+    )  # fmt: skip
+    return by_steps(theirs, x, torch.zeros(BATCH, HIDDEN)) - ours(x)[0]
+
+
+def sru(clones: Path) -> Tensor:
+    """The authors', with a skip of its own since input and state differ in size."""
+    sys.path.insert(0, str(clones / "sru"))
+    layer = import_module("sru").SRUCell(FEATURES, HIDDEN, layer_norm=False)
+    with torch.no_grad():
+        layer.weight_c.normal_()
+        layer.bias.normal_()
+    # Rows of a channel lie together there: candidate, forget, highway, skip.
+    weight = layer.weight.detach().view(FEATURES, HIDDEN, 4).permute(2, 1, 0).reshape(4 * HIDDEN, FEATURES)
+    forget, highway = layer.bias.detach().view(2, HIDDEN)
+    bias = torch.cat([torch.zeros(HIDDEN), forget, highway, torch.zeros(HIDDEN)])
+    v_f, v_r = layer.weight_c.detach().view(2, HIDDEN)
+    ours = with_weights(
+        gatedrnn.SRU(FEATURES, HIDDEN, batch_first=True), weight_ih=weight, bias_ih=bias, weight_vf=v_f, weight_vr=v_r
+    )
+    x = series()
+    with torch.no_grad():
+        theirs, _ = layer.eval()(x.transpose(0, 1))
+        return theirs.transpose(0, 1) - ours(x)[0]
+
+
+def pararnn(clones: Path, file: str) -> Any:
+    """The static methods of a file of ml-pararnn as they are, in a class of their own.
+
+    The file itself is not imported: it asks for a library for a GPU, and for an older Python.
+    """
+    source = (clones / "ml-pararnn" / "pararnn" / "rnn_cell" / f"{file}.py").read_text()
+    wanted = ("recurrence_step", "_split_hidden_state", "_recombine_hidden_state")
+    methods = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef) and node.name in wanted
+    ]
+    class_ = ast.ClassDef(name="Own", bases=[], keywords=[], body=list(methods), decorator_list=[])
+    code = ast.Module([ast.parse("from __future__ import annotations").body[0], class_], [])
+    there: dict[str, Any] = {"torch": torch}
+    exec(compile(ast.fix_missing_locations(code), file, "exec"), there)
+    return there["Own"]
+
+
+def heads(gates: int) -> dict[str, Tensor]:
+    """Weights as they are there, with one head: A (gates, channels), B (1, features, gates, channels), b."""
+    return {
+        "A": torch.randn(gates, HIDDEN), "B": torch.randn(1, FEATURES, gates, HIDDEN), "b": torch.randn(gates, HIDDEN)
+    }  # fmt: skip
+
+
+@torch.no_grad()
+def para_gru(clones: Path) -> Tensor:
+    """The authors' recurrence, rows z r n."""
+    own, x = heads(3), series()
+    gates = {"nonlin_update": torch.sigmoid, "nonlin_reset": torch.sigmoid, "nonlin_state": torch.tanh}
+    step = pararnn(clones, "gru_diag_mh").recurrence_step
+    theirs = by_steps(lambda x, h: step(x, h, SimpleNamespace(**own, **gates)), x, torch.zeros(BATCH, HIDDEN))
+    ours = with_weights(
+        gatedrnn.ParaGRU(FEATURES, HIDDEN, batch_first=True), weight_ih=own["B"][0].flatten(1).T,
+        bias_ih=own["b"].flatten(), **dict(zip(("weight_az", "weight_ar", "weight_an"), own["A"], strict=True)),
+    )  # fmt: skip
+    return theirs - ours(x)[0]
+
+
+@torch.no_grad()
+def para_lstm(clones: Path) -> Tensor:
+    """The authors' recurrence, rows f o g; its state is c and h in one."""
+    own, peepholes, x = heads(3), torch.randn(2, HIDDEN), series()
+    gates = {"nonlin_f": torch.sigmoid, "nonlin_o": torch.sigmoid, "nonlin_c": torch.tanh, "nonlin_state": torch.tanh}
+    step = pararnn(clones, "lstm_cifg_diag_mh").recurrence_step
+    system = SimpleNamespace(**own, **gates, C=peepholes)
+    both = by_steps(lambda x, s: step(x, s, system), x, torch.zeros(BATCH, 2 * HIDDEN))
+    order = torch.tensor([0, 2, 1])  # ours are f g o
+    ours = with_weights(
+        gatedrnn.ParaLSTM(FEATURES, HIDDEN, batch_first=True), weight_ih=own["B"][0][:, order].flatten(1).T,
+        bias_ih=own["b"][order].flatten(),
+        **dict(zip(("weight_af", "weight_ag", "weight_ao"), own["A"][order], strict=True)),
+        **dict(zip(("weight_cf", "weight_co"), peepholes, strict=True)),
+    )  # fmt: skip
+    return both[..., HIDDEN:] - ours(x)[0]
+
+
+if __name__ == "__main__":
+    app()
