@@ -18,6 +18,8 @@ HELPERS = ("projection", "shrinking", "tanh", "expm1", "log1p", "sign", "minimum
 class Parts(NamedTuple):
     """Functions for Triton; None as in `TileProgram`."""
 
+    key: str
+    """The cell and a sum over its source: Triton knows functions by their names, which all cells share."""
     coefficients: Any
     output: Any
     of_state: Any
@@ -29,8 +31,9 @@ def parts_of(program: TileProgram) -> Parts:
     """The functions of a cell."""
     text = triton_source(program)
     # Triton reads the source of what it compiles.
-    file = f"<{program.word} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
+    key = f"{program.word} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    file = f"<{key}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     names: dict[str, Any] = {"tl": tl, "__name__": __name__, **{name: getattr(_tile, name) for name in HELPERS}}
     exec(compile(text, file, "exec"), names)
-    return Parts(*(triton.jit(names[part]) if part in names else None for part in Parts._fields))
+    return Parts(key, *(triton.jit(names[part]) if part in names else None for part in Parts._fields[1:]))

@@ -206,7 +206,7 @@ def _run_forward(
         launch(
             _gated_scan, programs(batch, division, channels), output, *strided(projected),
             bias, start_state if products is None else None, real, reset_bytes, reset_row, starts, output, products,
-            end, steps, channels, *division, CELL=cell.word, COEFFICIENTS=parts.coefficients, OUTPUT=parts.output,
+            end, steps, channels, *division, CELL=parts.key, COEFFICIENTS=parts.coefficients, OUTPUT=parts.output,
             STATES=states, RESETS=resets is not None, REVERSE=reverse,
         )  # fmt: skip
 
@@ -249,7 +249,7 @@ def gated_scan_gradient(
             _gated_scan_gradient, programs(batch, division, channels), projected, *strided(grad_output, projected),
             bias, upstream if products is None else None, states, start_state, real, reset_bytes, reset_row, starts,
             grad_projected, grad_reset if products is None else None, products, end,
-            steps, channels, *division, GATES=cell.gates, CELL=cell.word, COEFFICIENTS=parts.coefficients,
+            steps, channels, *division, GATES=cell.gates, CELL=parts.key, COEFFICIENTS=parts.coefficients,
             OF_STATE=parts.of_state, GRADIENT=parts.gradient, RESETS=resets is not None, REVERSE=not reverse,
         )  # fmt: skip
 
