@@ -4,7 +4,6 @@ from importlib import import_module
 
 import pytest
 import torch
-from tolerances import assert_equal_within
 
 from gatedrnn.ops import masked_max
 from gatedrnn.ops.masked_max import masked_max_in_kernel
@@ -51,8 +50,7 @@ def test_maxima_and_gradients_are_torchs(form, kind, ties, dtype):
     ours, theirs = masked_max(x, mask), by_torch(x, mask)
     assert torch.equal(ours, theirs)
     found, expected = (torch.autograd.grad(of, x, upstream)[0] for of in (ours, theirs))
-    assert_equal_within(found, expected, dtype, "gradient", gradient=True)
-    assert ours.grad_fn is not None
+    assert torch.equal(found, expected)  # bit for bit, so that trainings stay as they were
 
 
 def test_a_kernel_runs_it(monkeypatch):
