@@ -68,38 +68,6 @@ class Recurrent:
         return h if weight is None else linear(h.to(weight.dtype), weight).to(h.dtype)
 
 
-class ScanKernel(NamedTuple):
-    """How the fused kernel of a GPU computes a scan cell's gates: h = keep * h + take * candidate.
-
-    Kernels for a CPU come from the equations themselves.
-    """
-
-    decay: Literal["replace", "keep", "free", "share", "signed"]
-    """replace: keep = 1 - z, take = z of one gate; keep: keep = z, take = 1 - z; free: keep = f, take = i of two
-    gates; share: keep = f / (f + i), take = i / (f + i); signed: keep = clamp(u, -1, 1) of one projection u,
-    take = 1 - |keep|. z, f and i are sigmoids."""
-    activation: Literal["g", "identity", "tanh"]
-    """Of the candidate; g of Feng et al. 2024 (arXiv:2410.01201), appendix B.3."""
-    candidate: int
-    """Its place among the projections."""
-    first: int
-    """The place of the one gate, or of f."""
-    second: int
-    """The place of the one gate again, or of i."""
-    squash: bool = False
-    """Whether the output is tanh of the state."""
-
-    @property
-    def gates(self) -> int:
-        """Number of projections."""
-        return 1 + max(self.order)
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """The places of the candidate, the first and the second gate."""
-        return self.candidate, self.first, self.second
-
-
 class BlockKernel(NamedTuple):
     """Which kernel runs a single step of a cell of small blocks."""
 
@@ -167,9 +135,8 @@ class Equations(ABC):
     """Initialisation of the weights by default; see `gatedrnn.layers.parameters.initialise`."""
     bias_init: ClassVar[str] = "zeros"
     """The same of the biases."""
-    kernel: ScanKernel | BlockKernel | None = None
-    """The record of our kernel that computes these very equations (of a scan cell, that for a GPU); None where there is
-    none."""
+    kernel: BlockKernel | None = None
+    """The record of our kernel for a cell of small blocks; those of other cells come from the equations themselves."""
     torch_kernel: TorchKernel | None = None
     """The record of torch's kernel; None where there is none."""
 

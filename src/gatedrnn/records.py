@@ -66,10 +66,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
+            os.replace(temporary, path)
         except OSError:
             temporary.unlink(missing_ok=True)  # a full disk needs the space
             raise
-        os.replace(temporary, path)
 
 
 def read_json(path: Path) -> Json:

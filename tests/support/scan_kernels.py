@@ -4,10 +4,10 @@ import torch
 from kernel_cells import SCAN_KERNELS as CELLS
 
 from gatedrnn.equations import output_of
-from gatedrnn.ops.cells import cell_program
+from gatedrnn.ops.cells import cell_program, tile_program
 from gatedrnn.ops.linear_scan import scan_in_torch
 
-RECORDS = {name: cell.kernel for name, cell in CELLS.items()}
+TILES = {name: tile_program(cell) for name, cell in CELLS.items()}
 PROGRAMS = {name: cell_program(cell) for name, cell in CELLS.items()}
 
 

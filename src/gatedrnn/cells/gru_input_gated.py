@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ConvexScanEquations, ScanKernel
+from gatedrnn.equations import ConvexScanEquations
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
@@ -20,7 +20,6 @@ class InputGatedGRUEquations(ConvexScanEquations):
     """
 
     name = "gru-input-gated"
-    kernel = ScanKernel("keep", "tanh", candidate=1, first=0, second=0)
     projections = ("update", "candidate")
     decay_gates = {"update": 1}
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from gatedrnn.equations import GappedScanEquations, ScanKernel
+from gatedrnn.equations import GappedScanEquations
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
@@ -21,7 +21,6 @@ class InputGatedLSTMEquations(GappedScanEquations):
     """
 
     name = "lstm-input-gated"
-    kernel = ScanKernel("free", "tanh", candidate=2, first=1, second=0, squash=True)
     projections = ("input", "forget", "candidate")
     decay_gates = {"forget": 1}
 

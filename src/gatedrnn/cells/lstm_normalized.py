@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from gatedrnn.equations import ConvexScanEquations, ScanKernel
+from gatedrnn.equations import ConvexScanEquations
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
@@ -22,7 +22,6 @@ class NormalizedLSTMEquations(ConvexScanEquations):
     """
 
     name = "lstm-normalized"
-    kernel = ScanKernel("share", "tanh", candidate=2, first=1, second=0, squash=True)
     projections = ("input", "forget", "candidate")
     decay_gates = {"forget": 1, "input": -1}
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gatedrnn.cells.activations import ACTIVATIONS, Activation, check_activation, log_g
-from gatedrnn.equations import PositiveScanEquations, ScanKernel
+from gatedrnn.equations import PositiveScanEquations
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
@@ -28,7 +28,6 @@ class MinGRUEquations(PositiveScanEquations):
     def __init__(self, activation: Activation = "g", log_space: bool = False) -> None:
         check_activation(activation, log_space)
         self.activation, self.log_space = activation, log_space
-        self.kernel = ScanKernel("replace", activation, candidate=0, first=1, second=1)
 
     def logit(self, *projected: Series) -> Series:
         _, update = projected

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gatedrnn.cells.activations import ACTIVATIONS, Activation, check_activation, log_g
 from gatedrnn.cells.lstm_normalized import normalized_log_ratio
-from gatedrnn.equations import PositiveScanEquations, ScanKernel
+from gatedrnn.equations import PositiveScanEquations
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
@@ -30,7 +30,6 @@ class MinLSTMEquations(PositiveScanEquations):
     def __init__(self, activation: Activation = "g", log_space: bool = False) -> None:
         check_activation(activation, log_space)
         self.activation, self.log_space = activation, log_space
-        self.kernel = ScanKernel("share", activation, candidate=0, first=1, second=2)
 
     def logit(self, *projected: Series) -> Series:
         _, f, i = projected

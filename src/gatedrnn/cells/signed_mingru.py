@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ScanEquations, ScanKernel
+from gatedrnn.equations import ScanEquations
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
@@ -27,7 +27,6 @@ class SignedMinGRUEquations(ScanEquations):
     decay_gates = {"decay": 1}
     clamped_decay = True
     learns_initial_state = True
-    kernel = ScanKernel("signed", "identity", candidate=0, first=1, second=1)
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         v, decay = projected

@@ -57,7 +57,8 @@ def compare(
 
     Args:
         jobs: Runs in parallel, each in a process of its own.
-        threads: Threads of each run; the machine's cores divided by the jobs, if not given.
+        threads: Threads of each run; the machine's cores divided by the jobs, or OMP_NUM_THREADS if that is less, if
+            not given.
         memory: Measure the memory that training each contender takes.
         margin: The largest difference that does not matter: in accuracy, as a part of a perplexity, or in scaled error.
             0.005, 0.01 and 0.01 if not given. Another one judges finished runs anew.

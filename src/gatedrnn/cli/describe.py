@@ -65,7 +65,7 @@ def describe(
         state_dropout: Rate.
         weight_dropout: Rate.
         layer_norm: Normalise each gate's input projection.
-        kernel: Print the source that is generated from the equations for a CPU.
+        kernel: Print the sources that are generated from the equations, for a CPU and for a GPU.
     """
     if hidden_size is not None and expansion is not None:
         raise UsageError("--hidden-size and --expansion both give the width of the state; give one")

@@ -43,7 +43,7 @@ def evaluate(
         text_column: Of that file; the one of training, if not given (language models: guessed where one is obvious).
         label_column: Of that file; the one of training, if not given.
         as_json: Print all scores as JSON instead of tables.
-        threads: Threads of torch; all cores if not given.
+        threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
     """
     if not runs:
         raise UsageError("name at least one run")

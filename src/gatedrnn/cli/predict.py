@@ -36,7 +36,7 @@ def predict(
             forecasts, a table as that of training.
         output: Where to write; the ending decides: .csv, .tsv, .jsonl or .parquet.
         text_column: Of the file; the one of training, if not given.
-        threads: Threads of torch; all cores if not given.
+        threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
     """
     from gatedrnn.train.finished import labelled_by, open_finished
     from gatedrnn.train.predict import (

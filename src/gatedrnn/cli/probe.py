@@ -9,7 +9,7 @@ from gatedrnn.cli.arguments import at_least_one, command_line, use_large_pages
 from gatedrnn.cli.progress import RunsDisplay
 from gatedrnn.study.settings import PROBE_CELLS, ProbeSettings
 from gatedrnn.terminal import Console
-from gatedrnn.train.settings import threads_for
+from gatedrnn.train.settings import cores
 
 
 def probe(
@@ -50,7 +50,7 @@ def probe(
     settings = ProbeSettings(cells=cells or PROBE_CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
     with RunsDisplay(console, "probe") as display:
         results = run_suite(
-            settings, output, jobs=jobs or threads_for(), fresh=fresh, wait=wait, command=command_line(),
+            settings, output, jobs=jobs or cores(), fresh=fresh, wait=wait, command=command_line(),
             on_progress=display.show,
         )  # fmt: skip
     page = write_report(output)

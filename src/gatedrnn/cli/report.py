@@ -9,6 +9,20 @@ from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
 
 JOINED = Path("runs/joined")
+ENDINGS = {"html": (".html", ".htm"), "md": (".md",), "csv": (".csv",), "latex": (".tex",)}
+"""Of files, by format."""
+
+
+def check_output(output: Path, format: str) -> None:
+    """See that a file of that format can be written there.
+
+    Raises:
+        UsageError: it is a folder, or ends as another kind of file.
+    """
+    if output.is_dir():
+        raise UsageError(f"--output {output}: is a folder; name a file in it")
+    if output.suffix.lower() not in ENDINGS[format]:
+        raise UsageError(f"--output {output}: must end in {' or '.join(ENDINGS[format])} for --format {format}")
 
 
 def report(
@@ -27,7 +41,7 @@ def report(
         folders: Of finished comparisons, of a suite of them, or of one suite of probes.
         format: html: report.html and report.md in the folder, or in runs/joined for several. md, csv and latex are
             printed; csv has a line per contender and split.
-        output: File to write instead.
+        output: File to write instead, with the ending of its format: .html, .md, .csv or .tex.
     """
     from gatedrnn.records import write_whole
     from gatedrnn.study import exports
@@ -35,6 +49,8 @@ def report(
     from gatedrnn.study.printing import print_joined
     from gatedrnn.study.results import ProbeResults
 
+    if output is not None:
+        check_output(output, format)
     console, found = Console(), reports.comparisons_in(folders)
     probes = [folder for folder in found if (folder / ProbeResults.FILE).exists()]
     if probes and (len(found) > 1 or format in ("csv", "latex")):

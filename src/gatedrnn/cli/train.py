@@ -43,7 +43,8 @@ class OneRun(Settings):
     seed: Seed = 0
     """Initialisation, data order and dropout follow from it."""
     threads: int = Field(default_factory=threads_for, ge=1)
-    """Threads of torch, all cores if not given; part of the run, since another number may sum in another order."""
+    """Threads of torch; all cores, or OMP_NUM_THREADS, if not given. Part of the run, since another number may sum in
+    another order."""
     processes: int = Field(default_factory=processes, ge=1)
     """Processes that share each batch; as many as torchrun has started, if not given."""
 

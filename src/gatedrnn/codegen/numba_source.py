@@ -2,17 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gatedrnn.codegen.graph import Graph, Value
+from gatedrnn.codegen.lines import Dialect, Lines
 from gatedrnn.codegen.row import Row
-
-WIDTH = 96  # of an expression in a line: longer ones get a name of their own
-INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
-    "ne": "!=", "and": "&", "or": "|",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,9 +46,9 @@ def numba_source(title: str, row: Row, dtypes: Mapping[str, str], comment: str =
     """
     rows, names = row.rows, _identifiers(row.rows)
     wide = "float64" if "float64" in dtypes.values() else "float32"
-    body = _Body(row.graph, wide, names)
+    body = Lines(row.graph, Dialect(names, _constant(wide), {}, "not {}"))
     outputs = [*row.writes.values(), *row.adds.values()]
-    lines = body.lines(outputs)
+    lines = body.of(outputs)
     writes = [f"write_{names[name]}(to_{names[name]}, i, {body.text(value)})" for name, value in row.writes.items()]
     for name, value in ((names[row], value) for row, value in row.adds.items()):
         writes.append(f"write_{name}(to_{name}, i, read_{name}(to_{name}, i) + {body.text(value)})")
@@ -78,48 +72,11 @@ def _identifiers(rows: Sequence[str]) -> dict[str, str]:
     return found
 
 
-class _Body:
-    """The lines of a loop's body; an expression that is read once stands where it is read."""
+def _constant(wide: str) -> Callable[[float], str]:
+    """Typed, for a number of Python's would turn float32 into float64."""
 
-    def __init__(self, graph: Graph, wide: str, names: Mapping[str, str]) -> None:
-        self._graph, self._wide, self._names = graph, wide, names
-        self._texts: dict[Value, str] = {}
+    def text(number: float) -> str:
+        plain = f"float('{number}')" if number in (float("inf"), float("-inf")) else repr(number)
+        return f"{wide}({plain})"
 
-    def text(self, value: Value) -> str:
-        return self._texts[value]
-
-    def lines(self, outputs: Sequence[Value]) -> list[str]:
-        needed, found = self._graph.needed(outputs), list[str]()
-        uses = dict.fromkeys(needed, 0)
-        for value in [argument for v in needed for argument in self._graph.nodes[v].arguments] + list(outputs):
-            uses[value] += 1
-        for value in needed:
-            text = self._expression(value)
-            node = self._graph.nodes[value]
-            if node.operation in ("input", "constant") or (uses[value] == 1 and len(text) < WIDTH):
-                self._texts[value] = f"({text})" if node.operation in (*INFIX, "neg", "not") else text
-                continue
-            line, name = self._graph.lines.get(value), f"v{len(found)}"
-            found.append(f"{name} = {text}" + (f"  # {line}" if line else ""))
-            self._texts[value] = name
-        return found
-
-    def _expression(self, value: Value) -> str:
-        node = self._graph.nodes[value]
-        if node.operation == "input":
-            return self._names[node.name]
-        if node.operation == "constant":
-            return self._constant(node.number)
-        arguments = [self._texts[argument] for argument in node.arguments]
-        if node.operation in INFIX:
-            return f"{arguments[0]} {INFIX[node.operation]} {arguments[1]}"
-        if node.operation == "neg":
-            return f"-{arguments[0]}"
-        if node.operation == "not":
-            return f"not {arguments[0]}"
-        return f"{node.operation}({', '.join(arguments)})"
-
-    def _constant(self, number: float) -> str:
-        """Typed, for a number of Python's would turn float32 into float64."""
-        text = f"float('{number}')" if number in (float("inf"), float("-inf")) else repr(number)
-        return f"{self._wide}({text})"
+    return text

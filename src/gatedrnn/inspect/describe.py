@@ -4,9 +4,10 @@ import inspect
 from typing import NamedTuple
 
 from gatedrnn.codegen.numba_source import numba_source
+from gatedrnn.codegen.triton_source import triton_source
 from gatedrnn.equations import Equations
 from gatedrnn.layers import Path, RecurrentLayer
-from gatedrnn.ops.cells import cell_program, loop_program
+from gatedrnn.ops.cells import cell_program, loop_program, tile_program
 
 PARTS = {
     "input weights": ("weight_ih",),
@@ -70,8 +71,8 @@ def describe(layer: RecurrentLayer) -> Description:
 
 
 def kernel_sources(cell: Equations) -> list[str]:
-    """The source of a cell's generated functions in float32, forward and backward, its equations at the head; none for
-    a cell without a generated kernel.
+    """The source of a cell's generated functions, its equations at the head: for a CPU in float32, forward and
+    backward; of a scan cell for a GPU too. None for a cell without a generated kernel.
 
     Example:
         >>> from gatedrnn.registry import CELLS
@@ -86,7 +87,9 @@ def kernel_sources(cell: Equations) -> list[str]:
     else:
         return []
     equations = inspect.cleandoc(type(cell).__doc__ or "")
-    return [numba_source(cell.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
+    found = [numba_source(cell.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
+    tiles = tile_program(cell)
+    return found if tiles is None else [*found, triton_source(tiles, equations)]
 
 
 def gate_weights(layer: RecurrentLayer) -> int:

@@ -17,6 +17,7 @@ from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
+from gatedrnn.ops import masked_max
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import Flags, Gaps, Hidden, Series, Step
 
@@ -397,14 +398,13 @@ def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = Fal
         forward, backward = states.chunk(2, dim=2)
         flipped = None if mask is None else mask.flip(1)
         return torch.cat([pool(forward, mask, how), pool(backward.flip(1), flipped, how)], dim=1)
-    if mask is None:
-        return {"last": lambda: states[:, -1], "mean": lambda: states.mean(1), "max": lambda: states.amax(1)}[how]()
-    real, any_real = mask.unsqueeze(2), mask.any(1, keepdim=True)
-    if how == "mean":
-        return torch.where(real, states, 0).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
     if how == "max":
-        return torch.where(any_real, torch.where(real, states, float("-inf")).amax(1), 0)
+        return masked_max(states, mask)
+    if mask is None:
+        return states[:, -1] if how == "last" else states.mean(1)
+    if how == "mean":
+        return torch.where(mask.unsqueeze(2), states, 0).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
     steps = torch.arange(states.shape[1], device=states.device)
     last = torch.where(mask, steps, 0).amax(1)
     rows = torch.arange(len(states), device=states.device)
-    return torch.where(any_real, states[rows, last], 0)
+    return torch.where(mask.any(1, keepdim=True), states[rows, last], 0)

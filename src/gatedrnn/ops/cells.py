@@ -10,13 +10,14 @@ from gatedrnn.codegen.elementwise import CellProgram
 from gatedrnn.codegen.elementwise import cell_program as traced
 from gatedrnn.codegen.loop import LoopProgram
 from gatedrnn.codegen.loop import loop_program as traced_loop
+from gatedrnn.codegen.scan_tile import TileProgram
+from gatedrnn.codegen.scan_tile import tile_program as traced_tile
 from gatedrnn.equations import (
     BlockKernel,
     ElementwiseLoopEquations,
     Equations,
     LoopEquations,
     ScanEquations,
-    ScanKernel,
 )
 from gatedrnn.errors import CannotBeTraced
 
@@ -26,13 +27,15 @@ CLASSES: dict[str, type[Equations]] = {}
 EQUATIONS: dict[str, Equations] = {}
 _TRACED = (ScanEquations, ElementwiseLoopEquations, LoopEquations)
 _PROGRAMS: dict[str, CellProgram | LoopProgram | CannotBeTraced] = {}
+_TILES: dict[str, TileProgram] = {}
 
 
 def known(cell: Cell) -> Cell:
     """`cell` itself, which operations can find from now on."""
     if CLASSES.get(cell.name) is type(cell) and type(EQUATIONS.get(cell.word)) is not type(cell):
         EQUATIONS[cell.word] = cell
-        _PROGRAMS.pop(cell.word, None)  # a class that was defined again may compute something else
+        for programs in (_PROGRAMS, _TILES):
+            programs.pop(cell.word, None)  # a class that was defined again may compute something else
         _program(cell)  # here, for `torch.compile` cannot look into it
     return cell
 
@@ -67,9 +70,13 @@ def _program(cell: Equations) -> CellProgram | LoopProgram | CannotBeTraced | No
     return _PROGRAMS[cell.word]
 
 
-def scan_kernel(cell: Equations) -> ScanKernel | None:
-    """The record of the fused scan kernel for a GPU that computes these very equations."""
-    return cell.kernel if isinstance(cell.kernel, ScanKernel) and CLASSES.get(cell.name) is type(cell) else None
+def tile_program(cell: Equations) -> TileProgram | None:
+    """The parts of a scan cell, for kernels of a GPU; None where `cell_program` gives none either."""
+    if cell_program(cell) is None or not isinstance(cell, ScanEquations):
+        return None
+    if cell.word not in _TILES:
+        _TILES[cell.word] = traced_tile(cell)
+    return _TILES[cell.word]
 
 
 def block_kernel(cell: Equations) -> BlockKernel | None:

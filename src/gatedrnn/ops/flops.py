@@ -86,6 +86,7 @@ FORMULAS: dict[str, Callable[..., int]] = {
     "projected_scan": _projected_scan, "projected_scan_gradient": _projected_scan_gradient,
     "block_scan": _block_scan, "block_scan_gradient": _block_scan_gradient,
     "loop_cell": _loop_cells, "loop_cell_gradient": _loop_cells_gradient,
+    "masked_max": _elementwise, "masked_max_gradient": _elementwise,
     "torch_rnn": _torch_rnn, "torch_rnn_gradient": _torch_rnn_gradient,
 }  # fmt: skip
 """By the op's name below `torch.ops.gatedrnn`, from the shapes of its arguments."""

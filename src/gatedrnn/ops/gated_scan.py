@@ -9,10 +9,11 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from gatedrnn.codegen.elementwise import CellProgram
-from gatedrnn.equations import GappedScanEquations, ScanEquations, ScanKernel, output_of, split_gates
+from gatedrnn.codegen.scan_tile import TileProgram
+from gatedrnn.equations import GappedScanEquations, ScanEquations, output_of, split_gates
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, has_cpu_kernels, native_kernels
-from gatedrnn.ops.cells import EQUATIONS, cell_program, scan_kernel
+from gatedrnn.ops.cells import EQUATIONS, cell_program, tile_program
 from gatedrnn.ops.linear_scan import linear_scan
 from gatedrnn.ops.masking import hold_masked_steps, zero_masked_steps
 from gatedrnn.ops.step import ZoneoutMask, zoned_coefficients
@@ -55,7 +56,7 @@ def scan_in_torch(
 def has_gated_scan(cell: ScanEquations, device: torch.device) -> bool:
     """Whether `gated_scan` can run the cell on this device."""
     if device.type == "cuda":
-        return scan_kernel(cell) is not None and choose_backend(device).backend == "native"
+        return cell_program(cell) is not None and choose_backend(device).backend == "native"
     return has_projected_scan(cell, device)
 
 
@@ -71,9 +72,9 @@ def _known(word: str) -> ScanEquations:
     return cell
 
 
-def _kernel(word: str, device: torch.device) -> ScanKernel | CellProgram:
+def _kernel(word: str, device: torch.device) -> TileProgram | CellProgram:
     """What the kernels of a device run the cell by."""
-    found = scan_kernel(_known(word)) if device.type == "cuda" else cell_program(_known(word))
+    found = tile_program(_known(word)) if device.type == "cuda" else cell_program(_known(word))
     assert found is not None
     return found
 

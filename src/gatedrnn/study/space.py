@@ -221,6 +221,8 @@ def read_space(file: Path) -> Space:
 
 
 def _demand_valid(place: str, name: str, value: Value) -> None:
+    if name == "batch_size" and isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"{place}: must be whole, got {value}")
     part = TrainSettings if name in OF_TRAINING else ModelSettings
     try:
         part.model_validate({name: _rounded(name, value)})

@@ -7,7 +7,7 @@ from gatedrnn.inspect.tracking import POSITIVE
 from gatedrnn.pages import plural
 from gatedrnn.study.ladder import BESIDE, LADDERS, removed, steps_below
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults
-from gatedrnn.study.statistics import USUAL_SEEDS, Verdict
+from gatedrnn.study.statistics import MOST_GROWTH, MOST_SEEDS, USUAL_SEEDS, Verdict
 from gatedrnn.study.words import MATCH_WORDS, difference_in_words, listed, margin_in_words, mean_alone, with_interval
 
 NOTICED = 1.1
@@ -95,7 +95,10 @@ def _what_would_help(pairs: list[PairResults]) -> str:
             f"{easiest.more_examples:,} examples or more, with {max(USUAL_SEEDS, easiest.difference.runs)} seeds"
         )
     if not parts:
-        return "Neither more seeds nor more test examples would decide what is open: it lies at the margin."
+        return (
+            f"What is open would take more than {MOST_SEEDS} more seeds, and more than {MOST_GROWTH:,} times as many "
+            "test examples: it lies at the margin, or there are few examples."
+        )
     text = "; ".join(parts)
     return f"Were the differences what they seem, {text}."
 

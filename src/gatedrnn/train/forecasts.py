@@ -66,7 +66,8 @@ class Forecasts(Record):
         errors = {name: float(np.mean(steps)) for name, steps in self.error_by_step.items()}
         own, others = errors.pop("model"), [f"{name} {error:.3f}" for name, error in errors.items()]
         best = min(errors.values())
-        better = f"{1 - own / best:.0%} less than" if own < best else "not better than"
+        less = f"{1 - own / best:.0%}"
+        better = f"{less} less than" if own < best and less != "0%" else "no better than"
         return f"test mase {own:.3f}: {better} the better of {' and '.join(others)}"
 
 

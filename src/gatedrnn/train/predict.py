@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples
 from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
-from gatedrnn.data.series.files import Reading, demand_channels, read_series
+from gatedrnn.data.series.files import Reading, demand_channels, demand_rate, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
@@ -90,7 +90,8 @@ def _series_rows(finished: Finished, how: dict[str, Any], file: Path, label_colu
     reading = Reading(**recorded | ({} if label_column is None else {"label_column": label_column}))
     series = read_series(file, reading, channels=how["channels"], labelled=labelled)
     demand_channels(series, how["channels"], str(file))
-    data = Dataset.from_dict({"series": series.places})
+    demand_rate(series, how.get("rate"), str(file))
+    data = Dataset.from_dict({series.column: series.places if series.names is None else series.names})
     if (series.times is None) != (finished.model.config.gap_unit is None):
         raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
     gaps = None if series.times is None else [gaps_of(times) for times in series.times]

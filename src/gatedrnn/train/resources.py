@@ -10,7 +10,7 @@ from gatedrnn.errors import TooLarge
 from gatedrnn.ops.backends import has_cpu_kernels, native_kernels
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import objective_of
-from gatedrnn.train.settings import RunSettings, threads_for
+from gatedrnn.train.settings import RunSettings, cores, threads_for
 
 COPIES = 4
 """Of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
@@ -49,7 +49,7 @@ def demand_threads(threads: int) -> None:
     if threads * STACK > available:
         raise TooLarge(
             f"--threads {threads}: their stacks take {readable(threads * STACK)}, and {readable(available)} are "
-            f"available; this machine runs {threads_for()} at the same time"
+            f"available; this machine runs {cores()} at the same time"
         )
 
 

@@ -256,7 +256,14 @@ def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return found
 
 
+def cores() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def threads_for(jobs: int = 1) -> int:
-    """Threads of each of `jobs` processes so that every core runs one thread."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // jobs)
+    """Threads of each of `jobs` processes so that every core runs one; no more than OMP_NUM_THREADS, where that is
+    set."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    most = int(asked) if asked.isdigit() and int(asked) else cores()
+    return max(1, min(cores() // jobs, most))

@@ -57,6 +57,9 @@ def test_a_file_is_written_where_one_is_named(kept: Path, capsys: pytest.Capture
         ("report digits half", 1, "half/results.json: is damaged"),
         ("report probe digits", 2, "probe: holds probes; they are reported alone"),
         ("report probe --format csv", 2, "probe: holds probes; they are reported alone"),
+        ("report digits --output digits", 2, "--output digits: is a folder; name a file in it"),
+        ("report digits --output page", 2, "--output page: must end in .html or .htm for --format html"),
+        ("report digits --format csv --output a.html", 2, "must end in .csv for --format csv"),
         ("report", 2, "requires an argument"),
     ],
 )

@@ -241,3 +241,29 @@ def test_two_columns_of_dates_are_left_to_the_user(tmp_path: Path) -> None:
     path.write_text("von,bis,menge\n2020-01-01,2020-01-31,1\n2020-02-01,2020-02-29,2\n")
     with pytest.raises(DataError, match="which column is the time"):
         read_table(path, Columns(target=("menge",)))
+
+
+@pytest.mark.parametrize(
+    ("value", "given", "said"),
+    [
+        ("5.0", {}, r"flat\.csv: before the validation part every series is constant"),
+        ("{step}", {"season": (150,)}, r"a season of 150 is no shorter than the 144 steps before the validation part"),
+        ("{wave}", {"season": (24,)}, r"or repeats itself from season to season \(24 steps\)"),
+    ],
+)
+def test_series_in_which_no_error_can_be_scaled_are_refused(
+    value: str, given: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    lines = [f"{moment},{value.format(step=step, wave=step % 24)}" for step, moment in enumerate(hours(200))]
+    with pytest.raises(DataError, match=said):
+        task(written(tmp_path, "\n".join(["ds,y", *lines]) + "\n", "flat.csv"), horizon=6, **given)
+
+
+def test_rows_further_apart_than_the_step_that_is_named_are_refused(tmp_path: Path) -> None:
+    days = [f"{moment},{number}" for number, moment in enumerate(pd.date_range("2024-01-01", periods=30))]
+    path = written(tmp_path, "\n".join(["ds,y", *days]) + "\n")
+    with pytest.raises(
+        DataError, match=r"series y: no two of its times are one step apart \(h\); its own step is longer"
+    ):
+        read_table(path, Columns(frequency="h"))
+    assert read_table(path, Columns(frequency="D")).frequency.name == "D"

@@ -9,7 +9,7 @@ import torch
 from scipy.io import wavfile
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.series.files import named_files
+from gatedrnn.data.series.files import demand_rate, named_files
 from gatedrnn.data.series.long import read_long
 from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.series.ts import read_ts
@@ -138,6 +138,18 @@ def test_a_recording_with_a_fault_is_refused_with_its_row(tmp_path: Path) -> Non
     (tmp_path / "1.wav").unlink()
     with pytest.raises(DataError, match=r"row 2, column 'file': 1\.wav: no such file"):
         read_recordings(path, None, "samples")
+
+
+def test_recordings_need_no_labels_where_none_are_asked_for_and_keep_their_rate(tmp_path: Path) -> None:
+    recordings(tmp_path)
+    path = written(tmp_path, "unlabelled.csv", "file\n3.wav\n0.wav\n")
+    found = read_recordings(path, None, "samples", labelled=False)
+    assert (found.rate, found.column, found.names, found.labels) == (8000, "file", ["3.wav", "0.wav"], [])
+    with pytest.raises(DataError, match="which column is the label"):
+        read_recordings(path, None, "samples")
+    demand_rate(found, 8000, "new.csv")
+    with pytest.raises(DataError, match=r"new\.csv: has recordings of 8,000 samples a second; training had 16,000"):
+        demand_rate(found, 16_000, "new.csv")
 
 
 def task(folder: Path, text: str, **settings: object):

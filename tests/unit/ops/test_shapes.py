@@ -17,10 +17,14 @@ def checked(*arguments: str) -> tuple[int, str]:
     return ended.returncode, ended.stdout
 
 
+OPERATIONS = (
+    "linear_scan", "block_scan", "gated_scan", "projected_scan", "loop_cells", "cross_entropy", "log_space",
+    "masked_max",
+)  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "file", ["linear_scan", "block_scan", "gated_scan", "projected_scan", "loop_cells", "cross_entropy", "log_space"]
-)
+@pytest.mark.parametrize("file", OPERATIONS)
 def test_every_call_has_the_shapes_of_the_signature(file):
     code, said = checked(str(HERE / f"test_{file}.py"), "-k", "not refused and not compiled and not derived")
     assert code == 0, said[-2000:]

@@ -282,7 +282,7 @@ def test_the_verdict_names_the_best_what_is_beside_it_and_what_would_help(finish
             {"more_examples": 90_000},
             f"no number of seeds alone would tell {names[1]} from {names[0]}, but a test split of 90,000",
         ),
-        ({}, "Neither more seeds nor more test examples would decide"),
+        ({}, "would take more than 100 more seeds, and more than 1,000 times as many test examples"),
     ):
         open_pair = pair(names[1], "cannot tell", 0.001, **remedy)
         said = verdict(judged(known, {(names[0], names[1]): open_pair, (names[0], names[2]): worse}))

@@ -106,6 +106,7 @@ def test_every_task_has_a_space_around_its_recipe(task):
     ("head_dropout: {low: 0, high: 1.5}", "less than 1, got 1.5"),
     ("batch_size: {choices: [32]}", "two or more"),
     ("batch_size: {choices: [32, 64], low: 1}", "not both"),
+    ("batch_size: {low: 16, high: 64.5}", "batch_size: must be whole, got 64.5"),
     ("batch_size: 32", "batch_size: Input should be"),
     ("schedule: {choices: [cosine, triangle]}", "got triangle"),
     ("contenders: {grru: {learning_rate: {low: 1, high: 2}}}", "did you mean 'gru'"),

@@ -9,7 +9,7 @@ from train_helpers import digits_run
 from gatedrnn.cli.app import main
 from gatedrnn.data import load_task
 from gatedrnn.errors import TooLarge
-from gatedrnn.train import resources
+from gatedrnn.train import resources, settings
 from gatedrnn.train.model import build_model
 from gatedrnn.train.resources import demand_room, readable
 
@@ -59,3 +59,15 @@ def test_bytes_read_in_units() -> None:
     assert [readable(size) for size in (0, 1023, 1536, 3 * 2**30, 2.0**70)] == [
         "0 bytes", "1023 bytes", "1.5 KiB", "3.0 GiB", "1,024.0 EiB",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "jobs", "threads"),
+    [(None, 1, 4), (None, 2, 2), (None, 8, 1), ("1", 1, 1), ("3", 1, 3), ("9", 2, 2), ("x", 1, 4)],
+)
+def test_every_core_runs_a_thread_unless_fewer_are_asked_for(monkeypatch, asked, jobs, threads):
+    monkeypatch.setattr(settings, "cores", lambda: 4)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    assert settings.threads_for(jobs) == threads

@@ -45,7 +45,7 @@ def test_a_run_predicts_a_file_without_labels_in_units_of_its_training_data(
     new, out = table(folder, "new.csv", 10, labelled=False, seed=1), folder / "predictions.csv"
     printed(capsys, "predict", str(folder / "run"), str(new), "--output", str(out))
     rows = list(csv.DictReader(out.read_text().splitlines()))
-    assert [row["series"] for row in rows] == [f"unique_id s{n}" for n in range(10)]
+    assert [row["unique_id"] for row in rows] == [f"s{n}" for n in range(10)]
     assert [row["prediction"] for row in rows] == ["down", "up"] * 5
     assert all(float(row["probability_up"]) + float(row["probability_down"]) == pytest.approx(1) for row in rows)
 

@@ -197,6 +197,11 @@ def _on_grid(
             f"the grid of its other times ({frequency})"
         )
 
+    if len(places) > 2 and np.diff(places).min() > 1:
+        raise DataError(
+            f"{path}: series {one.name}: no two of its times are one step apart ({frequency}); its own step is longer"
+        )
+
     def laid(names: tuple[str, ...], kind: type) -> np.ndarray:
         found: np.ndarray = np.full((len(grid), len(names)), np.nan, kind)
         for column, name in enumerate(names):

@@ -73,6 +73,8 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     for split, found in evaluation.items():
         if not len(found):
             raise DataError(f"{settings.task}: no series has a {split} part as long as the horizon, {horizon}")
+        if np.isnan(found.naive_error[found.places[:, 0]]).all():
+            raise DataError(_without_scale(table, seasons[0], split, found))
     features = _features(table, cuts, seasons)
     return TaskData(
         name=settings.task,
@@ -210,6 +212,20 @@ def _cuts(
         if np.isnan(one.values[:stop]).all():
             raise DataError(f"{table.source['name']}: series {one.name}: all training values are missing")
     return found
+
+
+def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows) -> str:
+    """Why no error of a part can be put in units of a seasonal naive one."""
+    longest, name = int(windows.first.max()), table.source["name"]
+    if longest <= season:
+        return (
+            f"{name}: a season of {season} is no shorter than the {longest} steps before the {split} part, so that no "
+            "error can be scaled; give a shorter --season"
+        )
+    return (
+        f"{name}: before the {split} part every series is constant, or repeats itself from season to season ({season} "
+        "steps): no error can be scaled, and there is nothing to learn; give another --season, or other data"
+    )
 
 
 def _horizon(frequency: Frequency, shortest: int) -> int:

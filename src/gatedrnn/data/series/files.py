@@ -78,3 +78,14 @@ def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str)
         raise DataError(
             f"{place}: has the channels {', '.join(series.channels[:30])}; training had {', '.join(expected[:30])}"
         )
+
+
+def demand_rate(series: LabelledSeries, expected: int | None, place: str) -> None:
+    """See that recordings have the rate of training, if that is known.
+
+    Raises:
+        DataError: they have another.
+    """
+    if expected is not None and series.rate != expected:
+        got = "no recordings" if series.rate is None else f"recordings of {series.rate:,} samples a second"
+        raise DataError(f"{place}: has {got}; training had {expected:,} samples a second")

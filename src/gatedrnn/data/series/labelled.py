@@ -24,3 +24,9 @@ class LabelledSeries:
     """Name, rows and sha256, without any path."""
     times: list[np.ndarray] | None = None
     """(time,), rising: of the steps of uneven series; None where steps are equally far apart."""
+    rate: int | None = None
+    """Samples a second, of recordings."""
+    column: str = "series"
+    """Where the file has the names of series."""
+    names: list[str] | None = None
+    """Of each series, in that column; None where the file has none, and places stand for them."""

@@ -63,7 +63,9 @@ def read_long(
     places = [f"{series} {name}" for name in rows]
     hours = [hours_of(times)[own] for own in rows.values()] if uneven else None
     values = [table[own] for own in rows.values()]
-    return LabelledSeries(values, own_labels, names, tuple(channels), places, source, hours)
+    return LabelledSeries(
+        values, own_labels, names, tuple(channels), places, source, hours, column=series, names=list(rows)
+    )
 
 
 def time_column_of(data: Dataset, place: str, wanted: str | None) -> str:

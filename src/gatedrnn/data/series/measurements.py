@@ -3,6 +3,7 @@
 import csv
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,7 +79,8 @@ def read_measurements(
     own_labels = [labels[own[0]] for own in rows.values()] if labels else []
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": digest}
-    return _assembled(dict.fromkeys(each, place), each, own_labels, label_names, channels, source)
+    found = _assembled(dict.fromkeys(each, place), each, own_labels, label_names, channels, source)
+    return replace(found, column=series, names=list(rows))
 
 
 def read_measurement_files(
@@ -110,7 +112,8 @@ def read_measurement_files(
     if not each:
         raise DataError(f"{path}: there are columns but no rows")
     source: dict[str, Json] = {"name": path.name, "rows": len(each), "sha256": digest.hexdigest()}
-    return _assembled(files, each, labels, label_names, channels, source)
+    found = _assembled(files, each, labels, label_names, channels, source)
+    return replace(found, column=column, names=list(each))
 
 
 def _of_file(file: Path, content: bytes, time_column: str | None, missing: Sequence[str]) -> Measured:

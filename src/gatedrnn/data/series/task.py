@@ -1,18 +1,21 @@
 """Series with a class or a number each as a task: files, splits, and the scale of the training split, which the model
 keeps."""
 
-from typing import cast
+from dataclasses import replace
+from typing import TypeVar, cast
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.series.files import Reading, demand_channels, read_series
+from gatedrnn.data.series.files import Reading, demand_channels, demand_rate, read_series
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
+
+Own = TypeVar("Own")
 
 
 def load_series_task(settings: SeriesTask) -> TaskData:
@@ -33,6 +36,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         if file is not None:
             read[split] = read_series(file, reading, channels=read["train"].channels)
             demand_channels(read[split], read["train"].channels, str(file))
+            demand_rate(read[split], read["train"].rate, str(file))
             if (read[split].times is None) != (read["train"].times is None):
                 raise DataError(f"{file}: one of it and {settings.train_file} has uneven times, the other has not")
     sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
@@ -74,6 +78,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
             **scale, "pad_token_id": None, "unk_token_id": None,
             "series": {
                 "channels": list(read["train"].channels), **reading._asdict(), "missing": list(reading.missing),
+                "rate": read["train"].rate,
             },
         },
         labelled="sequence",
@@ -142,10 +147,13 @@ def _set_apart(
 
 
 def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
-    return LabelledSeries(
-        [series.values[row] for row in rows], [series.labels[row] for row in rows], series.label_names,
-        series.channels, [series.places[row] for row in rows], series.source,
-        None if series.times is None else [series.times[row] for row in rows],
+    def chosen(of: list[Own]) -> list[Own]:
+        return [of[row] for row in rows]
+
+    return replace(
+        series, values=chosen(series.values), labels=chosen(series.labels), places=chosen(series.places),
+        times=None if series.times is None else chosen(series.times),
+        names=None if series.names is None else chosen(series.names),
     )  # fmt: skip
 
 

@@ -33,9 +33,10 @@ def read_recordings(path: Path, label_column: str | None, frames: Frames, *, lab
     """
     data = read_all_columns(path)
     column = column_of(data.column_names, str(path), "file", None, FILE_COLUMNS)
-    labels, names = labels_in_column(
-        data, str(path), column_of(data.column_names, str(path), "label", label_column, LABEL_COLUMNS)
-    )
+    labels, names = list[str](), None
+    if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):
+        named = column_of(data.column_names, str(path), "label", label_column, LABEL_COLUMNS)
+        labels, names = labels_in_column(data, str(path), named)
     values, rate, digest = list[np.ndarray](), None, hashlib.sha256(path.read_bytes())
     for row, name in enumerate(data[column], start=1):
         file = path.parent / name
@@ -51,7 +52,8 @@ def read_recordings(path: Path, label_column: str | None, frames: Frames, *, lab
     channels = tuple(str(number) for number in range(values[0].shape[1]))
     return LabelledSeries(
         values, labels, names, channels, [str(name) for name in data[column]],
-        {"name": path.name, "rows": len(values), "sha256": digest.hexdigest()},
+        {"name": path.name, "rows": len(values), "sha256": digest.hexdigest()}, rate=rate, column=column,
+        names=[str(name) for name in data[column]],
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from gatedrnn.kernels.cpu.cross_entropy import cross_entropy
 from gatedrnn.kernels.cpu.elementwise_loop import elementwise_loop, elementwise_loop_gradient
 from gatedrnn.kernels.cpu.linear_scan import scan, scan_gradient
 from gatedrnn.kernels.cpu.loop import LoopStates, Recurrence, loop_cells, loop_cells_gradient
+from gatedrnn.kernels.cpu.masked_max import masked_max, masked_max_gradient
 from gatedrnn.kernels.cpu.scan import (
     gated_scan,
     gated_scan_gradient,
@@ -17,6 +18,6 @@ from gatedrnn.kernels.cpu.step import WEIGHTS, gated_step, loop_step, stack_step
 __all__ = [
     "WEIGHTS", "LoopStates", "Recurrence", "block_scan", "block_scan_gradient", "block_step", "compile_ahead",
     "cross_entropy", "elementwise_loop", "elementwise_loop_gradient", "gated_scan", "gated_scan_gradient",
-    "gated_step", "loop_cells", "loop_cells_gradient", "loop_step", "projected_scan", "projected_scan_gradient",
-    "scan", "scan_gradient", "stack_step",
+    "gated_step", "loop_cells", "loop_cells_gradient", "loop_step", "masked_max", "masked_max_gradient",
+    "projected_scan", "projected_scan_gradient", "scan", "scan_gradient", "stack_step",
 ]  # fmt: skip

@@ -45,7 +45,7 @@ def tuned(configurations: list[Any]) -> Callable[[Any], Any]:
     """Have TIME, CHANNELS and STAGES of a kernel chosen by timing, once per dtype, channels, `crowd` and equation."""
     return triton.autotune(
         configs=configurations[:1] if INTERPRETED else configurations,
-        key=["channels", "crowd", "DECAY"],
+        key=["channels", "crowd", "CELL"],
         prune_configs_by={"early_config_prune": _to_try},
     )
 

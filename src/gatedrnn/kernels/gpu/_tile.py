@@ -1,12 +1,10 @@
-"""Operations of a program on one tile of TIME steps x CHANNELS channels: addresses, the scan within it, and the gates.
+"""Operations of a program on one tile of TIME steps x CHANNELS channels: addresses, the scan within it, functions.
 
 A program runs through time for one sequence, one chunk of steps and one block of channels. `row` counts steps in the
 order of the run, t is their index in memory; the two go in opposite directions when REVERSE. Rows past the end are the
 identity: decay 1, drive 0. Functions are compiled into the kernels that call them.
 
-The gates are those of `gatedrnn.cells` as a kernel computes them: a = keep, b = take * activation(candidate). `first`
-and `second` are pre-activations of the gates; for a cell with one gate both are that gate. Nothing here overflows, and
-no share of 1 is computed by subtracting the other from it.
+Functions of numbers neither overflow nor cancel; generated gates call them.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
@@ -136,15 +134,6 @@ def shrinking(x):
 
 
 @triton.jit
-def sigmoids(x):
-    """sigmoid(x) and sigmoid(-x)."""
-    shrunk = shrinking(x)
-    more = 1.0 / (1.0 + shrunk)
-    less = shrunk * more
-    return tl.where(x >= 0, more, less), tl.where(x >= 0, less, more)
-
-
-@triton.jit
 def tanh(x):
     """From exp; near zero, where that would cancel, from Lambert's continued fraction: to its 13 it serves float64."""
     size = tl.abs(x)
@@ -158,71 +147,41 @@ def tanh(x):
 
 
 @triton.jit
-def keep_and_take(first, second, DECAY: tl.constexpr):
-    """The share of the state that stays and the share of the candidate that enters."""
-    if DECAY == "share":
-        # Of f / (f + i) a common factor is taken out, the larger of exp(min(first, 0)) and exp(min(second, 0)): where
-        # both gates are shut, f and i underflow and their ratio does not.
-        gap = tl.minimum(first, 0.0) - tl.minimum(second, 0.0)
-        shrunk = shrinking(gap)
-        forget = tl.where(gap >= 0, 1.0, shrunk) * (1.0 + shrinking(second))
-        enter = tl.where(gap >= 0, shrunk, 1.0) * (1.0 + shrinking(first))
-        share = 1.0 / (forget + enter)
-        return forget * share, enter * share
-    elif DECAY == "signed":
-        keep = tl.where(first < -1.0, -1.0, tl.where(first > 1.0, 1.0, first))
-        return keep, 1.0 - tl.abs(keep)
-    else:
-        open_first, shut_first = sigmoids(first)
-        if DECAY == "replace":
-            return shut_first, open_first
-        elif DECAY == "keep":
-            return open_first, shut_first
-        else:
-            open_second, _ = sigmoids(second)
-            return open_first, open_second
+def expm1(x):
+    """e^x - 1, from tanh(x / 2), which keeps its digits near zero; further away as it is."""
+    half = tanh(0.5 * x)
+    return tl.where(tl.abs(x) < 1.0, 2.0 * half / (1.0 - half), tl.exp(x) - 1.0)
 
 
 @triton.jit
-def gates_backward(grad_keep, grad_take, keep, take, first, second,
-                  DECAY: tl.constexpr):  # fmt: skip
-    """The gradients of `first` and `second` from those of keep and take; of one gate the whole gradient, twice."""
-    if DECAY == "signed":
-        sign = tl.where(keep > 0, 1.0, tl.where(keep < 0, -1.0, 0.0))
-        inside = tl.where(tl.abs(first) <= 1.0, grad_keep - sign * grad_take, 0.0)
-        return inside, inside
-    both = keep * take * (grad_keep - grad_take)
-    if DECAY == "replace":
-        return -both, -both
-    elif DECAY == "keep":
-        return both, both
-    else:
-        _, shut_first = sigmoids(first)
-        _, shut_second = sigmoids(second)
-        if DECAY == "share":
-            return both * shut_first, -both * shut_second
-        else:
-            return grad_keep * keep * shut_first, grad_take * take * shut_second
+def log1p(x):
+    """log(1 + x); the rounding of the sum is made good where x is small."""
+    whole = 1.0 + x
+    return tl.where(whole == 1.0, x, tl.log(whole) * (x / (whole - 1.0)))
 
 
 @triton.jit
-def activated(x, ACTIVATION: tl.constexpr):
-    """The candidate."""
-    if ACTIVATION == "g":
-        shrunk = shrinking(x)
-        return tl.where(x >= 0, x + 0.5, shrunk / (1.0 + shrunk))
-    elif ACTIVATION == "tanh":
-        return tanh(x)
-    else:
-        return x
+def sign(x):
+    """-1, 0 or 1."""
+    return tl.where(x > 0, 1.0, tl.where(x < 0, -1.0, 0.0))
 
 
 @triton.jit
-def activation_backward(grad, x, value, ACTIVATION: tl.constexpr):
-    """The gradient of x from that of `value`, its activation."""
-    if ACTIVATION == "g":
-        return tl.where(x >= 0, grad, grad * value * (1.0 - value))
-    elif ACTIVATION == "tanh":
-        return grad * (1.0 - value * value)
-    else:
-        return grad
+def minimum(x, y):
+    """The smaller, or NaN where x is that."""
+    return tl.where((x < y) | (x != x), x, y)
+
+
+@triton.jit
+def maximum(x, y):
+    """The larger, or NaN where x is that."""
+    return tl.where((x > y) | (x != x), x, y)
+
+
+@triton.jit
+def projection(projected, offset, index: tl.constexpr, gate, inside, like, bias, channel, channels):
+    """A tile of one projection, in the dtype of `like`; `gate` is the stride from one projection to the next."""
+    tile = tl.load(projected + index * gate + offset, mask=inside, other=0.0).to(like.dtype)
+    if bias is not None:
+        tile += tl.load(bias + index * channels + channel, mask=channel < channels, other=0.0)[None, :]
+    return tile

@@ -12,36 +12,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gatedrnn.equations import ScanKernel
+from gatedrnn.codegen.scan_tile import TileProgram
+from gatedrnn.kernels.gpu._generated import parts_of
 from gatedrnn.kernels.gpu._launch import HEAVY, LIGHT, divide_time, flags, launch, programs, strided, tuned
 from gatedrnn.kernels.gpu._tile import (
-    activated,
-    activation_backward,
     after_reset,
     applied,
     flagged,
-    gates_backward,
-    keep_and_take,
     last_row,
     offsets,
     program,
     scanned,
     state_before,
     store_end,
-    tanh,
     time_of,
 )
 from gatedrnn.kernels.gpu.scan import empty_states, states_before_chunks
 from gatedrnn.shapes import Channels, Flags, Series, State
-
-
-@triton.jit
-def _gate(projected, offset, index: tl.constexpr, gate, inside, like, bias, channel, channels):
-    """A tile of one projection, in the dtype of `like`; `gate` is the stride from one projection to the next."""
-    tile = tl.load(projected + index * gate + offset, mask=inside, other=0.0).to(like.dtype)
-    if bias is not None:
-        tile += tl.load(bias + index * channels + channel, mask=channel < channels, other=0.0)[None, :]
-    return tile
 
 
 @triton.jit
@@ -59,11 +46,12 @@ def _gated_scan(
     projected, projected_b, projected_t, projected_c,
     bias, h0, mask, resets, reset_state, starts, output, products, end,
     steps, channels, chunk, chunks, crowd,
-    DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr,
-    SQUASH: tl.constexpr, STATES: tl.constexpr, RESETS: tl.constexpr, REVERSE: tl.constexpr,
+    CELL: tl.constexpr, COEFFICIENTS: tl.constexpr, OUTPUT: tl.constexpr,
+    STATES: tl.constexpr, RESETS: tl.constexpr, REVERSE: tl.constexpr,
     TIME: tl.constexpr, CHANNELS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """STATES: write the states themselves, at masked steps too, instead of the layer's output."""
+    """COEFFICIENTS, OUTPUT: generated, see `triton_source`; OUTPUT is None where it is the state.
+    STATES: write the states themselves, at masked steps too, instead of the layer's output."""
     sequence, chunk_index, channel = program(channels, chunks, CHANNELS)
     within = channel < channels
     state = state_before(h0, starts, sequence, chunk_index, chunks, channel, channels, end)
@@ -79,15 +67,10 @@ def _gated_scan(
         t = time_of(row, steps, REVERSE)
         inside = (row < steps)[:, None] & within[None, :]
         offset = offsets(t, projected_t, channel, projected_c)
-        candidate = _gate(projected, offset, CANDIDATE, gate, inside, state, bias, channel, channels)
-        first = _gate(projected, offset, FIRST, gate, inside, state, bias, channel, channels)
-        second = first
-        if SECOND != FIRST:
-            second = _gate(projected, offset, SECOND, gate, inside, state, bias, channel, channels)
-        keep, take = keep_and_take(first, second, DECAY)
+        decay, drive = COEFFICIENTS(projected, offset, gate, inside, state, bias, channel, channels)
         real = _real(mask, sequence, t, steps, row < steps)
-        a = tl.where(real, keep, 1.0)
-        b = tl.where(real, take * activated(candidate, ACTIVATION), 0.0)
+        a = tl.where(real, decay, 1.0)
+        b = tl.where(real, drive, 0.0)
         if resets is not None:
             reset = flagged(resets, sequence, t, steps, row < steps)
             b = tl.where(reset, a * reset_row[None, :] + b, b)
@@ -99,8 +82,8 @@ def _gated_scan(
             states = applied(a, b, state, RESETS)
             state = last_row(states, TIME)
             if not STATES:
-                if SQUASH:
-                    states = tanh(states)
+                if OUTPUT is not None:
+                    states = OUTPUT(projected, offset, gate, inside, state, bias, channel, channels, states)
                 if mask is not None:
                     states = tl.where(real, states, 0.0)
             tl.store(output + sequence * steps * channels + offsets(t, channels, channel, 1), states, mask=inside)
@@ -115,8 +98,8 @@ def _gated_scan_gradient(
     bias, grad_last, states, h0, mask, resets, reset_state, starts,
     grad_projected, grad_reset, products, end,
     steps, channels, chunk, chunks, crowd,
-    GATES: tl.constexpr, DECAY: tl.constexpr, ACTIVATION: tl.constexpr, CANDIDATE: tl.constexpr, FIRST: tl.constexpr,
-    SECOND: tl.constexpr, SQUASH: tl.constexpr, RESETS: tl.constexpr, REVERSE: tl.constexpr,
+    GATES: tl.constexpr, CELL: tl.constexpr, COEFFICIENTS: tl.constexpr, OF_STATE: tl.constexpr,
+    GRADIENT: tl.constexpr, RESETS: tl.constexpr, REVERSE: tl.constexpr,
     TIME: tl.constexpr, CHANNELS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """delta_t = grad_t + a_(t+1) delta_(t+1), as in the gradient of the bare scan, and from delta the projections'."""
@@ -143,19 +126,18 @@ def _gated_scan_gradient(
         has_later = (row > 0) & (row <= steps)
         both = has_later[:, None] & within[None, :]
         offset = offsets(later, projected_t, channel, projected_c)
-        first = _gate(projected, offset, FIRST, gate, both, state, bias, channel, channels)
-        second = first
-        if DECAY == "share":
-            second = _gate(projected, offset, SECOND, gate, both, state, bias, channel, channels)
-        keep, _ = keep_and_take(first, second, DECAY)
-        a = tl.where(_real(mask, sequence, later, steps, has_later), keep, 1.0)
+        decay, _ = COEFFICIENTS(projected, offset, gate, both, state, bias, channel, channels)
+        a = tl.where(_real(mask, sequence, later, steps, has_later), decay, 1.0)
         if resets is not None:
             a = tl.where(flagged(resets, sequence, later, steps, has_later), 0.0, a)
-        b = tl.load(grad_output + offsets(t, grad_t, channel, grad_c), mask=inside, other=0.0).to(state.dtype)
-        if SQUASH:
-            squashed = tanh(tl.load(states + offsets(t, channels, channel, 1), mask=inside, other=0.0).to(state.dtype))
-            b *= 1.0 - squashed * squashed
+        upstream = tl.load(grad_output + offsets(t, grad_t, channel, grad_c), mask=inside, other=0.0).to(state.dtype)
         real = _real(mask, sequence, t, steps, row < steps)
+        offset = offsets(t, projected_t, channel, projected_c)
+        after = tl.zeros_like(upstream)
+        b = upstream
+        if OF_STATE is not None:
+            after = tl.load(states + offsets(t, channels, channel, 1), mask=inside, other=0.0).to(state.dtype)
+            b = OF_STATE(projected, offset, gate, inside, state, bias, channel, channels, after, upstream)
         if mask is not None:
             b = tl.where(real, b, 0.0)
         a, b = scanned(a, b, RESETS)
@@ -168,38 +150,29 @@ def _gated_scan_gradient(
             known = (row + 1 < steps)[:, None] & within[None, :]
             previous = tl.load(states + offsets(before, channels, channel, 1), mask=known, other=0.0).to(state.dtype)
             previous = tl.where((row + 1 == steps)[:, None], start_state[None, :], previous)
-            offset = offsets(t, projected_t, channel, projected_c)
-            candidate = _gate(projected, offset, CANDIDATE, gate, inside, state, bias, channel, channels)
-            first = _gate(projected, offset, FIRST, gate, inside, state, bias, channel, channels)
-            second = first
-            if SECOND != FIRST:
-                second = _gate(projected, offset, SECOND, gate, inside, state, bias, channel, channels)
-            keep, take = keep_and_take(first, second, DECAY)
             if resets is not None:
                 reset = flagged(resets, sequence, t, steps, row < steps)
+                decay, _ = COEFFICIENTS(projected, offset, gate, inside, state, bias, channel, channels)
                 previous = tl.where(reset, reset_row[None, :], previous)
-                of_resets += tl.sum(tl.where(reset, tl.where(real, keep, 1.0) * delta, 0.0), axis=0)
-            active = activated(candidate, ACTIVATION)
-            grad_first, grad_second = gates_backward(delta * previous, delta * active, keep, take, first, second, DECAY)
-            grad_candidate = activation_backward(delta * take, candidate, active, ACTIVATION)
+                of_resets += tl.sum(tl.where(reset, tl.where(real, decay, 1.0) * delta, 0.0), axis=0)
             here = grad_projected + offsets(t, channels * GATES, channel, 1)
-            tl.store(here + CANDIDATE * channels, tl.where(real, grad_candidate, 0.0), mask=inside)
-            tl.store(here + FIRST * channels, tl.where(real, grad_first, 0.0), mask=inside)
-            if SECOND != FIRST:
-                tl.store(here + SECOND * channels, tl.where(real, grad_second, 0.0), mask=inside)
+            GRADIENT(
+                projected, offset, gate, inside, state, bias, channel, channels, after, previous, delta, upstream,
+                here, real, inside,
+            )  # fmt: skip
     store_end(products, product, end, state, sequence, chunk_index, chunks, channel, channels)
     if grad_reset is not None:
         tl.store(grad_reset + (sequence * chunks + chunk_index) * channels + channel, of_resets, mask=within)
 
 
 def gated_scan(
-    kernel: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
+    cell: TileProgram, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool, *, chunk: int | None = None,
 ) -> tuple[Series, State]:  # fmt: skip
     """A scan cell's outputs, contiguous in the dtype of `projected`, and its last state.
 
     Args:
-        kernel: how the cell's gates are computed.
+        cell: its parts.
         projected: the input projections in the cell's order, (batch, time, gates * channels), any strides.
         bias: added to them, (gates * channels,) in the dtype of accumulation.
         h0: (batch, channels) in the dtype of accumulation; None is zeros.
@@ -209,14 +182,14 @@ def gated_scan(
         reverse: run from the last step to the first.
         chunk: as in `divide_time`.
     """
-    channels = projected.shape[2] // kernel.gates
+    channels = projected.shape[2] // cell.gates
     output = projected.new_empty(*projected.shape[:2], channels)
-    last = _run_forward(kernel, projected, bias, h0, mask, resets, reset_state, reverse, chunk, output, states=False)
+    last = _run_forward(cell, projected, bias, h0, mask, resets, reset_state, reverse, chunk, output, states=False)
     return output, last
 
 
 def _run_forward(
-    kernel: ScanKernel, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
+    cell: TileProgram, projected: Series, bias: Channels | None, h0: State | None, mask: Flags | None,
     resets: Flags | None, reset_state: Channels | None, reverse: bool, chunk: int | None, output: Tensor, states: bool,
 ) -> State:  # fmt: skip
     """Write the cell's outputs, or the states themselves, to `output`; returns the last state."""
@@ -224,7 +197,7 @@ def _run_forward(
     last = empty_states(output, batch)
     if not output.numel():
         return last.zero_() if h0 is None else last.copy_(h0)
-    decay, activation, candidate, first, second, squash = kernel
+    parts = parts_of(cell)
     division = divide_time(batch, steps, channels, output.device, chunk)
     start_state, bias, reset_row = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
     real, reset_bytes = flags(mask), flags(resets)
@@ -233,8 +206,8 @@ def _run_forward(
         launch(
             _gated_scan, programs(batch, division, channels), output, *strided(projected),
             bias, start_state if products is None else None, real, reset_bytes, reset_row, starts, output, products,
-            end, steps, channels, *division, DECAY=decay, ACTIVATION=activation, CANDIDATE=candidate, FIRST=first,
-            SECOND=second, SQUASH=squash, STATES=states, RESETS=resets is not None, REVERSE=reverse,
+            end, steps, channels, *division, CELL=parts.key, COEFFICIENTS=parts.coefficients, OUTPUT=parts.output,
+            STATES=states, RESETS=resets is not None, REVERSE=reverse,
         )  # fmt: skip
 
     run(states_before_chunks(run, division, start_state, last), None, last)
@@ -242,7 +215,7 @@ def _run_forward(
 
 
 def gated_scan_gradient(
-    kernel: ScanKernel, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
+    cell: TileProgram, grad_output: Series, grad_last: State, projected: Series, bias: Channels | None,
     output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
     reverse: bool, *, chunk: int | None = None,
 ) -> tuple[Series, Channels, State, Channels]:  # fmt: skip
@@ -255,7 +228,7 @@ def gated_scan_gradient(
         chunk: as in `divide_time`, of one step more than there are.
     """
     batch, steps, channels = grad_output.shape
-    decay, activation, candidate, first, second, squash = kernel
+    parts = parts_of(cell)
     grad_projected = torch.empty(projected.shape, dtype=projected.dtype, device=projected.device)
     grad_h0 = empty_states(grad_output, batch)
     if not grad_output.numel():
@@ -264,7 +237,7 @@ def gated_scan_gradient(
         states = output.contiguous()
     else:
         states = empty_states(grad_output, batch, steps)
-        _run_forward(kernel, projected, bias, h0, mask, resets, reset_state, reverse, chunk, states, states=True)
+        _run_forward(cell, projected, bias, h0, mask, resets, reset_state, reverse, chunk, states, states=True)
     division = divide_time(batch, steps + 1, channels, grad_output.device, chunk)
     upstream, real, reset_bytes = grad_last.contiguous(), flags(mask), flags(resets)
     start_state, bias, reset_row = (None if x is None else x.contiguous() for x in (h0, bias, reset_state))
@@ -276,9 +249,8 @@ def gated_scan_gradient(
             _gated_scan_gradient, programs(batch, division, channels), projected, *strided(grad_output, projected),
             bias, upstream if products is None else None, states, start_state, real, reset_bytes, reset_row, starts,
             grad_projected, grad_reset if products is None else None, products, end,
-            steps, channels, *division, GATES=kernel.gates, DECAY=decay,
-            ACTIVATION=activation, CANDIDATE=candidate, FIRST=first, SECOND=second, SQUASH=squash,
-            RESETS=resets is not None, REVERSE=not reverse,
+            steps, channels, *division, GATES=cell.gates, CELL=parts.key, COEFFICIENTS=parts.coefficients,
+            OF_STATE=parts.of_state, GRADIENT=parts.gradient, RESETS=resets is not None, REVERSE=not reverse,
         )  # fmt: skip
 
     run(states_before_chunks(run, division, upstream, grad_h0), None, grad_h0)

@@ -1,15 +1,19 @@
 """Compile, for a GPU that need not be here, the kernels that calls with these tensors would start."""
 
+import sys
+
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.autotuner import Autotuner
 
-from gatedrnn.equations import ScanKernel
+from gatedrnn.cells import MinGRUEquations, NormalizedLSTMEquations
+from gatedrnn.codegen.scan_tile import tile_program
 from gatedrnn.kernels import gpu
 
-TARGET = GPUTarget("cuda", 90, 32)
+ARCHITECTURE = int(sys.argv[1])
+TARGET = GPUTarget("cuda", ARCHITECTURE, 32)
 POINTERS = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.uint8: "*u8"}
 
 
@@ -35,7 +39,7 @@ def compile_only(tuner, *arguments, grid, warmup, **names):
     print(tuner.fn.fn.__name__, name, flush=True)
 
 
-def compile_calls(dtype, channels, record, full):
+def compile_calls(dtype, channels, cell, full):
     """Start both directions of both scans, with all options or with none."""
     series, states = torch.zeros(2, 128, channels, dtype=dtype), torch.zeros(2, channels)
     flags = torch.zeros(2, 128, dtype=torch.bool)
@@ -43,16 +47,14 @@ def compile_calls(dtype, channels, record, full):
     chunk = 64 if full else None
     gpu.scan(series, series, h0, resets, reset_state, full, chunk=chunk)
     gpu.scan_gradient(series, states, series, series, h0, resets, reset_state, full, chunk=chunk)
-    projected = series.repeat(1, 1, record.gates)
+    projected = series.repeat(1, 1, cell.gates)
     bias, output = (projected[0, 0].float(), None) if full else (None, series)
     options = h0, mask, resets, reset_state, full
-    gpu.gated_scan(record, projected, bias, *options, chunk=chunk)
-    gpu.gated_scan_gradient(record, series, states, projected, bias, output, *options, chunk=chunk)
+    gpu.gated_scan(cell, projected, bias, *options, chunk=chunk)
+    gpu.gated_scan_gradient(cell, series, states, projected, bias, output, *options, chunk=chunk)
 
 
 if __name__ == "__main__":
     Autotuner.run = compile_only
-    one_gate = ScanKernel("replace", "g", candidate=0, first=1, second=1)
-    two_gates = ScanKernel("share", "tanh", candidate=2, first=1, second=0, squash=True)
-    compile_calls(torch.bfloat16, 64, one_gate, full=False)
-    compile_calls(torch.float32, 5, two_gates, full=True)
+    compile_calls(torch.bfloat16, 64, tile_program(MinGRUEquations()), full=False)
+    compile_calls(torch.float32, 5, tile_program(NormalizedLSTMEquations()), full=True)

@@ -2,10 +2,8 @@
 
 import pytest
 import torch
-from scan_kernels import CELLS, RECORDS, by_equations
+from scan_kernels import CELLS, TILES, by_equations
 from tolerances import assert_equal_within
-
-from gatedrnn.equations import ScanEquations
 
 gpu = pytest.importorskip("gatedrnn.kernels.gpu", reason="triton is not installed")
 
@@ -45,13 +43,13 @@ def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad
     if grad_output is None:
         grad_output = torch.randn(batch, steps, channels, device=projected.device).to(projected.dtype)
     expected = by_equations(kind, projected, bias, *rest, reverse, grad_output, grad_last, accumulation)
-    output, last = gpu.gated_scan(RECORDS[kind], projected, bias, *rest, reverse, chunk=chunk)
+    output, last = gpu.gated_scan(TILES[kind], projected, bias, *rest, reverse, chunk=chunk)
     assert output.dtype == projected.dtype and last.dtype == accumulation and output.is_contiguous()
     assert_equal_within(output, expected[0], accuracy, "output")
     assert_equal_within(last, expected[1], accuracy, "last")
-    told = output if rest[1] is None and type(CELLS[kind]).output is ScanEquations.output else None
+    told = output if rest[1] is None and TILES[kind].output is None else None
     grad_projected, grad_bias, grad_h0, grad_reset_state = gpu.gated_scan_gradient(
-        RECORDS[kind], grad_output, grad_last, projected, bias, told, *rest, reverse, chunk=chunk
+        TILES[kind], grad_output, grad_last, projected, bias, told, *rest, reverse, chunk=chunk
     )
     assert grad_projected.dtype == projected.dtype and grad_h0.dtype == accumulation and grad_projected.is_contiguous()
     assert_equal_within(grad_projected, expected[2], accuracy, "grad_projected", gradient=True)
@@ -144,9 +142,9 @@ def test_a_masked_step_lets_not_even_a_nan_through(device, kind):
     results = []
     for projected in (arguments["projected"], filled):
         options = arguments["h0"], mask, arguments["resets"], arguments["reset_state"], False
-        output, last = gpu.gated_scan(RECORDS[kind], projected, None, *options)
+        output, last = gpu.gated_scan(TILES[kind], projected, None, *options)
         upstream = grad_output.to(device), grad_last.to(device)
-        grads = gpu.gated_scan_gradient(RECORDS[kind], *upstream, projected, None, None, *options)
+        grads = gpu.gated_scan_gradient(TILES[kind], *upstream, projected, None, None, *options)
         assert not output[~mask].any() and not grads[0][~mask].any()
         results.append((output, last, *grads))
     assert all(torch.equal(x, y) for x, y in zip(*results, strict=True))
@@ -158,5 +156,5 @@ def test_tanh_keeps_its_digits_near_zero(device, dtype):
     # The input gate open and the forget gate shut: the state is the tanh of the candidate.
     opened = torch.full_like(numbers, 1e4)
     projected = torch.cat([opened, -opened, numbers]).reshape(1, 1, -1)
-    _, last = gpu.gated_scan(RECORDS["lstm-input-gated"], projected, None, None, None, None, None, False)
+    _, last = gpu.gated_scan(TILES["lstm-input-gated"], projected, None, None, None, None, None, False)
     assert_equal_within(last[0] / numbers.tanh(), torch.ones_like(numbers), dtype, "tanh over torch's")
