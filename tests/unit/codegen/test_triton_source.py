@@ -1,0 +1,23 @@
+"""The source for a GPU of every scan cell: Python that reads each projection once and stores a gradient for each."""
+
+import ast
+
+import pytest
+
+from gatedrnn.codegen.scan_tile import tile_program
+from gatedrnn.codegen.triton_source import triton_source
+from gatedrnn.equations import ScanEquations
+from gatedrnn.registry import CELLS
+
+SCANS = [name for name, cell in CELLS.items() if issubclass(cell.equations, ScanEquations)]
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_the_source_is_of_functions_that_read_and_write_every_projection(name: str) -> None:
+    cell = CELLS[name].equations()
+    program = tile_program(cell)
+    functions = {part.name: ast.unparse(part) for part in ast.parse(triton_source(program)).body}
+    assert {"coefficients", "gradient"} <= functions.keys()
+    assert ("output" in functions) == ("of_state" in functions) == hasattr(cell, "output")
+    assert functions["coefficients"].count("= projection(") == program.gates == len(cell.projections)
+    assert functions["gradient"].count("tl.store(") == program.gates
