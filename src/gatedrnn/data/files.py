@@ -171,7 +171,8 @@ def _read_separated(path: Path) -> Dataset:
     """
     csv.field_size_limit(sys.maxsize)  # the default refuses a long text
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=SEPARATORS[path.suffix.lower()], strict=True)
+        reader = csv.reader(file, delimiter=_separator(path.suffix.lower(), file.readline()), strict=True)
+        file.seek(0)
         try:
             header, *rows = [(reader.line_num, row) for row in reader if row] or [(0, [])]
         except csv.Error as error:
@@ -187,6 +188,12 @@ def _read_separated(path: Path) -> Dataset:
         if len(row) != len(columns):
             raise DataError(f"{path}: line {line}: must have {len(columns)} fields as the first line, got {len(row)}")
     return Dataset.from_dict({name: [row[i] for _, row in rows] for i, name in enumerate(columns)})
+
+
+def _separator(ending: str, first_line: str) -> str:
+    """What is between two fields: a semicolon too, as spreadsheets write it where the comma is a decimal point."""
+    usual = SEPARATORS[ending]
+    return ";" if usual not in first_line and ";" in first_line else usual
 
 
 def read_rows(path: Path, kind: str, *, streaming: bool = False) -> Dataset | IterableDataset:

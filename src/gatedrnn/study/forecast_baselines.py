@@ -146,11 +146,12 @@ class _Task:
 
     def _dlinear(self) -> Fitted:
         """A linear map of the trend, a moving average, and one of the rest; on windows less their mean, over their
-        deviation, so that one pair serves all series."""
+        deviation, so that one pair serves all series. Such windows add up to 0, so that the quantiles need a bias."""
         context, horizon, levels = self.train.context, self.train.horizon, torch.tensor(self.levels)
         generator = torch.Generator().manual_seed(0)
         shape = (context, horizon * len(levels))
         maps = [nn.Parameter(torch.rand(shape, generator=generator) / context**0.5 / 10) for _ in range(2)]
+        bias = nn.Parameter(torch.zeros(shape[1]))
 
         def quantiles(past: Tensor) -> tuple[Scale, Tensor]:
             scale = Scale.of(past)
@@ -158,11 +159,11 @@ class _Task:
             edges = torch.cat([units[:, :1].expand(-1, (KERNEL - 1) // 2), units], dim=1)
             edges = torch.cat([edges, units[:, -1:].expand(-1, KERNEL // 2)], dim=1)
             trend = edges.unfold(1, KERNEL, 1).mean(2)
-            found = trend @ maps[0] + (units - trend) @ maps[1]
+            found = trend @ maps[0] + (units - trend) @ maps[1] + bias
             return scale, found.view(len(past), horizon, len(levels))
 
         one_origin = self._training_windows()
-        optimizer = torch.optim.Adam(maps, RATE)
+        optimizer = torch.optim.Adam([*maps, bias], RATE)
         steps = one_origin.steps_per_epoch(BATCH)
         for step in range(STEPS):
             batch = one_origin.batch(0, step // steps, step % steps, BATCH)
@@ -179,7 +180,7 @@ class _Task:
                 scale, found = quantiles(windows.collate(places)["past_values"])
             return np.sort(scale.original(found).numpy(), axis=2)
 
-        return Fitted(2 * context * horizon * len(levels), forecast, refits=False)
+        return Fitted((2 * context + 1) * horizon * len(levels), forecast, refits=False)
 
     def _boosted(self) -> Fitted:
         """One model a quantile for all series and steps of the horizon: what is to be added to the seasonal naive

@@ -65,6 +65,12 @@ def test_a_ts_file_that_lies_is_refused_with_its_line(text: str, said: str, tmp_
     assert said in str(error.value) and str(tmp_path / "a.ts") in str(error.value)
 
 
+def test_a_training_file_of_one_class_has_nothing_to_learn(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.ts", HEADER + "1,2,3:4,5,6:sit\n" * 20)
+    with pytest.raises(DataError, match=r"a\.ts: every training series has the label 'sit'; at least two are needed"):
+        load_series_task(data_settings("series-classification", train_file=path))
+
+
 def test_a_ts_file_that_is_none_or_cut_short_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.ts.gz").write_bytes(gzip.compress(HEADER.encode())[:-6])
     (tmp_path / "bytes.ts").write_bytes(b"\xff\xfe\x00")

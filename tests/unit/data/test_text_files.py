@@ -58,6 +58,12 @@ def test_quotes_in_csv_hold_commas_newlines_and_quotes(tmp_path):
     assert table.labels == ["yes", "no", "yes"]
 
 
+def test_semicolons_part_the_fields_where_the_first_line_has_no_comma(tmp_path):
+    rows = [("warm, dry", "good"), ("cold; wet", "bad")]
+    found = read_file(write(tmp_path / "sheet.csv", as_separated(rows, ";")), None, None)
+    assert list(zip(found.texts, found.labels, strict=True)) == rows
+
+
 def test_blank_lines_and_a_missing_last_newline_are_no_rows(tmp_path):
     table = table_of(write(tmp_path / "rows.csv", "text,label\n\na,1\n\nb,0"))
     assert (table.texts, table.labels) == (["a", "b"], ["1", "0"])

@@ -11,6 +11,7 @@ from gatedrnn.errors import DataError
 
 MISSING = ("", "?", "na", "nan", "null", "none")
 CLOCK = re.compile(r"(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
+COMMA = re.compile(r"[+-]?\d+,\d+")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 Place: TypeAlias = Callable[[int], str]
 """Where the field of a row is, for messages: file, row, column."""
@@ -33,7 +34,8 @@ def numbers_of(values: Sequence[object], place: Place, missing: Sequence[str] = 
         try:
             number = _number(value)
         except (TypeError, ValueError):
-            raise DataError(f"{place(row)}: must be a number, got {value!r}") from None
+            point = "; write a point before the decimals" if COMMA.fullmatch(str(value).strip()) else ""
+            raise DataError(f"{place(row)}: must be a number, got {value!r}{point}") from None
         if math.isinf(number):
             raise DataError(f"{place(row)}: {value} is infinite")
         found[row] = number

@@ -42,6 +42,11 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
     numbers = settings.task == SERIES_REGRESSION
     names = () if numbers else read["train"].label_names or tuple(sorted(set(read["train"].labels)))
+    if names and len(set(read["train"].labels)) < 2:
+        raise DataError(
+            f"{settings.train_file}: every training series has the label {read['train'].labels[0]!r}; at least two are "
+            "needed"
+        )
     for split in read.keys() - {"train"} if names else ():
         _demand_known(read[split], names, split)
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
