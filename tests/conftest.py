@@ -10,7 +10,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 # this at its first product, and so does every process that a test starts.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
-ALIKE = {"cifg", "janet", "sru"}
+ALIKE = {"cifg", "hgrn", "janet", "sru"}
 """Cells for which another one of their kind stands, in the fast tests of what a kind of cell has in common."""
 EQUATIONS = {"test_equations", "test_signs", "test_layer_parameters", "test_model_counts"}
 """What a cell has of its own: fast for every one."""

@@ -58,7 +58,7 @@ class Recurrent:
         """x times the dropout mask."""
         return x if self.dropped is None else x * self.dropped
 
-    def peephole(self, name: str) -> Channels:
+    def diagonal(self, name: str) -> Channels:
         """The diagonal weight of that name, without `weight_` in front."""
         return self.weights[f"weight_{name}"]
 
@@ -89,6 +89,17 @@ class TorchKernel(NamedTuple):
     """Whether our kernel for a CPU is faster."""
 
 
+class Diagonal(NamedTuple):
+    """What a diagonal weight multiplies, and the gate whose sum that enters."""
+
+    gate: str
+    """Its projection."""
+    state: int = 0
+    """Which of the state's tensors."""
+    after: bool = False
+    """The state after the step instead of the one before it."""
+
+
 class Equations(ABC):
     """The equations of one gated unit: `step`, from state to state.
 
@@ -115,10 +126,12 @@ class Equations(ABC):
     """Whether a gate reads the state before: then time is a loop."""
     multiplies_state: ClassVar[bool] = False
     """Whether the gates that read the state do so through a matrix, `weight_hh`."""
-    peepholes: ClassVar[tuple[str, ...]] = ()
-    """Diagonal weights from the state to a gate, each of hidden_size."""
-    peephole_init: ClassVar[Literal["small", "unit", "normal"]] = "small"
-    """Of the diagonal weights: uniform within 0.1, uniform from 0 to 1, or normal with variance 4 / (5 hidden_size)."""
+    diagonals: ClassVar[Mapping[str, Diagonal | None]] = {}
+    """Names of diagonal weights, each of hidden_size, and what they read; None for a parameter of a scan cell's
+    coefficients."""
+    diagonal_init: ClassVar[Literal["small", "unit", "normal", "bounds", "radii"]] = "small"
+    """Of the diagonal weights: uniform within 0.1, uniform from 0 to 1, or normal with variance 4 / (5 hidden_size);
+    w of sigmoid(w), uniform from 0 to 0.95; or of exp(-softplus(w)), whose square is uniform from 0.9^2 to 0.999^2."""
     gap_features: int = 0
     """Times that `weight_gap` reads at each step (`GappedLoopEquations`)."""
     learns_initial_state: ClassVar[bool] = False
@@ -182,7 +195,7 @@ class LoopEquations(Equations):
 class ElementwiseLoopEquations(Equations):
     """A cell whose gates read the state through diagonal weights alone: its steps run one after another.
 
-    Each channel runs by itself; `step` uses `recurrent.peephole(name)` of the names in `peepholes`, never a product.
+    Each channel runs by itself; `step` uses `recurrent.diagonal(name)` of the names in `diagonals`, never a product.
     """
 
     reads_state = True
@@ -210,12 +223,17 @@ class ScanEquations(Equations):
 
     @abstractmethod
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        """(a_t, b_t) from the input projections, in the order of `projections`; elementwise, any leading axes."""
+        """(a_t, b_t) from the input projections, in the order of `projections`, and the diagonal weights, in that of
+        `diagonals`; elementwise, any leading axes."""
 
     @final
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
-        decay, drive = self.coefficients(*projected)
+        decay, drive = self.coefficients(*projected, *self._own(recurrent, projected[0]))
         return (decay * state[0] + recurrent.drop(drive),)
+
+    def _own(self, recurrent: Recurrent, like: Step) -> tuple[Channels, ...]:
+        """The diagonal weights, in the dtype in which coefficients are computed: a function of them is not rounded."""
+        return tuple(recurrent.diagonal(name).to(like.dtype) for name in self.diagonals)
 
 
 class GappedScanEquations(ScanEquations, GappedEquations):
@@ -223,7 +241,8 @@ class GappedScanEquations(ScanEquations, GappedEquations):
 
     @abstractmethod
     def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
-        """(a_t, b_t) where step t comes `gaps` after the one before it; with gaps of 1, `coefficients`.
+        """(a_t, b_t) where step t comes `gaps` after the one before it; with gaps of 1, `coefficients`, whose arguments
+        follow.
 
         Args:
             gaps: times, 0 or more; they broadcast with the projections.
@@ -233,7 +252,7 @@ class GappedScanEquations(ScanEquations, GappedEquations):
     def step_over(
         self, gaps: Step, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent
     ) -> tuple[State, ...]:
-        decay, drive = self.coefficients_over(gaps, *projected)
+        decay, drive = self.coefficients_over(gaps, *projected, *self._own(recurrent, projected[0]))
         return (decay * state[0] + recurrent.drop(drive),)
 
 

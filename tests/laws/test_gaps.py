@@ -6,16 +6,20 @@ That all execution modes agree with gaps, masked steps pass theirs on, and two s
 import numpy as np
 import pytest
 import torch
+from layer_laws import own_weights
 from tolerances import assert_equal_within
 
 from gatedrnn import LSTM, MinGRU
-from gatedrnn.equations import ConvexScanEquations, GappedEquations, GappedScanEquations
+from gatedrnn.equations import GappedEquations, GappedScanEquations
 from gatedrnn.ops.masking import gaps_between_real_steps
 from gatedrnn.registry import CELLS
 
 TAKE = [name for name, cell in CELLS.items() if issubclass(cell.equations, GappedScanEquations)]
 REFUSE = [name for name, cell in CELLS.items() if not issubclass(cell.equations, GappedEquations)]
 GAPS = torch.tensor([[0.5, 0.0, 3.0, 1.0, 40.0], [1.0, 2.5, 0.1, 0.0, 1.0]], dtype=torch.float64)
+DRIVES = {"lstm-input-gated": lambda raised, a: 1, "rg-lru": lambda raised, a: np.sqrt((1 - raised**2) / (1 - a**2))}
+"""By what the drive of a step of 1 is multiplied over a gap."""
+CONVEX = lambda raised, a: (1 - raised) / (1 - a)  # noqa: E731
 
 
 def layer_of(name, **arguments):
@@ -23,7 +27,7 @@ def layer_of(name, **arguments):
 
 
 def test_scan_cells_with_decays_between_0_and_1_take_gaps():
-    assert TAKE == ["lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru"]
+    assert TAKE == ["lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "hgrn", "rg-lru"]
 
 
 @pytest.mark.parametrize("name", TAKE)
@@ -31,12 +35,11 @@ def test_a_decay_is_raised_to_the_gap(name):
     layer, x = layer_of(name), torch.randn(2, 5, 3, dtype=torch.float64)
     projected = (x @ layer.weight_ih_l0.T + layer.bias_ih_l0).detach()
     gates = projected.chunk(len(layer.cell.projections), dim=2)
-    a, b = (part.detach().numpy() for part in layer.cell.coefficients(*gates))
+    a, b = (part.detach().numpy() for part in layer.cell.coefficients(*gates, *own_weights(layer)))
     state, states = np.zeros((2, 4)), []
     for t in range(5):
         raised = a[:, t] ** GAPS[:, t, None].numpy()
-        convex = isinstance(layer.cell, ConvexScanEquations)
-        state = raised * state + ((1 - raised) * b[:, t] / (1 - a[:, t]) if convex else b[:, t])
+        state = raised * state + DRIVES.get(name, CONVEX)(raised, a[:, t]) * b[:, t]
         states.append(state)
     output, last = layer(x, gaps=GAPS)
     assert_equal_within(last[0], states[-1], torch.float64, "state")

@@ -10,7 +10,7 @@ from tolerances import assert_equal_within
 from gatedrnn import registry
 
 OPEN, SHUT = 40.0, -40.0
-SUBJECTS = {"z": "update", "f": "forget", "the forget gate": "forget", "a": "decay", "d": "decay"}
+SUBJECTS = {"z": "update", "f": "forget", "the forget gate": "forget", "a": "decay", "d": "decay", "r": "recurrence"}
 KEEPS, REPLACES = (1.0, 0.0), (0.0, 1.0)  # the share of a state kept by an open gate, and by a shut one
 # Where two gates share one whole, the other stands at one half.
 FORGET_OF_TWO, INPUT_OF_TWO = (2 / 3, 0.0), (1 / 3, 1.0)
@@ -37,6 +37,8 @@ SHARES = {
     "para-gru": {"update": REPLACES},
     "para-lstm": {"forget": KEEPS},
     "sru": {"forget": KEEPS},
+    "hgrn": {"forget": (1.0, 0.5)},
+    "rg-lru": {"recurrence": (2.0**-8, 1.0)},
     "cifg": {"forget": KEEPS},
     "janet": {"forget": KEEPS},
 }

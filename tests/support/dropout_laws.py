@@ -75,7 +75,7 @@ def plainly(layer, name, x, hx, dropout_masks):
                 if dropped.state is not None:  # U (m * h) is (U * m) h
                     borne["weight_hh_l0"] = borne["weight_hh_l0"] * dropped.state[b]
             if name in DIAGONAL_CELLS and dropped is not None and dropped.state is not None:  # a (m * h) is (a * m) h
-                for diagonal in OF_H.get(name, layer.cell.peepholes):
+                for diagonal in OF_H.get(name, layer.cell.diagonals):
                     borne[f"weight_{diagonal}_l0"] = weights[f"weight_{diagonal}"] * dropped.state[b]
             state, outputs = tuple(s[level, b] for s in as_tuple(hx)), []
             for t in range(x.shape[1]):

@@ -43,13 +43,22 @@ CELLS = {name: cell.layer for name, cell in registry.CELLS.items()} | {
 }
 PROJECTED_STATES = ("lstm", "lstm-peephole", "cifg")  # whose gates read h after its projection
 PAIRS = (*PROJECTED_STATES, "para-lstm", "sru")  # whose state is (h, c)
-SCAN_CELLS = ("lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "own")
+SCAN_CELLS = (
+    "lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "hgrn", "rg-lru",
+    "own",
+)  # fmt: skip
 INPUT_GATED_CELLS = (*SCAN_CELLS, "block-orthogonal")
 DIAGONAL_CELLS = ("indrnn", "para-gru", "para-lstm", "sru")  # whose gates read the state through diagonal weights
 LOOP_CELLS = tuple(name for name in CELLS if name not in (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
 KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name != "gru-d")  # which steps in torch
 every_cell = pytest.mark.parametrize("name", CELLS)
 every_scan_cell = pytest.mark.parametrize("name", SCAN_CELLS)
+
+
+def own_weights(layer):
+    """The diagonal weights of a layer of one scan cell, as `coefficients` takes them."""
+    return [getattr(layer, f"weight_{name}_l0").to(torch.promote_types(layer.weight_ih_l0.dtype, torch.float32))
+            for name in layer.cell.diagonals]  # fmt: skip
 
 
 def layer_of(name, *args, dtype=torch.float64, batch_first=True, **kwargs):

@@ -30,7 +30,7 @@ def step_without_recurrence(cell, projected, state):
     """The next state where gates read nothing but `projected`; `state` is the kept one, the last of (h,) and (h, c)."""
     width, rows = state.shape[-1], len(cell.projections) * state.shape[-1]
     weights = {"weight_hh": state.new_zeros(rows, width)}
-    weights |= {f"weight_{name}": state.new_zeros(width) for name in cell.peepholes}
+    weights |= {f"weight_{name}": state.new_zeros(width) for name in cell.diagonals}
     if cell.gap_features:
         weights["weight_gap"] = state.new_zeros(width, cell.gap_features)
     states = (torch.zeros_like(state),) * (cell.states - 1) + (state,)

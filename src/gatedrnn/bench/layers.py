@@ -64,7 +64,9 @@ def run_equations(
         if "initial_state" in named:
             state = (named["initial_state"].expand_as(state[0]),)
     if isinstance(cell, ScanEquations):
-        states = PlainScan.apply(*cell.coefficients(*projected), state[0])
+        states = PlainScan.apply(
+            *cell.coefficients(*projected, *(named[f"weight_{name}"] for name in cell.diagonals)), state[0]
+        )
         return [output_of(cell, (states,), projected), states[:, -1]]
     recurrent, outputs = Recurrent(cell.projections, named), []
     for step in zip(*(gate.unbind(1) for gate in projected), strict=True):

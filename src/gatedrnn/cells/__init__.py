@@ -18,6 +18,8 @@ from gatedrnn.cells.gru_no_reset_gate import NoResetGateGRU, NoResetGateGRUCell,
 from gatedrnn.cells.gru_input_gated import InputGatedGRU, InputGatedGRUCell, InputGatedGRUEquations
 from gatedrnn.cells.mingru import MinGRU, MinGRUCell, MinGRUEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRU, SignedMinGRUCell, SignedMinGRUEquations
+from gatedrnn.cells.hgrn import HGRN, HGRNCell, HGRNEquations
+from gatedrnn.cells.rg_lru import RGLRU, RGLRUCell, RGLRUEquations
 from gatedrnn.cells.indrnn import IndRNN, IndRNNCell, IndRNNEquations
 from gatedrnn.cells.para_gru import ParaGRU, ParaGRUCell, ParaGRUEquations
 from gatedrnn.cells.para_lstm import ParaLSTM, ParaLSTMCell, ParaLSTMEquations
@@ -26,14 +28,15 @@ from gatedrnn.cells.block_orthogonal import BlockOrthogonalRNN, BlockOrthogonalR
 from gatedrnn.cells.interchange import from_min_gru_pytorch
 
 __all__ = [
-    "CIFG", "GRU", "GRUD", "JANET", "LSTM", "MGU", "SRU", "BlockOrthogonalEquations", "BlockOrthogonalRNN",
-    "BlockOrthogonalRNNCell", "CIFGCell", "CIFGEquations", "GRUCell", "GRUDCell", "GRUDEquations", "GRUEquations",
-    "IndRNN", "IndRNNCell", "IndRNNEquations", "InputGatedGRU", "InputGatedGRUCell", "InputGatedGRUEquations",
-    "InputGatedLSTM", "InputGatedLSTMCell", "InputGatedLSTMEquations", "JANETCell", "JANETEquations", "LSTMCell",
-    "LSTMEquations", "MGUCell", "MGUEquations", "MinGRU", "MinGRUCell", "MinGRUEquations", "MinLSTM", "MinLSTMCell",
-    "MinLSTMEquations", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations", "NoResetGateGRU",
-    "NoResetGateGRUCell", "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell", "NormalizedLSTMEquations",
-    "ParaGRU", "ParaGRUCell", "ParaGRUEquations", "ParaLSTM", "ParaLSTMCell", "ParaLSTMEquations", "PeepholeLSTM",
-    "PeepholeLSTMCell", "PeepholeLSTMEquations", "SRUCell", "SRUEquations", "SignedMinGRU", "SignedMinGRUCell",
-    "SignedMinGRUEquations", "from_min_gru_pytorch",
+    "CIFG", "GRU", "GRUD", "HGRN", "JANET", "LSTM", "MGU", "RGLRU", "SRU", "BlockOrthogonalEquations",
+    "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "CIFGCell", "CIFGEquations", "GRUCell", "GRUDCell",
+    "GRUDEquations", "GRUEquations", "HGRNCell", "HGRNEquations", "IndRNN", "IndRNNCell", "IndRNNEquations",
+    "InputGatedGRU", "InputGatedGRUCell", "InputGatedGRUEquations", "InputGatedLSTM", "InputGatedLSTMCell",
+    "InputGatedLSTMEquations", "JANETCell", "JANETEquations", "LSTMCell", "LSTMEquations", "MGUCell",
+    "MGUEquations", "MinGRU", "MinGRUCell", "MinGRUEquations", "MinLSTM", "MinLSTMCell", "MinLSTMEquations",
+    "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations", "NoResetGateGRU", "NoResetGateGRUCell",
+    "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell", "NormalizedLSTMEquations", "ParaGRU",
+    "ParaGRUCell", "ParaGRUEquations", "ParaLSTM", "ParaLSTMCell", "ParaLSTMEquations", "PeepholeLSTM",
+    "PeepholeLSTMCell", "PeepholeLSTMEquations", "RGLRUCell", "RGLRUEquations", "SRUCell", "SRUEquations",
+    "SignedMinGRU", "SignedMinGRUCell", "SignedMinGRUEquations", "from_min_gru_pytorch",
 ]  # fmt: skip

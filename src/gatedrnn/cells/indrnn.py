@@ -5,7 +5,7 @@ from typing import Literal, Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ElementwiseLoopEquations, Recurrent
+from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -24,8 +24,8 @@ class IndRNNEquations(ElementwiseLoopEquations):
 
     name = "indrnn"
     projections = ("candidate",)
-    peepholes = ("u",)
-    peephole_init = "unit"
+    diagonals = {"u": Diagonal("candidate")}
+    diagonal_init = "unit"
 
     def __init__(self, activation: Literal["relu", "tanh"] = "relu") -> None:
         if activation not in ACTIVATIONS:
@@ -34,7 +34,7 @@ class IndRNNEquations(ElementwiseLoopEquations):
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (candidate,), (h,) = projected, state
-        u = recurrent.peephole("u")
+        u = recurrent.diagonal("u")
         return (ACTIVATIONS[self.activation](candidate + u * recurrent.drop(h)),)
 
 

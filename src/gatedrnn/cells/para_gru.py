@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ElementwiseLoopEquations, Recurrent
+from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -25,12 +25,12 @@ class ParaGRUEquations(ElementwiseLoopEquations):
     projections = ("update", "reset", "candidate")
     decay_gates = {"update": -1}
     bias_init = "time-scales"
-    peepholes = ("az", "ar", "an")
-    peephole_init = "normal"
+    diagonals = {"az": Diagonal("update"), "ar": Diagonal("reset"), "an": Diagonal("candidate")}
+    diagonal_init = "normal"
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (x_z, x_r, x_n), (h,) = projected, state
-        a_z, a_r, a_n = (recurrent.peephole(name) for name in self.peepholes)
+        a_z, a_r, a_n = (recurrent.diagonal(name) for name in self.diagonals)
         read = recurrent.drop(h)
         z, r = torch.sigmoid(x_z + a_z * read), torch.sigmoid(x_r + a_r * read)
         n = torch.tanh(x_n + a_n * (r * read))

@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ElementwiseLoopEquations, Recurrent
+from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -26,12 +26,15 @@ class ParaLSTMEquations(ElementwiseLoopEquations):
     decay_gates = {"forget": 1}
     bias_init = "time-scales"
     states = 2
-    peepholes = ("af", "ag", "ao", "cf", "co")
-    peephole_init = "normal"
+    diagonals = {
+        "af": Diagonal("forget"), "ag": Diagonal("candidate"), "ao": Diagonal("output"),
+        "cf": Diagonal("forget", 1), "co": Diagonal("output", 1),
+    }  # fmt: skip
+    diagonal_init = "normal"
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (x_f, x_g, x_o), (h, c) = projected, state
-        a_f, a_g, a_o, c_f, c_o = (recurrent.peephole(name) for name in self.peepholes)
+        a_f, a_g, a_o, c_f, c_o = (recurrent.diagonal(name) for name in self.diagonals)
         read = recurrent.drop(h)
         f = torch.sigmoid(x_f + a_f * read + c_f * c)
         c = f * c + (1 - f) * torch.tanh(x_g + a_g * read)

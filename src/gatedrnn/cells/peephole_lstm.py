@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, Recurrent
+from gatedrnn.equations import Diagonal, LoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -26,13 +26,13 @@ class PeepholeLSTMEquations(LoopEquations):
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
     states = 2
-    peepholes = ("ci", "cf", "co")
+    diagonals = {"ci": Diagonal("input", 1), "cf": Diagonal("forget", 1), "co": Diagonal("output", 1, after=True)}
     projects_state = True
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         h, c = state
         i, f, g, o = (x + r for x, r in zip(projected, recurrent(h), strict=True))
-        w_ci, w_cf, w_co = (recurrent.peephole(name) for name in self.peepholes)
+        w_ci, w_cf, w_co = (recurrent.diagonal(name) for name in self.diagonals)
         c = torch.sigmoid(f + w_cf * c) * c + torch.sigmoid(i + w_ci * c) * torch.tanh(g)
         h = recurrent.project(torch.sigmoid(o + w_co * c) * torch.tanh(c))
         return h, c

@@ -5,7 +5,7 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ElementwiseLoopEquations, Recurrent
+from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
@@ -28,13 +28,13 @@ class SRUEquations(ElementwiseLoopEquations):
     decay_gates = {"forget": 1}
     bias_init = "time-scales"
     states = 2
-    peepholes = ("vf", "vr")
+    diagonals = {"vf": Diagonal("forget", 1), "vr": Diagonal("highway", 1)}
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (candidate, x_f, x_r, skip), (_, c) = projected, state
         read = recurrent.drop(c)
-        f = torch.sigmoid(x_f + recurrent.peephole("vf") * read)
-        r = torch.sigmoid(x_r + recurrent.peephole("vr") * read)
+        f = torch.sigmoid(x_f + recurrent.diagonal("vf") * read)
+        r = torch.sigmoid(x_r + recurrent.diagonal("vr") * read)
         c = f * c + (1 - f) * candidate
         return r * c + (1 - r) * skip, c
 

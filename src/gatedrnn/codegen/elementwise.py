@@ -76,7 +76,7 @@ def cell_program(cell: ScanEquations | ElementwiseLoopEquations) -> CellProgram:
         CannotBeTraced: an equation is not elementwise; the message names its line.
     """
     plain, biased = in_a_clean_thread(lambda: tuple(_Tracing(cell, biases).rows() for biases in (False, True)))
-    return CellProgram(cell.word, cell.projections, STATES[: cell.states], cell.peepholes, plain, biased)
+    return CellProgram(cell.word, cell.projections, STATES[: cell.states], tuple(cell.diagonals), plain, biased)
 
 
 @cache
@@ -106,7 +106,7 @@ class _Tracing:
         self.sources = sources_of(cell)
         self.given = [
             *(f"x_{name}" for name in self.gates), *((f"b_{name}" for name in self.gates) if biases else ()),
-            *(f"w_{name}" for name in cell.peepholes),
+            *(f"w_{name}" for name in cell.diagonals),
         ]  # fmt: skip
 
     def _step(self, state: tuple[Tensor, ...], rows: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -116,7 +116,7 @@ class _Tracing:
         if self.biases:
             projected = tuple(x + b for x, b in zip(projected, weights[:count], strict=True))
             weights = weights[count:]
-        named = {f"weight_{name}": weight for name, weight in zip(self.cell.peepholes, weights, strict=True)}
+        named = {f"weight_{name}": weight for name, weight in zip(self.cell.diagonals, weights, strict=True)}
         after = self.cell.step(projected, state, Recurrent(self.gates, named))
         return after, output_of(self.cell, after, projected)
 
@@ -133,7 +133,7 @@ class _Tracing:
         if not any(result.requires_grad for result in (*after, output)):
             raise CannotBeTraced(f"{type(self.cell).__name__}: neither state nor output depends on the inputs")
         pairs = [(a, d) for a, d in zip((*after, output), (*deltas, upstream), strict=True) if a.requires_grad]
-        wanted = [*before, *others[: len(self.gates)], *others[len(others) - len(self.cell.peepholes) :]]
+        wanted = [*before, *others[: len(self.gates)], *others[len(others) - len(self.cell.diagonals) :]]
         return gradients(pairs, wanted)
 
     def _product(self, state: Tensor, product: Tensor, *rows: Tensor) -> list[Tensor]:
@@ -150,7 +150,7 @@ class _Tracing:
         back, found = trace(self._backward, [*arguments, *self.given], self.sources, gradient=True)
         deltas = {f"delta_{s}": value for s, value in zip(states, found, strict=False)}
         of_gates = dict(zip(gates, found[len(states) :], strict=False))
-        of_weights = dict(zip(self.cell.peepholes, found[len(states) + len(gates) :], strict=True))
+        of_weights = dict(zip(self.cell.diagonals, found[len(states) + len(gates) :], strict=True))
         sums = {f"gb_{name}": value for name, value in of_gates.items()} if self.biases else {}
         composed = isinstance(self.cell, ScanEquations)
         return CellRows(

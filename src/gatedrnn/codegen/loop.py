@@ -82,7 +82,7 @@ class _Products:
         self.reads.append((h, gates or self.gates))
         return tuple(self._rows[gate] for gate in gates or self.gates)
 
-    def peephole(self, name: str) -> Tensor:
+    def diagonal(self, name: str) -> Tensor:
         return self._diagonals[name]
 
     def over(self, gaps: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ class _Tracing:
     """One cell, from its equations to a program."""
 
     def __init__(self, cell: LoopEquations) -> None:
-        self.cell, self.gates, self.diagonals = cell, cell.projections, cell.peepholes
+        self.cell, self.gates, self.diagonals = cell, cell.projections, tuple(cell.diagonals)
         self.sources = sources_of(cell)
         self.given = [f"{kind}_{name}" for kind in "xu" for name in self.gates]
         self.given += [f"w_{name}" for name in self.diagonals]

@@ -7,7 +7,6 @@ import torch
 
 from gatedrnn.equations import (
     BlockScanEquations,
-    ElementwiseLoopEquations,
     Equations,
     Recurrent,
     ScanEquations,
@@ -20,8 +19,6 @@ from gatedrnn.ops.step import one_step
 from gatedrnn.shapes import Series, StateTuple, Step
 
 CANDIDATE = "candidate"
-_PEEPHOLES = {"input": ("ci", 0), "forget": ("cf", 0), "output": ("co", 1)}
-"""A gate's diagonal weight, and whether it reads the old memory or the new one."""
 
 
 class Traced(NamedTuple):
@@ -62,7 +59,7 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
                 steps.append(layer._project_output(output, weights))
                 found.append(_sums(cell, recurrent, projected[:, t], before, state))
             sums = {name: torch.stack([step[name] for step in found], dim=1) for name in cell.projections}
-            output, decay = torch.stack(steps, dim=1), _decay(cell, sums)
+            output, decay = torch.stack(steps, dim=1), _decay(cell, sums, recurrent)
             gates, kept = _gates(cell, sums, decay), layer.zoneout  # its expectation, as in evaluation
             whole = None if decay is None else kept + (1 - kept) * decay
             yield Traced(number, direction == 1, gates, whole, output)
@@ -73,30 +70,22 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
 def _sums(
     cell: Equations, recurrent: Recurrent, projected: Step, before: StateTuple, after: StateTuple
 ) -> dict[str, Step]:  # fmt: skip
-    """Each gate's pre-activation: the sum of the input's part, the state's, and the peephole's.
-
-    Of an elementwise loop the diagonal weights are those of its projections, in order.
-    """
-    if isinstance(cell, ElementwiseLoopEquations):
-        parts = projected.chunk(len(cell.projections), dim=-1)
-        return {
-            gate: part + recurrent.peephole(weight) * before[0]
-            for gate, part, weight in zip(cell.projections, parts, cell.peepholes, strict=False)
-        }
-    sums = dict(zip(recurrent.gates, projected.chunk(len(recurrent.gates), dim=-1), strict=True))
-    for name in sums:
-        if recurrent.products and name in recurrent.products:
-            sums[name] = sums[name] + recurrent.products[name]
-        weight, new = _PEEPHOLES.get(name, ("", 0))
-        if f"weight_{weight}" in recurrent.weights:
-            sums[name] = sums[name] + recurrent.peephole(weight) * (after if new else before)[1]
+    """Each gate's pre-activation: the sum of the input's part, the state's, and what diagonal weights read."""
+    sums = dict(zip(cell.projections, projected.chunk(len(cell.projections), dim=-1), strict=True))
+    for name, product in (recurrent.products or {}).items():
+        sums[name] = sums[name] + product
+    for weight, read in cell.diagonals.items():
+        if read is not None:
+            sums[read.gate] = (
+                sums[read.gate] + recurrent.diagonal(weight) * (after if read.after else before)[read.state]
+            )
     return sums
 
 
-def _decay(cell: Equations, sums: dict[str, Series]) -> Series | None:
+def _decay(cell: Equations, sums: dict[str, Series], recurrent: Recurrent) -> Series | None:
     projected = tuple(sums.values())
     if isinstance(cell, ScanEquations):
-        return cell.coefficients(*projected)[0]
+        return cell.coefficients(*projected, *map(recurrent.diagonal, cell.diagonals))[0]
     if isinstance(cell, BlockScanEquations):
         # Row i of a block is the i-th channel's decay times a row of length 1.
         return cell.coefficients(*projected)[0].norm(dim=-2).flatten(-2)

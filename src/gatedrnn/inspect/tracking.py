@@ -61,6 +61,6 @@ def tracking(cell: Equations) -> Tracking:
     if not isinstance(cell, ScanEquations):
         return STATE_DEPENDENT
     # Evaluating the equations finds a negative decay in a user's own cell too.
-    drawn = torch.randn(len(cell.projections), DRAWS, generator=torch.Generator().manual_seed(0))
+    drawn = torch.randn(len(cell.projections) + len(cell.diagonals), DRAWS, generator=torch.Generator().manual_seed(0))
     decay, _ = cell.coefficients(*(SPREAD * drawn))
     return SIGNED if bool((decay < 0).any()) else POSITIVE

@@ -3,7 +3,7 @@
 What a cell says of itself and what its methods return is tried once a class, on zeros, when its first layer is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -51,6 +51,17 @@ def _check_declarations(cell: Equations) -> None:
         )
     if cell.learns_initial_state and (cell.reads_state or cell.states > 1):
         raise ValueError(f"{title}: only a scan cell can learn its initial state")
+    if not isinstance(cell.diagonals, Mapping):
+        raise TypeError(
+            f"{title}.diagonals must be a dictionary from names to what they read, such as "
+            f"{{'f': Diagonal('forget')}}, got {cell.diagonals!r}"
+        )
+    reads = [read for read in cell.diagonals.values() if read is not None]
+    wrong_read = next((read for read in reads if read.gate not in cell.projections or read.state >= cell.states), None)
+    if wrong_read is not None:
+        raise ValueError(
+            f"{title}: {wrong_read} names a gate that is none of its projections, or a state that is not there"
+        )
     unknown = sorted(set(cell.decay_gates) - set(cell.projections))
     if unknown:
         raise ValueError(f"{title}: decay_gates names {unknown[0]!r}, which is none of its projections")
@@ -65,14 +76,15 @@ def _check_methods(cell: Equations) -> None:
     projected = tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.projections)
     state = tuple(torch.zeros(BATCH, STEPS, size) for _ in range(cell.states))
     if isinstance(cell, (ScanEquations, BlockScanEquations)):
-        found = _call(cell, "coefficients", *projected)
+        given = (*projected, *(torch.zeros(size) for _ in cell.diagonals))
+        found = _call(cell, "coefficients", *given)
         k = cell.block_size
         blocks = isinstance(cell, BlockScanEquations)
         first = (BATCH, STEPS, k, k, BLOCKS) if blocks else (BATCH, STEPS, size)
         names = "(transition, drive)" if blocks else "(decay, drive)"
         _check(cell, "coefficients", found, names, [first, (BATCH, STEPS, size)])
         if isinstance(cell, GappedScanEquations):
-            found = _call(cell, "coefficients_over", torch.ones(BATCH, STEPS, 1), *projected)
+            found = _call(cell, "coefficients_over", torch.ones(BATCH, STEPS, 1), *given)
             _check(cell, "coefficients_over", found, names, [first, (BATCH, STEPS, size)])
     else:
         weights = {name: torch.zeros(shape) for name, shape in shapes(cell, size, size, bias=True).items()}

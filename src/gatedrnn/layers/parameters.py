@@ -16,7 +16,10 @@ Weights: TypeAlias = dict[str, Tensor]  # one layer and direction, without `_l0`
 
 WEIGHT_INITS = ("torch", "fan-in", "xavier", "orthogonal")
 BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
-PEEPHOLE_BOUND = 0.1
+DIAGONAL_BOUND = 0.1
+LEAST_BOUND, LARGEST_BOUND = 0.001, 0.95
+LEAST_RADIUS, LARGEST_RADIUS = 0.9, 0.999
+"""Of decays."""
 GAP_BOUND = 0.2
 """Of all gaps of a step together: a state that decays by their mean has a half-life of seven gaps."""
 INITIAL_STATE_SPREAD = 0.5
@@ -40,7 +43,7 @@ def shapes(
             found["bias_hh"] = (rows,)
     if proj_size:
         found["weight_hr"] = (proj_size, hidden_size)
-    found |= {f"weight_{name}": (hidden_size,) for name in cell.peepholes}
+    found |= {f"weight_{name}": (hidden_size,) for name in cell.diagonals}
     if cell.gap_features:
         found["weight_gap"] = (hidden_size, cell.gap_features)
         if bias:
@@ -81,7 +84,7 @@ def initialise(
 
     Weights: "torch", uniform within 1/sqrt(hidden_size); "fan-in", uniform within 1/sqrt(fan-in); "xavier", Xavier
     uniform a gate; "orthogonal", the same, but an orthogonal matrix a gate where a state is read (Saxe et al. 2014,
-    arXiv:1312.6120). But with "torch", diagonal weights are as their cell says (`peephole_init`), and what reads gaps
+    arXiv:1312.6120). But with "torch", diagonal weights are as their cell says (`diagonal_init`), and what reads gaps
     from 0 to 0.2 over their number, so that every state decays; a learned initial state is normal (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
     replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to the
@@ -107,10 +110,16 @@ def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, s
         nn.init.uniform_(weight, -bound, bound)
     elif name == "weight_gap":
         nn.init.uniform_(weight, 0.0, GAP_BOUND / weight.shape[1])
-    elif weight.dim() == 1 and cell.peephole_init == "normal":
+    elif weight.dim() == 1 and cell.diagonal_init == "normal":
         nn.init.normal_(weight, std=math.sqrt(4 / (5 * hidden_size)))
+    elif weight.dim() == 1 and cell.diagonal_init == "bounds":
+        nn.init.uniform_(weight, LEAST_BOUND, LARGEST_BOUND)
+        weight.logit_()
+    elif weight.dim() == 1 and cell.diagonal_init == "radii":
+        nn.init.uniform_(weight, LEAST_RADIUS**2, LARGEST_RADIUS**2)
+        weight.log_().mul_(-0.5).expm1_().log_()
     elif weight.dim() == 1:
-        low, high = (0.0, 1.0) if cell.peephole_init == "unit" else (-PEEPHOLE_BOUND, PEEPHOLE_BOUND)
+        low, high = (0.0, 1.0) if cell.diagonal_init == "unit" else (-DIAGONAL_BOUND, DIAGONAL_BOUND)
         nn.init.uniform_(weight, low, high)
     elif scheme == "fan-in":
         bound = 1 / math.sqrt(weight.shape[1])

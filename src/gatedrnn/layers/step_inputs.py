@@ -103,7 +103,7 @@ def loop_weights(cell: LoopEquations, bias: bool, inputs: int, size: int, suffix
         sizes |= {"bias_ih": rows} if bias else {}
         sizes |= {"bias_hh": rows} if bias and cell.recurrent_bias else {}
         found += [(kind + suffix, sizes[kind]) if kind in sizes else None for kind in LOOP_WEIGHTS]
-        found += [(f"weight_{name}{suffix}", size) for name in cell.peepholes]
+        found += [(f"weight_{name}{suffix}", size) for name in cell.diagonals]
     return tuple(found)
 
 
@@ -117,7 +117,7 @@ def scan_weights(
     rows = len(cell.projections) * size
     matrices = [(f"weight_ih{suffix}", rows * (size if layer else inputs)) for layer, suffix in enumerate(suffixes)]
     biases = [(f"bias_ih{suffix}", rows) for suffix in suffixes if bias]
-    return (*matrices, *biases, *((f"weight_{name}{suffix}", size) for suffix in suffixes for name in cell.peepholes))
+    return (*matrices, *biases, *((f"weight_{name}{suffix}", size) for suffix in suffixes for name in cell.diagonals))
 
 
 @cache

@@ -71,8 +71,9 @@ def _program(cell: Equations) -> CellProgram | LoopProgram | CannotBeTraced | No
 
 
 def tile_program(cell: Equations) -> TileProgram | None:
-    """The parts of a scan cell, for kernels of a GPU; None where `cell_program` gives none either."""
-    if cell_program(cell) is None or not isinstance(cell, ScanEquations):
+    """The parts of a scan cell, for kernels of a GPU; None where `cell_program` gives none either, and for a cell with
+    diagonal weights."""
+    if cell_program(cell) is None or not isinstance(cell, ScanEquations) or cell.diagonals:
         return None
     if cell.word not in _TILES:
         _TILES[cell.word] = traced_tile(cell)

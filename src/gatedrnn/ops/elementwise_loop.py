@@ -7,6 +7,7 @@ from gatedrnn.codegen.elementwise import CellProgram
 from gatedrnn.equations import ElementwiseLoopEquations, Recurrent
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops.backends import accumulation_dtype, has_cpu_kernels, native_kernels
+from gatedrnn.ops.by_channel import biased_and_diagonals, by_channel
 from gatedrnn.ops.cells import EQUATIONS, cell_program
 from gatedrnn.ops.loop import loop_in_torch
 from gatedrnn.shapes import Flags, Projections, Series, StateTuple
@@ -24,8 +25,8 @@ def elementwise_loop_in_kernel(
     """`loop_in_torch` of the sum of projections and bias in one kernel, without a graph of steps."""
     wide = accumulation_dtype(projected.dtype)
     h0, c0 = (*(s.to(wide) for s in state), None)[:2]
-    diagonals = torch.cat([recurrent.peephole(name) for name in cell.peepholes]) if cell.peepholes else None
-    output, *last = elementwise_loop(projected, bias, h0, c0, diagonals, mask, resets, cell.word, reverse)
+    joined = by_channel(cell, bias, [recurrent.diagonal(name) for name in cell.diagonals])
+    output, *last = elementwise_loop(projected, joined, h0, c0, mask, resets, cell.word, reverse)
     return output, tuple(s.to(given.dtype) for s, given in zip(last, state, strict=False))
 
 
@@ -41,28 +42,27 @@ def _program(word: str) -> CellProgram:
     return found
 
 
-def _wide(like: Tensor, *given: Tensor | None) -> list[Tensor | None]:
-    return [None if x is None else x.to(accumulation_dtype(like.dtype)) for x in given]
+def _wide(like: Tensor, bias: Tensor | None) -> Tensor | None:
+    return None if bias is None else bias.to(accumulation_dtype(like.dtype))
 
 
 @torch.library.custom_op("gatedrnn::elementwise_loop", mutates_args=())
 def elementwise_loop(
-    projected: Tensor, bias: Tensor | None, h0: Tensor, c0: Tensor | None, diagonals: Tensor | None,
-    mask: Tensor | None, resets: Tensor | None, cell: str, reverse: bool,
+    projected: Tensor, bias: Tensor | None, h0: Tensor, c0: Tensor | None, mask: Tensor | None,
+    resets: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Outputs and the last h and c; c is empty without a c0."""
-    bias, diagonals = _wide(projected, bias, diagonals)
+    """Outputs and the last h and c; c is empty without a c0. `bias` as from `by_channel`."""
     starts = [h0] if c0 is None else [h0, c0]
     output, last = native_kernels(projected.device).elementwise_loop(
-        _program(cell), projected, bias, starts, diagonals, mask, resets, reverse
+        _program(cell), projected, _wide(projected, bias), starts, mask, resets, reverse
     )
     return output, last[0], last[1] if c0 is not None else h0.new_empty(0)
 
 
 @elementwise_loop.register_fake
 def _(
-    projected: Tensor, bias: Tensor | None, h0: Tensor, c0: Tensor | None, diagonals: Tensor | None,
-    mask: Tensor | None, resets: Tensor | None, cell: str, reverse: bool,
+    projected: Tensor, bias: Tensor | None, h0: Tensor, c0: Tensor | None, mask: Tensor | None,
+    resets: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     channels = projected.shape[2] // len(EQUATIONS[cell].projections)
     last_c = h0.new_empty(0) if c0 is None else h0.new_empty(h0.shape)
@@ -72,29 +72,25 @@ def _(
 @torch.library.custom_op("gatedrnn::elementwise_loop_gradient", mutates_args=())
 def elementwise_loop_gradient(
     grad_output: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, output: Tensor | None, projected: Tensor,
-    bias: Tensor | None, h0: Tensor, c0: Tensor | None, diagonals: Tensor | None, mask: Tensor | None,
-    resets: Tensor | None, cell: str, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of projected, bias, h0, c0 and the diagonal weights; empty for those that are not there."""
-    bias, diagonals = _wide(projected, bias, diagonals)
+    bias: Tensor | None, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None, cell: str,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of projected, bias, h0 and c0; empty for those that are not there."""
     starts, upstream = ([h0], [grad_last_h]) if c0 is None else ([h0, c0], [grad_last_h, grad_last_c])
-    of_projected, of_bias, of_starts, of_diagonals = native_kernels(projected.device).elementwise_loop_gradient(
-        _program(cell), grad_output, upstream, projected, bias, output, starts, diagonals, mask, resets, reverse
+    of_projected, of_bias, of_starts = native_kernels(projected.device).elementwise_loop_gradient(
+        _program(cell), grad_output, upstream, projected, _wide(projected, bias), output, starts, mask, resets, reverse
     )
-    of_c0 = of_starts[1] if c0 is not None else h0.new_empty(0)
-    return of_projected, of_bias, of_starts[0], of_c0, of_diagonals
+    return of_projected, of_bias, of_starts[0], of_starts[1] if c0 is not None else h0.new_empty(0)
 
 
 @elementwise_loop_gradient.register_fake
 def _(
     grad_output: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, output: Tensor | None, projected: Tensor,
-    bias: Tensor | None, h0: Tensor, c0: Tensor | None, diagonals: Tensor | None, mask: Tensor | None,
-    resets: Tensor | None, cell: str, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    of_bias, of_h0, of_c0, of_diagonals = (
-        h0.new_empty(0 if x is None else x.shape) for x in (bias, h0, c0, diagonals)
-    )  # fmt: skip
-    return projected.new_empty(projected.shape), of_bias, of_h0, of_c0, of_diagonals
+    bias: Tensor | None, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None, cell: str,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    of_bias, of_h0, of_c0 = (h0.new_empty(0 if x is None else x.shape) for x in (bias, h0, c0))
+    return projected.new_empty(projected.shape), of_bias, of_h0, of_c0
 
 
 def _saves(outputs: tuple[Tensor, ...], *, mask: Tensor | None, cell: str, **_: object) -> tuple[Tensor | None]:
@@ -103,8 +99,7 @@ def _saves(outputs: tuple[Tensor, ...], *, mask: Tensor | None, cell: str, **_: 
 
 def _backward(
     upstream: Gradients, saved: Gradients, needed: frozenset[str], *, projected: Tensor, bias: Tensor | None,
-    h0: Tensor, c0: Tensor | None, diagonals: Tensor | None, mask: Tensor | None, resets: Tensor | None, cell: str,
-    reverse: bool,
+    h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None, cell: str, reverse: bool,
 ) -> Gradients:  # fmt: skip
     grad_output, grad_last_h, grad_last_c = upstream[:3]
     if grad_output is None:
@@ -116,22 +111,19 @@ def _backward(
     elif grad_last_c is None:
         grad_last_c = torch.zeros_like(c0)
     found = elementwise_loop_gradient(
-        grad_output, grad_last_h, grad_last_c, saved[0], projected, bias, h0, c0, diagonals, mask, resets, cell,
-        reverse,
-    )  # fmt: skip
-    given = (projected, bias, h0, c0, diagonals)
+        grad_output, grad_last_h, grad_last_c, saved[0], projected, bias, h0, c0, mask, resets, cell, reverse
+    )
+    given = (projected, bias, h0, c0)
     return [None if x is None else grad for x, grad in zip(given, found, strict=True)]
 
 
 def _plain(
-    projected: Tensor, bias: Tensor | None, h0: Tensor, c0: Tensor | None, diagonals: Tensor | None,
-    mask: Tensor | None, resets: Tensor | None, cell: str, reverse: bool,
+    projected: Tensor, bias: Tensor | None, h0: Tensor, c0: Tensor | None, mask: Tensor | None,
+    resets: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Outputs and the last states, step by step in torch."""
     equations = _cell(cell)
-    whole = projected if bias is None else projected.to(accumulation_dtype(projected.dtype)) + bias
-    parts = () if diagonals is None else diagonals.chunk(len(equations.peepholes))
-    weights = {f"weight_{name}": part for name, part in zip(equations.peepholes, parts, strict=True)}
+    whole, weights = biased_and_diagonals(equations, projected, bias)
     state = (h0,) if c0 is None else (h0, c0)
     output, last = loop_in_torch(
         equations, whole, state, Recurrent(equations.projections, weights), mask, resets, reverse
@@ -139,5 +131,5 @@ def _plain(
     return output.to(projected.dtype), *last
 
 
-_DIFFERENTIABLE = ("projected", "bias", "h0", "c0", "diagonals")
+_DIFFERENTIABLE = ("projected", "bias", "h0", "c0")
 register_gradient(elementwise_loop, _DIFFERENTIABLE, _saves, _backward, through(_plain, _DIFFERENTIABLE))

@@ -4,6 +4,8 @@
 CPU, from the inputs x.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
@@ -13,6 +15,7 @@ from gatedrnn.codegen.scan_tile import TileProgram
 from gatedrnn.equations import GappedScanEquations, ScanEquations, output_of, split_gates
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, has_cpu_kernels, native_kernels
+from gatedrnn.ops.by_channel import biased_and_diagonals
 from gatedrnn.ops.cells import EQUATIONS, cell_program, tile_program
 from gatedrnn.ops.linear_scan import linear_scan
 from gatedrnn.ops.masking import hold_masked_steps, zero_masked_steps
@@ -22,8 +25,8 @@ from gatedrnn.shapes import Channels, Flags, Gaps, Projections, Series, State
 
 def scan_in_torch(
     cell: ScanEquations, projected: Projections, h0: State | None, mask: Flags | None, resets: Flags | None,
-    reset_state: Channels | None, reverse: bool, *, gaps: Gaps | None = None, dropout_mask: State | None = None,
-    zoneout: ZoneoutMask | None = None, backend: str = "auto",
+    reset_state: Channels | None, reverse: bool, *, diagonals: Sequence[Channels] = (), gaps: Gaps | None = None,
+    dropout_mask: State | None = None, zoneout: ZoneoutMask | None = None, backend: str = "auto",
 ) -> tuple[Series, State]:  # fmt: skip
     """Outputs, in the dtype of `projected`, and the last state of any scan cell.
 
@@ -31,17 +34,19 @@ def scan_in_torch(
         projected: W x + b, (batch, time, gates · channels).
         mask: a masked step leaves the state as it was; its output is 0.
         resets: a reset returns the state to `reset_state`, zeros if None.
+        diagonals: the diagonal weights, in the cell's order.
         gaps: from the state that a step reads to the step (`gaps_between_real_steps`); None for 1 everywhere.
         dropout_mask: (batch, channels), multiplies the drive at every step.
         zoneout: the zoneout mask, (batch, time, channels), or its expectation.
         backend: of `linear_scan`.
     """
     gates = split_gates(len(cell.projections), projected.to(accumulation_dtype(projected.dtype)))
+    own = [weight.to(gates[0].dtype) for weight in diagonals]
     if gaps is None:
-        decay, drive = cell.coefficients(*gates)
+        decay, drive = cell.coefficients(*gates, *own)
     else:
         assert isinstance(cell, GappedScanEquations)
-        decay, drive = cell.coefficients_over(gaps.to(gates[0].dtype).unsqueeze(2), *gates)
+        decay, drive = cell.coefficients_over(gaps.to(gates[0].dtype).unsqueeze(2), *gates, *own)
     if dropout_mask is not None:
         drive = drive * dropout_mask.unsqueeze(1)
     decay, drive = zoned_coefficients(zoneout, decay, drive)
@@ -56,7 +61,7 @@ def scan_in_torch(
 def has_gated_scan(cell: ScanEquations, device: torch.device) -> bool:
     """Whether `gated_scan` can run the cell on this device."""
     if device.type == "cuda":
-        return cell_program(cell) is not None and choose_backend(device).backend == "native"
+        return tile_program(cell) is not None and choose_backend(device).backend == "native"
     return has_projected_scan(cell, device)
 
 
@@ -84,11 +89,6 @@ def _accumulated(like: Tensor, *given: Tensor | None) -> list[Tensor | None]:
     return [None if x is None else x.to(accumulation_dtype(like.dtype)) for x in given]
 
 
-def _with_bias(projected: Tensor, bias: Tensor | None) -> Tensor:
-    """The sum as the kernels form it: in the dtype of accumulation."""
-    return projected if bias is None else projected.to(accumulation_dtype(projected.dtype)) + bias
-
-
 def _output_is_state(word: str, mask: Flags | None) -> bool:
     """Whether a backward can read the states from the output."""
     program = cell_program(_known(word))
@@ -103,7 +103,8 @@ def gated_scan(
     projected: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
     reset_state: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`scan_in_torch` of the cell that goes by this word, with `bias` added to the projections: all in one pass."""
+    """`scan_in_torch` of the cell that goes by this word, all in one pass, with `bias` (`by_channel`) added to the
+    projections."""
     bias, reset_state = _accumulated(projected, bias, reset_state)
     kernels = native_kernels(projected.device)
     return kernels.gated_scan(_kernel(cell, projected.device), projected, bias, h0, mask, resets, reset_state, reverse)
@@ -172,8 +173,9 @@ def _plain(
     projected: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
     reset_state: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    whole = _with_bias(projected, bias)
-    output, last = scan_in_torch(_known(cell), whole, h0, mask, resets, reset_state, reverse)
+    whole, diagonals = biased_and_diagonals(_known(cell), projected, bias)
+    own = tuple(diagonals.values())
+    output, last = scan_in_torch(_known(cell), whole, h0, mask, resets, reset_state, reverse, diagonals=own)
     return output.to(projected.dtype), last
 
 

@@ -74,8 +74,8 @@ def loop_in_kernel(
     c0 = state[-1].to(wide) if "c" in states else None
     names = ("weight_hh", "bias_hh", *(["weight_hr"] if cell.projects_state else []))  # elsewhere no part of the state
     there = {name: recurrent.weights[name].to(wide) for name in names if name in recurrent.weights}
-    if cell.peepholes:
-        there["diagonals"] = torch.cat([recurrent.peephole(name) for name in cell.peepholes]).to(wide)
+    if cell.diagonals:
+        there["diagonals"] = torch.cat([recurrent.diagonal(name) for name in cell.diagonals]).to(wide)
     weights = [there.get(name) for name in PARAMETERS]
     dropped = None if recurrent.dropped is None else recurrent.dropped.to(wide)
     h, last_h, last_c, _, _ = loop_cell(projected.to(wide), h0, c0, mask, resets, *weights, dropped, cell.word, reverse)
@@ -214,8 +214,8 @@ def _plain(
     equations, program = _known(cell)
     there = {name: weight for name, weight in weights.items() if weight is not None}
     if diagonals is not None:
-        parts = diagonals.chunk(len(equations.peepholes))
-        there |= {f"weight_{name}": part for name, part in zip(equations.peepholes, parts, strict=True)}
+        parts = diagonals.chunk(len(equations.diagonals))
+        there |= {f"weight_{name}": part for name, part in zip(equations.diagonals, parts, strict=True)}
     recurrent = Recurrent(equations.projections, there, dropped)
     states = {"h": h0, "c": c0}
     state = tuple(s for name in program.states if (s := states[name]) is not None)

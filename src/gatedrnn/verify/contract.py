@@ -143,7 +143,8 @@ def _of_gaps(name: str, options: dict[str, Any], title: str) -> Row:
     layer, generator = _layer(name, options, torch.float64), _generator()
     cell = layer.cell
     assert isinstance(cell, GappedScanEquations)
-    projected = torch.randn(len(cell.projections), 100, generator=generator, dtype=torch.float64).unbind()
+    count = len(cell.projections) + len(cell.diagonals)
+    projected = torch.randn(count, 100, generator=generator, dtype=torch.float64).unbind()
     gaps = 4 * torch.rand(100, generator=generator, dtype=torch.float64)
     expected, (found, _) = cell.coefficients(*projected)[0] ** gaps, cell.coefficients_over(gaps, *projected)
     allowed = allowed_error(expected, torch.float64)

@@ -276,6 +276,30 @@ def mingru(x: Array, weights: Weights, state: State, *, activation: str = "g") -
     return _projected(outputs, weights), (h,)
 
 
+def hgrn(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """Qin et al. 2023 (arXiv:2311.04823), real, with a bound of each layer's own: f keeps. Rows v f. State (h,)."""
+    (h,) = state
+    outputs, bound = [], sigmoid(weights["weight_bound"])
+    for t in range(x.shape[1]):
+        v, f = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 2, axis=1)
+        f = bound + (1 - bound) * sigmoid(f)
+        h = f * h + (1 - f) * v * sigmoid(v)
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
+def rg_lru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """De et al. 2024 (arXiv:2402.19427), of a value: r replaces. Rows v r i. State (h,)."""
+    (h,) = state
+    outputs, least = [], np.log1p(np.exp(weights["weight_decay"]))
+    for t in range(x.shape[1]):
+        v, r, i = np.split(x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0), 3, axis=1)
+        a = np.exp(-8 * least * sigmoid(r))
+        h = a * h + np.sqrt(1 - a**2) * sigmoid(i) * v
+        outputs.append(h)
+    return _projected(outputs, weights), (h,)
+
+
 def signed_mingru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
     """A decay within -1 and 1, which may change the sign of the state, and an input by what it leaves. Rows v a."""
     (h,) = state
@@ -347,6 +371,8 @@ ORACLES: dict[str, Callable[..., tuple[Array, State]]] = {
     "gru-input-gated": gru_input_gated,
     "mingru": mingru,
     "signed-mingru": signed_mingru,
+    "hgrn": hgrn,
+    "rg-lru": rg_lru,
     "indrnn": indrnn,
     "para-gru": para_gru,
     "para-lstm": para_lstm,

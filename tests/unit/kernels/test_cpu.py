@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from kernel_cells import by_channel
 from scan_kernels import CELLS, PROGRAMS, by_equations
 from tolerances import assert_equal_within
 
@@ -29,7 +30,7 @@ def problem(kernel, batch, steps, channels, dtype=torch.float64, masked=False, c
     accumulation = torch.float64 if dtype == torch.float64 else torch.float32
     return {
         "projected": (spread * torch.randn(batch, steps, count * channels, dtype=torch.float64)).to(dtype),
-        "bias": None if cut else torch.randn(count * channels, dtype=accumulation),
+        "bias": by_channel(CELLS[kernel], channels, accumulation, biased=not cut),
         "h0": torch.rand(batch, channels, dtype=accumulation),
         "mask": torch.rand(batch, steps) < 0.7 if masked else None,
         "resets": torch.rand(batch, steps) < 0.2 if cut else None,

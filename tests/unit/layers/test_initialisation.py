@@ -19,6 +19,8 @@ DEFAULTS = dict.fromkeys(CELLS, ("fan-in", "zeros"))
 DEFAULTS |= dict.fromkeys(("lstm", "gru", "gru-reset-before"), ("torch", "torch"))
 DEFAULTS |= dict.fromkeys(("lstm-peephole", "lstm-no-output-gate", "cifg"), ("fan-in", "forget-one"))
 DEFAULTS |= dict.fromkeys((*INPUT_GATED_CELLS, "para-gru", "para-lstm", "sru", "janet"), ("fan-in", "time-scales"))
+DEFAULTS |= {"rg-lru": ("fan-in", "zeros")}
+NO_SIGMOID = ("own", "indrnn", "rg-lru")  # of a bias, is the decay
 ONE_DECAY_GATE = [name for name in CELLS if name not in ("lstm-normalized", "minlstm")]
 
 
@@ -173,7 +175,7 @@ def decays_at_zero_input(layer):
     return torch.autograd.grad(kept.sum(), states[-1])[0].flatten()
 
 
-@pytest.mark.parametrize("name", [name for name in CELLS if name not in ("own", "indrnn")])  # whose decay is no sigmoid
+@pytest.mark.parametrize("name", [name for name in CELLS if name not in NO_SIGMOID])
 @pytest.mark.parametrize("asked, longest", [({}, 64), ({"longest_time_scale": 1000}, 1000)], ids=str)
 def test_time_scales_spread_the_decays_from_one_half_to_the_longest(name, asked, longest):
     layer = layer_of(name, FEATURES, 2000, num_layers=1, proj_size=0, bias_init="time-scales", **asked)

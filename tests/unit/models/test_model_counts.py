@@ -41,6 +41,8 @@ BY_HAND = {
     "para-gru": lambda d, h: (3 * h * (d + 1) + 3 * h, 3 * h * d),
     "para-lstm": lambda d, h: (3 * h * (d + 1) + 5 * h, 3 * h * d),
     "sru": lambda d, h: (4 * h * (d + 1) + 2 * h, 4 * h * d),
+    "hgrn": lambda d, h: (2 * h * (d + 1) + h, 2 * h * d),
+    "rg-lru": lambda d, h: (3 * h * (d + 1) + h, 3 * h * d),
     "cifg": lambda d, h: (3 * h * (d + h + 1), 3 * h * (d + h)),
     "janet": lambda d, h: (2 * h * (d + h + 1), 2 * h * (d + h)),
 }
@@ -63,6 +65,8 @@ GATES = {
     "para-gru": "update reset candidate",
     "para-lstm": "forget candidate output",
     "sru": "candidate forget highway skip",
+    "hgrn": "candidate forget",
+    "rg-lru": "candidate recurrence input",
     "cifg": "forget candidate output",
     "janet": "forget candidate",
 }
@@ -75,7 +79,7 @@ DEFAULTS = {
 BIASES = {
     "lstm": "torch", "gru": "torch", "lstm-peephole": "forget-one", "lstm-no-output-gate": "forget-one",
     "cifg": "forget-one",
-    "gru-d": "zeros", "mgu": "zeros", "gru-no-reset-gate": "zeros", "indrnn": "zeros",
+    "gru-d": "zeros", "mgu": "zeros", "gru-no-reset-gate": "zeros", "indrnn": "zeros", "rg-lru": "zeros",
 }  # fmt: skip
 EMBEDDING_PART = {"tokens": VOCABULARY * EMBEDDING, "numbers": FEATURES * EMBEDDING + EMBEDDING}
 FACTOR = 2  # feed_forward_factor's default

@@ -6,7 +6,7 @@ from tolerances import assert_equal_within
 from torch.nn.functional import softplus
 
 from gatedrnn import RecurrentLayer, register
-from gatedrnn.equations import ElementwiseLoopEquations
+from gatedrnn.equations import Diagonal, ElementwiseLoopEquations
 from gatedrnn.kernels import cpu
 from gatedrnn.ops import cells
 from gatedrnn.ops.elementwise_loop import elementwise_loop
@@ -19,14 +19,14 @@ class TwoStatesEquations(ElementwiseLoopEquations):
     name = "two-states"
     projections = ("forget", "value", "show")
     decay_gates = {"forget": 1}
-    peepholes = ("f", "h")
+    diagonals = {"f": Diagonal("forget", 1), "h": None}
     states = 2
 
     def step(self, projected, state, recurrent):
         (forget, value, _), (h, c) = projected, state
-        f = torch.sigmoid(forget + recurrent.peephole("f") * c)
+        f = torch.sigmoid(forget + recurrent.diagonal("f") * c)
         c = f * c + (1 - f) * value
-        return torch.tanh(recurrent.peephole("h") * recurrent.drop(h) + c), c
+        return torch.tanh(recurrent.diagonal("h") * recurrent.drop(h) + c), c
 
     def output(self, state, projected):
         return state[0] * softplus(projected[2])
@@ -37,10 +37,10 @@ class MixingEquations(ElementwiseLoopEquations):
 
     name = "mixing"
     projections = ("value",)
-    peepholes = ("h",)
+    diagonals = {"h": None}
 
     def step(self, projected, state, recurrent):
-        return (torch.tanh(projected[0] + recurrent.peephole("h") * state[0].roll(1, -1)),)
+        return (torch.tanh(projected[0] + recurrent.diagonal("h") * state[0].roll(1, -1)),)
 
 
 @pytest.fixture(autouse=True)
@@ -94,10 +94,12 @@ def test_the_op_is_registered_as_torch_wants_it(cell, names):
     torch.manual_seed(0)
     equations = CELLS[cell].equations()
     cells.known(equations)
-    there = {"bias": torch.randn(3 * 5), "mask": torch.rand(2, 4) < 0.7, "resets": torch.rand(2, 4) < 0.3}
-    bias, mask, resets = (there[name] if name in names else None for name in ("bias", "mask", "resets"))
+    own = len(equations.diagonals)
+    there = {"mask": torch.rand(2, 4) < 0.7, "resets": torch.rand(2, 4) < 0.3}
+    mask, resets = (there[name] if name in names else None for name in ("mask", "resets"))
+    joined = torch.randn((own + 3 * ("bias" in names)) * 5)
     c0 = torch.randn(2, 5) if equations.states == 2 else None
-    tensors = [torch.randn(2, 4, 15), bias, torch.randn(2, 5), c0, torch.randn(len(equations.peepholes) * 5)]
+    tensors = [torch.randn(2, 4, 15), joined, torch.randn(2, 5), c0]
     tensors = [None if t is None else t.requires_grad_() for t in tensors]
     torch.library.opcheck(elementwise_loop, (*tensors, mask, resets, cell, "mask" in names))
 

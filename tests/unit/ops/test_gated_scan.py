@@ -3,6 +3,7 @@
 import pytest
 import torch
 from kernel_cells import SCAN_KERNELS as CELLS
+from kernel_cells import by_channel
 from layer_laws import SCAN_CELLS, layer_of, series
 from tolerances import assert_equal_within
 from torch import nn
@@ -26,13 +27,14 @@ def flags_of(names, batch=3, steps=7):
 )
 def test_the_op_is_registered_as_torch_wants_it(kernel, names):
     size = 3 * len(CELLS[kernel].projections)
-    projected, bias = torch.randn(2, 5, size, requires_grad=True), torch.randn(size, requires_grad=True)
+    projected = torch.randn(2, 5, size, requires_grad=True)
+    bias = by_channel(CELLS[kernel], 3, torch.float32, biased="mask" not in names)
     h0, flags = torch.randn(2, 3, requires_grad=True), flags_of(names, 2, 5)
     torch.library.opcheck(
         gated_scan,
         (
             projected,
-            None if "mask" in names else bias,
+            None if bias is None else bias.requires_grad_(),
             h0,
             flags.get("mask"),
             flags.get("resets"),

@@ -41,7 +41,7 @@ def arguments_of(kernel, names, batch=2, steps=5, size=3):
         new(batch, steps, gates * size), new(batch, width),
         new(batch, size) if "c" in loop_program(known(cell)).states else None, flags.get("mask"), flags.get("resets"),
         new(gates * size, width), new(gates * size) if cell.recurrent_bias else None,
-        new(len(cell.peepholes) * size) if cell.peepholes else None,
+        new(len(cell.diagonals) * size) if cell.diagonals else None,
         new(width, size) if cell.projects_state else None, None, kernel, "resets" in names,
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from importlib import import_module
 import pytest
 import torch
 from kernel_cells import SCAN_KERNELS as CELLS
+from kernel_cells import apart, by_channel
 from tolerances import assert_equal_within
 
 from gatedrnn.ops.gated_scan import projected_scan, scan_in_torch
@@ -17,11 +18,12 @@ def problem(kernel, names=(), batch=3, steps=7, features=5, channels=4, dtype=to
     torch.manual_seed(0)
     size = channels * len(CELLS[kernel].projections)
     accumulation = torch.float64 if dtype == torch.float64 else torch.float32
+    bias = by_channel(CELLS[kernel], channels, dtype, biased)
     given = {"mask": torch.rand(batch, steps) < 0.7, "resets": torch.rand(batch, steps) < 0.3}
     return {
         "x": torch.randn(batch, steps, features, dtype=dtype).requires_grad_(),
         "weight": torch.randn(size, features, dtype=dtype).requires_grad_(),
-        "bias": torch.randn(size, dtype=dtype).requires_grad_() if biased else None,
+        "bias": None if bias is None else bias.requires_grad_(),
         "h0": torch.rand(batch, channels, dtype=accumulation).requires_grad_(),
         "mask": given["mask"] if "mask" in names else None,
         "resets": given["resets"] if "resets" in names else None,
@@ -39,10 +41,11 @@ def assert_equal_to_the_torch_form(kernel, arguments, reverse):
     exact = {
         k: v.detach().double().requires_grad_() for k, v in arguments.items() if v is not None and v.is_floating_point()
     }
-    whole = torch.nn.functional.linear(exact["x"], exact["weight"], exact.get("bias"))
+    bias, diagonals = apart(CELLS[kernel], exact["h0"].shape[1], exact.get("bias"))
+    whole = torch.nn.functional.linear(exact["x"], exact["weight"], bias)
     expected = scan_in_torch(
         CELLS[kernel], whole, exact["h0"], arguments["mask"], arguments["resets"], exact.get("reset_state"), reverse,
-        backend="reference",
+        diagonals=diagonals, backend="reference",
     )  # fmt: skip
     wanted = torch.autograd.grad(expected, list(exact.values()), [g.double() for g in upstream])
     assert_equal_within(output, expected[0], dtype, "output")

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from gatedrnn import cells, equations
-from gatedrnn.cells import activations, lstm_normalized
+from gatedrnn.cells import activations, lstm_normalized, rg_lru
 from gatedrnn.kernels.cpu import loop
 from gatedrnn.layers import module, packing
 from gatedrnn.layers.layer import RecurrentLayer
@@ -75,11 +75,13 @@ MUTATIONS = [
     ("mingru", scan, "projected_scan", "linear(x, weight)", "linear(x, -weight)"),
     ("mingru", scan, "projected_scan_gradient", "backward.grad_bias", "-backward.grad_bias"),
     ("mingru", scan, "projected_scan_gradient", "torch.mm(gradient, ", "torch.mm(-gradient, "),
-    ("para-gru", elementwise_loop, "elementwise_loop_gradient", "backward.grad_diagonals", "-backward.grad_diagonals"),
+    ("para-gru", scan.Backward, "_joined", "torch.cat(sums)", "-torch.cat(sums)"),
     ("para-gru", elementwise_loop, "elementwise_loop", "forward.last", "(0 * forward.last[0],)"),
     ("para-gru", cells.ParaGRUEquations, "step", "a_n * (r * read)", "a_n * read"),
     ("para-lstm", cells.ParaLSTMEquations, "step", "c_o * c)", "c_o * state[1])"),
-    ("sru", cells.SRUEquations, "step", "peephole(\"vr\") * read", "peephole(\"vr\") * state[0]"),
+    ("sru", cells.SRUEquations, "step", "diagonal(\"vr\") * read", "diagonal(\"vr\") * state[0]"),
+    ("hgrn", cells.HGRNEquations, "coefficients", "decay, torch.sigmoid(-bound) * ", "decay, "),
+    ("rg-lru", rg_lru, "_coefficients", "root * value", "square * value"),
     ("cifg", cells.CIFGEquations, "step", "(1 - f) * torch", "torch"),
     ("janet", cells.JANETEquations, "step", "self.beta - s_t", "-s_t"),
     ("mingru", gated_scan, "scan_in_torch", "drive * dropout_mask.unsqueeze(1)", "drive"),
@@ -91,7 +93,7 @@ MUTATIONS = [
     ("mgu", loop_op, "_products", "left.flatten(0, 1).t()", "-left.flatten(0, 1).t()"),
     ("mgu", loop_op, "_before_each_step", "if reverse else", "if not reverse else"),
     ("mgu", loop_op, "_before_each_step", "before.masked_fill_(resets.unsqueeze(2), 0)", "before"),
-    ("lstm-peephole", loop_op, "loop_in_kernel", "name in cell.peepholes", "name in cell.peepholes[::-1]"),
+    ("lstm-peephole", loop_op, "loop_in_kernel", "name in cell.diagonals", "name in reversed(cell.diagonals)"),
     ("lstm-no-output-gate", loop_op, "loop_in_kernel", "output_of(cell, (first,), ())", "first"),
     ("mgu", loop, "loop_cells_gradient", "grad_last_h.contiguous().clone()", "-grad_last_h.contiguous()"),
     ("mgu", loop, "loop_cells_gradient", "flags(mask), flags(resets)", "flags(mask), flags(None)"),

@@ -67,6 +67,7 @@ def gated_scan(
 
     Args:
         bias: added to the projections, in the dtype of accumulation: a product that adds it first writes it out first.
+            Diagonal weights follow it, of a cell that has some; without a bias they are alone.
         mask: where False the state stays as it was and the output is 0.
         resets: where True the state before the step is `reset_state`, in the dtype of accumulation; zeros if None.
     """
@@ -277,13 +278,8 @@ class Backward:
 
     @property
     def grad_bias(self) -> Channels:
-        """Gradient of the bias; empty without one."""
-        return self._joined(self._grad_biases)
-
-    @property
-    def grad_diagonals(self) -> Channels:
-        """Gradients of the diagonal weights, one after another."""
-        return self._joined(self._grad_diagonals)
+        """Gradient of the bias and of the diagonal weights after it; empty where there are neither."""
+        return self._joined([*self._grad_biases, *self._grad_diagonals])
 
     @property
     def grad_resets(self) -> tuple[Channels, ...]:
@@ -401,12 +397,14 @@ def _threads(plan: Plan) -> int:
 
 def inputs_of(
     program: CellProgram, projections: Sequence[Series], bias: Channels | None, mask: Flags | None,
-    resets: Flags | None, reset_state: Channels | None, diagonals: Channels | None = None,
+    resets: Flags | None, reset_state: Channels | None,
 ) -> Inputs:  # fmt: skip
     like = projections[-1]
     wide = torch.float64 if like.dtype == torch.float64 else torch.float32
     channels = like.shape[2]
-    biases, weights = (() if x is None else x.contiguous().split(channels) for x in (bias, diagonals))
+    by_channel = () if bias is None else bias.contiguous().split(channels)
+    count = len(by_channel) - len(program.diagonals)
+    biases, weights = by_channel[:count], by_channel[count:]
     reset_states = torch.zeros(len(program.states), channels, dtype=wide)
     if reset_state is not None:
         reset_states[0] = reset_state

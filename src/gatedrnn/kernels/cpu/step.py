@@ -31,18 +31,21 @@ WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def gated_step(
-    program: CellProgram, projected: Step, bias: Channels | None, before: State, after: State, layer: int
-) -> Step:
+    program: CellProgram, projected: Step, bias: Channels | None, diagonals: Sequence[Channels], before: State,
+    after: State, layer: int,
+) -> Step:  # fmt: skip
     """A scan cell's output, in the dtype of `projected`, from the projections of one step (batch, gates · channels).
 
     Args:
         projected: float64, float32 or bfloat16.
         bias: added to them, in the dtype of accumulation.
+        diagonals: the diagonal weights of the layer, likewise.
         before: states of all layers (layers, batch, channels), contiguous, in the dtype of accumulation.
         after: where the next state of `layer` goes; the same of that.
     """
     _, batch, channels = after.shape
     projected, added = projected.contiguous(), None if bias is None else bias.contiguous()
+    weights = [weight.contiguous() for weight in diagonals]
     output, offset = projected.new_empty(batch, channels), layer * batch * channels * after.element_size()
     row = _row(program, projected.dtype, added is not None)
     if recorded_rows() is not None:
@@ -50,7 +53,7 @@ def gated_step(
     call = [
         batch, channels, program.gates, projected.element_size(), after.element_size(), projected.data_ptr(),
         0 if added is None else added.data_ptr(), output.data_ptr(), before.data_ptr() + offset,
-        after.data_ptr() + offset, *row,
+        after.data_ptr() + offset, len(weights), *[weight.data_ptr() for weight in weights], *row,
     ]  # fmt: skip
     _gated(np.array(call, np.int64))
     return output
@@ -113,7 +116,8 @@ def _gated(call: Any) -> None:
     batch, channels, gates, size, wide, projected, bias, output, before, after = call[:10]
     exactness = flush_denormals()
     copy_bytes(before, after, batch * channels * wide)
-    _elementwise_step(batch, channels, gates, size, wide, projected, bias, output, call[9:10], call[:0], call[10:])
+    diagonals, row = call[11 : 11 + call[10]], call[11 + call[10] :]
+    _elementwise_step(batch, channels, gates, size, wide, projected, bias, output, call[9:10], diagonals, row)
     restore_denormals(exactness)
 
 
@@ -145,7 +149,7 @@ def _elementwise_step(
 
 @compiled(**FAST)
 def _stack(like: Any, call: Any) -> None:
-    gates, layers, batch, channels, inputs, count, biases, peepholes, codes = call[:9]
+    gates, layers, batch, channels, inputs, count, biases, own, codes = call[:9]
     x_address, output = call[9:11]
     below, width, size = at_address(like, x_address, batch * inputs), gates * channels, like.itemsize
     before, after = call[11 : 11 + count], call[11 + count : 11 + 2 * count]
@@ -163,7 +167,7 @@ def _stack(like: Any, call: Any) -> None:
             copy_bytes(before[s] + offset, states[s], batch * channels * size)
         _elementwise_step(
             batch, channels, gates, size, size, address_of(projected), added[layer] if biases else 0, output, states,
-            diagonals[layer * peepholes : (layer + 1) * peepholes], row,
+            diagonals[layer * own : (layer + 1) * own], row,
         )  # fmt: skip
         below = at_address(like, output, batch * channels)
     keep_alive(memory)

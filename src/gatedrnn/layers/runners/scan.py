@@ -20,6 +20,7 @@ from gatedrnn.layers.step_inputs import (
     takes_products,
 )
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, native_kernels, plain_torch_only
+from gatedrnn.ops.by_channel import by_channel
 from gatedrnn.ops.cells import cell_program, why_no_program
 from gatedrnn.ops.gated_scan import gated_scan, has_gated_scan, has_projected_scan, projected_scan, scan_in_torch
 from gatedrnn.ops.masking import gaps_between_real_steps, reversed_resets
@@ -75,14 +76,16 @@ def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
         h0 = given.state[0].to(accumulation_dtype(projected.dtype))
         output, last = scan_in_torch(
             cell, projected, h0, given.mask, resets, _reset_state(weights, resets), given.reverse,
-            gaps=gaps, dropout_mask=dropout_mask, zoneout=zoneout, backend=layer._backend,
+            diagonals=_diagonals(cell, weights), gaps=gaps,
+            dropout_mask=dropout_mask, zoneout=zoneout, backend=layer._backend,
         )  # fmt: skip
     return layer._project_output(output, weights), (last,)
 
 
 def _in_one_kernel(layer: RecurrentModule, given: Direction) -> tuple[torch.Tensor, State]:
     cell, x, weights = _cell(layer), given.x, given.weights
-    bias, reset_state = weights.get("bias_ih"), _reset_state(weights, given.resets)
+    bias = by_channel(cell, weights.get("bias_ih"), _diagonals(cell, weights))
+    reset_state = _reset_state(weights, given.resets)
     if layer.layer_norm or not has_projected_scan(cell, x.device):
         projected = layer._project(x, weights, add_bias=False)
         h0 = given.state[0].to(accumulation_dtype(projected.dtype))
@@ -98,6 +101,10 @@ def _in_one_kernel(layer: RecurrentModule, given: Direction) -> tuple[torch.Tens
         x, weight, bias, h0, given.mask, given.resets, reset_state, cell.word, given.reverse
     )
     return output, last
+
+
+def _diagonals(cell: ScanEquations, weights: Weights) -> list[Channels]:
+    return [weights[f"weight_{name}"] for name in cell.diagonals]
 
 
 def _reset_state(weights: Weights, resets: Flags | None) -> Channels | None:
@@ -117,11 +124,13 @@ def _stream(layer: RecurrentModule, x: Step, hx: Any) -> StepResult | None:
     before = state[0].contiguous()
     if not takes_products(layer, x, before):
         return _step(layer, x, (before,), None)
-    matrices, biases = weights[: layer.num_layers], weights[layer.num_layers :]
+    layers = layer.num_layers
+    matrices, others = weights[:layers], weights[layers:]
+    biases, diagonals = (others[:layers], others[layers:]) if layer.bias else ([], others)
     after = torch.empty_like(before)
     kernels = native_kernels(x.device)
     program = cell_program(cell)
-    return kernels.stack_step(program, x.contiguous(), matrices, biases, (), (before,), (after,)), (after,)
+    return kernels.stack_step(program, x.contiguous(), matrices, biases, diagonals, (before,), (after,)), (after,)
 
 
 def _step(layer: RecurrentModule, x: Step, state: StateTuple, masks: DropoutMasks | None) -> StepResult | None:
@@ -133,12 +142,14 @@ def _step(layer: RecurrentModule, x: Step, state: StateTuple, masks: DropoutMask
     if takes_products(layer, x, before):
         matrices = [each["weight_ih"].contiguous() for each in weights]
         biases = [each["bias_ih"] for each in weights] if layer.bias else []
+        own = [weight.contiguous() for each in weights for weight in _diagonals(cell, each)]
         program = cell_program(cell)
-        return kernels.stack_step(program, x.contiguous(), matrices, biases, (), (before,), (after,)), (after,)
+        return kernels.stack_step(program, x.contiguous(), matrices, biases, own, (before,), (after,)), (after,)
     for number, each in enumerate(weights):
         projected = layer._project(x, each, add_bias=False)
         bias = each["bias_ih"].to(after.dtype) if layer.bias else None
-        output = kernels.gated_step(cell_program(cell), projected, bias, before, after, number)
+        own = [weight.to(after.dtype) for weight in _diagonals(cell, each)]
+        output = kernels.gated_step(cell_program(cell), projected, bias, own, before, after, number)
         x = layer._project_output(output, each)
     return x, (after,)
 

@@ -61,7 +61,7 @@ def assert_obeys_the_definition(kind, arguments, reverse=False, chunk=None, grad
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("kind", TILES)
 def test_every_cell_obeys_its_equations(device, kind, reverse, dtype):
     assert_obeys_the_definition(kind, problem(device, kind, 2, 33, 5, dtype), reverse)
 
@@ -118,12 +118,12 @@ def test_float16_is_summed_up_in_float32(device):
 def test_bfloat16_is_summed_up_in_float32(device):
     if device.type == "cpu":
         pytest.skip("Triton's interpreter rounds to bfloat16 by cutting off; needs a CUDA device")
-    for kind in CELLS:
+    for kind in TILES:
         arguments = problem(device, kind, 2, 40, 5, torch.bfloat16)
         assert_obeys_the_definition(kind, arguments, accuracy=torch.bfloat16)
 
 
-@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("kind", TILES)
 def test_gates_far_open_or_far_shut_neither_overflow_nor_divide_zero_by_zero(device, kind):
     gates = len(CELLS[kind].projections)
     extremes = torch.tensor([-1e4, -120.0, -100.0, -1.0, 0.0, 1.0, 100.0, 120.0, 1e4], device=device)
@@ -133,7 +133,7 @@ def test_gates_far_open_or_far_shut_neither_overflow_nor_divide_zero_by_zero(dev
     assert_obeys_the_definition(kind, arguments)
 
 
-@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("kind", TILES)
 def test_a_masked_step_lets_not_even_a_nan_through(device, kind):
     arguments = problem(device, kind, 1, 20, 2)
     mask = arguments["mask"]

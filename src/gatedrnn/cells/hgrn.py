@@ -1,0 +1,91 @@
+"""Hierarchically gated recurrent network (Qin et al. 2023, arXiv:2311.04823)."""
+
+from typing import Never
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, silu
+
+from gatedrnn.equations import GappedScanEquations
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
+from gatedrnn.shapes import Series
+
+
+class HGRNEquations(GappedScanEquations):
+    """Hierarchically gated recurrent network: a decay that never falls below a bound of its channel; f *keeps*.
+
+    f = l + (1 - l) * sigmoid(W_f x),  h = f * h + (1 - f) * silu(W_v x),  l = sigmoid(bound)
+
+    State h, which is the output; one bias a gate. Real, as in its authors' later code; the paper's first form turns a
+    complex state. There the bounds of all layers come from one softmax, summed up over the layers; here each layer has
+    its own, which begins between 0 and 0.95. The output gate is a block's matter. Qin et al. 2023, arXiv:2311.04823.
+    """
+
+    name = "hgrn"
+    projections = ("candidate", "forget")
+    decay_gates = {"forget": 1}
+    diagonals = {"bound": None}
+    diagonal_init = "bounds"
+
+    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
+        candidate, forget, bound = projected
+        decay = torch.sigmoid(bound) + torch.sigmoid(-bound) * torch.sigmoid(forget)
+        return decay, torch.sigmoid(-bound) * torch.sigmoid(-forget) * silu(candidate)
+
+    def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
+        candidate, forget, bound = projected
+        log_decay = gaps * torch.logaddexp(logsigmoid(bound), logsigmoid(-bound) + logsigmoid(forget))
+        return torch.exp(log_decay), -torch.expm1(log_decay) * silu(candidate)
+
+
+@documented
+class HGRN(RecurrentLayer[Tensor]):
+    """HGRN (Qin et al. 2023, arXiv:2311.04823), run by a scan: a decay above a learned bound; f *keeps*.
+
+    The bound of each channel is the sigmoid of `weight_bound_l0`, which begins spread from 0 to 0.95.
+
+    Example:
+        >>> layer = HGRN(3, 8, batch_first=True)
+        >>> output, h_n = layer(torch.randn(2, 5, 3))
+        >>> tuple(output.shape), tuple(layer.weight_bound_l0.shape)
+        ((2, 5, 8), (8,))
+    """
+
+    cell_class = HGRNEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class HGRNCell(SingleStep[Tensor]):
+    """One step of `HGRN`."""
+
+    layer_class = HGRN
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *,
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+register(HGRN, single_step=HGRNCell)

@@ -1,0 +1,106 @@
+"""Real-gated linear recurrent unit (De et al. 2024, arXiv:2402.19427)."""
+
+from typing import Never
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from gatedrnn.equations import GappedScanEquations
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
+from gatedrnn.shapes import Series
+
+SHARPNESS = 8.0
+"""c of the paper: how far the gate can raise the decay of a channel."""
+LEAST_SQUARE = 2.5e-7
+"""Of the multiplier, below which its root is a line through 0: the slope of a root has no bound, and the authors' code
+cuts it off at 1,000, which it is there."""
+
+
+class RGLRUEquations(GappedScanEquations):
+    """Real-gated linear recurrent unit, of Griffin: a decay of each channel, raised to a gate; r *replaces*.
+
+    a = exp(-8 sigmoid(W_r x) * softplus(L)),  h = a * h + sqrt(1 - a^2) * sigmoid(W_i x) * W_v x
+
+    State h, which is the output; one bias a projection. L, `weight_decay`, is a weight a channel. The value W_v x is a
+    projection of its own, as the linear layer before the unit is in the paper's block, and the gates read the whole
+    input, where the paper's read it in blocks. The authors' code takes the root as 1 at a reset and at the first step;
+    here it is what it is everywhere. De et al. 2024, arXiv:2402.19427.
+    """
+
+    name = "rg-lru"
+    projections = ("candidate", "recurrence", "input")
+    decay_gates = {"recurrence": -1}
+    diagonals = {"decay": None}
+    diagonal_init = "radii"
+    bias_init = "zeros"
+
+    def coefficients(self, *projected: Series) -> tuple[Series, Series]:
+        candidate, recurrence, gate, decay = projected
+        log_decay = -SHARPNESS * torch.sigmoid(recurrence) * softplus(decay)
+        return _coefficients(log_decay, torch.sigmoid(gate) * candidate)
+
+    def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
+        candidate, recurrence, gate, decay = projected
+        log_decay = -SHARPNESS * gaps * torch.sigmoid(recurrence) * softplus(decay)
+        return _coefficients(log_decay, torch.sigmoid(gate) * candidate)
+
+
+def _coefficients(log_decay: Series, value: Series) -> tuple[Series, Series]:
+    square = -torch.expm1(2 * log_decay)
+    root = torch.minimum(square.clamp(min=LEAST_SQUARE).sqrt(), square / LEAST_SQUARE**0.5)
+    return torch.exp(log_decay), root * value
+
+
+@documented
+class RGLRU(RecurrentLayer[Tensor]):
+    """RG-LRU of Griffin (De et al. 2024, arXiv:2402.19427), run by a scan: a decay raised to a gate; r *replaces*.
+
+    The decay of each channel at a wide open gate is exp(-8 softplus(`weight_decay_l0`)); it begins between 0.9^8 and
+    0.999^8.
+
+    Example:
+        >>> layer = RGLRU(3, 8, batch_first=True)
+        >>> output, h_n = layer(torch.randn(2, 5, 3))
+        >>> tuple(output.shape), tuple(layer.weight_decay_l0.shape)
+        ((2, 5, 8), (8,))
+    """
+
+    cell_class = RGLRUEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class RGLRUCell(SingleStep[Tensor]):
+    """One step of `RGLRU`."""
+
+    layer_class = RGLRU
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *,
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, **unknown,
+        )  # fmt: skip
+
+
+register(RGLRU, single_step=RGLRUCell)
