@@ -2,8 +2,10 @@
 
     python tools/authors.py CLONES [--output results/bench/authors.json]
 
-CLONES has clones of asappresearch/sru and xaviergonzalez/ml-pararnn, `sru` and `ml-pararnn`; torchrecurrent comes from
-PyPI. The first builds its C++ with ninja and a compiler. All stays within 1e-6, or the command fails.
+CLONES has clones of asappresearch/sru, xaviergonzalez/ml-pararnn, google-deepmind/recurrentgemma and
+fla-org/flash-linear-attention, each under its repository's name; torchrecurrent comes from PyPI, and so do einops,
+jaxtyping and typeguard, which recurrentgemma asks for. The first builds its C++ with ninja and a compiler. All stays
+within 1e-6, or the command fails.
 """
 
 import ast
@@ -12,12 +14,13 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 from cyclopts import App
 from torch import Tensor, nn
+from torch.nn.functional import linear, logsigmoid, silu
 
 import gatedrnn
 
@@ -35,7 +38,8 @@ def compare(clones: Path, *, output: Path | None = None) -> None:
         output: JSON file of the differences.
     """
     checks: dict[str, Callable[[Path], Tensor]] = {
-        "janet": janet, "indrnn": indrnn, "sru": sru, "para-gru": para_gru, "para-lstm": para_lstm,
+        "janet": janet, "indrnn": indrnn, "sru": sru, "para-gru": para_gru, "para-lstm": para_lstm, "hgrn": hgrn,
+        "rg-lru": rg_lru,
     }  # fmt: skip
     found = {}
     for name, check in checks.items():
@@ -172,6 +176,40 @@ def para_lstm(clones: Path) -> Tensor:
         **dict(zip(("weight_cf", "weight_co"), peepholes, strict=True)),
     )  # fmt: skip
     return both[..., HIDDEN:] - ours(x)[0]
+
+
+@torch.no_grad()
+def hgrn(clones: Path) -> Tensor:
+    """The authors' recurrence in torch, with the gates as their layer has them (`fla/layers/hgrn.py`)."""
+    file = clones / "flash-linear-attention" / "fla" / "ops" / "hgrn" / "naive.py"
+    there: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), there)
+    ours, x = gatedrnn.HGRN(FEATURES, HIDDEN, batch_first=True), series()
+    bound = torch.sigmoid(ours.weight_bound_l0)
+    candidate, forget = linear(x, ours.weight_ih_l0, ours.bias_ih_l0).chunk(2, dim=-1)
+    log_decay = torch.logaddexp(bound.log(), torch.log1p(-bound) + logsigmoid(forget))
+    theirs, _ = there["naive_recurrent_hgrn"](silu(candidate) * (1 - log_decay.exp()), log_decay)
+    return theirs - ours(x)[0]
+
+
+@torch.no_grad()
+def rg_lru(clones: Path) -> Tensor:
+    """The authors' layer with one block; no step of it is a first one, whose root it takes as 1."""
+    for name in ("recurrentgemma", "recurrentgemma.torch"):  # whose own imports ask for jax
+        package = sys.modules[name] = ModuleType(name)
+        package.__path__ = [str(clones / "recurrentgemma" / name.replace(".", "/"))]
+    theirs, x = import_module("recurrentgemma.torch.layers").RGLRU(HIDDEN, 1), torch.randn(BATCH, STEPS, HIDDEN)
+    gates = (theirs.a_gate, theirs.input_gate)
+    for gate in gates:
+        gate.b.normal_()
+    ours = with_weights(
+        gatedrnn.RGLRU(HIDDEN, HIDDEN, batch_first=True),
+        weight_ih=torch.cat([torch.eye(HIDDEN), *(gate.w[0].T for gate in gates)]),
+        bias_ih=torch.cat([torch.zeros(HIDDEN), *(gate.b[0] for gate in gates)]), weight_decay=theirs.a_param,
+    )  # fmt: skip
+    places = torch.arange(1, STEPS + 1).expand(BATCH, STEPS)
+    found, _ = theirs(x, places, theirs.init_cache(BATCH, HIDDEN))
+    return found - ours(x)[0]
 
 
 if __name__ == "__main__":
