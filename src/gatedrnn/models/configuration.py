@@ -72,7 +72,7 @@ class GatedRNNConfig(PreTrainedConfig):
     gap_unit: float | None = None
     label_mean: float | None = None
     label_deviation: float | None = None
-    series: dict[str, str | bool | list[str] | None] | None = None
+    series: dict[str, str | bool | int | list[str] | None] | None = None
     embedding_size: int = 64
     hidden_size: int = 128
     num_hidden_layers: int = 1

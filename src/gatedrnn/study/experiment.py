@@ -38,7 +38,7 @@ from gatedrnn.train.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")
 _RESTORE = "restore it, give another --output, or --fresh to start over"
-SPEED_SECONDS = 3.0
+SPEED_SECONDS = 2.0
 """How long the speed of each contender is measured."""
 TORCH = "torch"
 PLAIN_OUTCOMES = "plain.npz"

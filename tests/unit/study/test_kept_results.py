@@ -53,7 +53,7 @@ def test_kept_intervals_and_verdicts_follow_from_the_kept_outcomes(path: Path) -
     def table(split: str, names: list[str]) -> Table:
         own = {name: [outcomes[f"{run}/{split}"] for run in runs[name]] for name in names}
         return Table([
-            Sample(np.array([one.values for one in found]), found[0].counts, results.metric.name,
+            Sample(np.array([one.values for one in found]), found[0].counts, results.metric.score,
                    fixed=runs[name] == [name])
             for name, found in own.items()
         ])  # fmt: skip
@@ -62,7 +62,8 @@ def test_kept_intervals_and_verdicts_follow_from_the_kept_outcomes(path: Path) -
         for run in row.runs:
             found = outcomes[f"{run_name(row.name, run.seed)}/test"].rate
             kept = run.scores["test"]
-            assert found == pytest.approx(kept.loss if kept.accuracy is None else kept.accuracy, rel=1e-12)
+            score = kept.loss if results.metric.name == "perplexity" else getattr(kept, results.metric.name)
+            assert found == pytest.approx(score, rel=1e-12)
     for split in results.contenders[0].scores:
         estimates = table(split, [row.name for row in results.contenders]).estimates()
         assert estimates == [row.scores[split] for row in results.contenders]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import outcome, printed
+from scipy.io import wavfile
 
 from gatedrnn.cli.app import main
 from gatedrnn.data import data_settings
@@ -48,6 +49,28 @@ def test_a_run_predicts_a_file_without_labels_in_units_of_its_training_data(
     assert [row["unique_id"] for row in rows] == [f"s{n}" for n in range(10)]
     assert [row["prediction"] for row in rows] == ["down", "up"] * 5
     assert all(float(row["probability_up"]) + float(row["probability_down"]) == pytest.approx(1) for row in rows)
+
+
+def tones(folder: Path, name: str, pitches: list[int], *, labelled: bool = True) -> Path:
+    """A CSV that names WAV files of 8 kHz, low ones and high ones."""
+    folder.mkdir(exist_ok=True)
+    lines = ["file,label" if labelled else "file"]
+    for number, pitch in enumerate(pitches):
+        file = f"{Path(name).stem}-{number}.wav"
+        samples = 20_000 * np.sin(2 * np.pi * pitch * np.arange(1500 + 50 * number) / 8000)
+        wavfile.write(folder / file, 8000, samples.astype(np.int16))
+        lines.append(f"{file},{'low' if pitch < 500 else 'high'}" if labelled else file)
+    (folder / name).write_text("\n".join(lines) + "\n")
+    return folder / name
+
+
+def test_recordings_are_learned_and_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    heard = tones(tmp_path / "heard", "train.csv", [pitch + 7 * n for n in range(12) for pitch in (200, 900)])
+    flags = ["--train-file", str(heard), *FLAGS.split(), "--output", str(tmp_path / "run")]
+    printed(capsys, "train", "--task", "series-classification", *flags)
+    new, out = tones(tmp_path / "new", "new.csv", [215, 930], labelled=False), tmp_path / "found.csv"
+    printed(capsys, "predict", str(tmp_path / "run"), str(new), "--output", str(out))
+    assert [row["prediction"] for row in csv.DictReader(out.read_text().splitlines())] == ["low", "high"]
 
 
 def test_a_run_is_evaluated_on_a_labelled_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
