@@ -185,8 +185,9 @@ def hgrn(clones: Path) -> Tensor:
     there: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), there)
     ours, x = gatedrnn.HGRN(FEATURES, HIDDEN, batch_first=True), series()
-    bound = torch.sigmoid(ours.weight_bound_l0)
-    candidate, forget = linear(x, ours.weight_ih_l0, ours.bias_ih_l0).chunk(2, dim=-1)
+    own = dict(ours.named_parameters())
+    bound = torch.sigmoid(own["weight_bound_l0"])
+    candidate, forget = linear(x, own["weight_ih_l0"], own["bias_ih_l0"]).chunk(2, dim=-1)
     log_decay = torch.logaddexp(bound.log(), torch.log1p(-bound) + logsigmoid(forget))
     theirs, _ = there["naive_recurrent_hgrn"](silu(candidate) * (1 - log_decay.exp()), log_decay)
     return theirs - ours(x)[0]

@@ -85,7 +85,8 @@ def _settings_in(hint: object) -> type[Settings] | None:
 def _with_defaults_of(task: str, kind: type[Settings], recipe: Mapping[str, object], expert: bool) -> type[Settings]:
     fields: dict[str, Any] = {}
     for name, field in kind.model_fields.items():
-        shown = Parameter(show=expert or name not in kind.expert)
+        rare = name in kind.expert or task in kind.without.get(name, ())
+        shown = Parameter(show=expert or not rare)
         fields[name] = (Annotated[field.annotation, *field.metadata, shown], _field(task, name, field, recipe))
     return create_model(kind.__name__, __base__=kind, **fields)
 

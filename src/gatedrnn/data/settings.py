@@ -27,6 +27,8 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
     expert: ClassVar[tuple[str, ...]] = ()
     """Fields that the command line shows with --help-all alone."""
+    without: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Fields that some tasks have no use for, with those tasks, likewise."""
 
 
 class TaskSettings(Settings):

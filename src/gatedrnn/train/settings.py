@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from gatedrnn.data import FORECAST, LANGUAGE, SERIES_REGRESSION, DataSettings, Settings
+from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, DataSettings, Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
 from gatedrnn.layers.dropout import REGULARISERS
@@ -51,6 +51,11 @@ class ModelSettings(Settings):
         "weight_init", "bias_init", "longest_time_scale", "zoneout", "input_dropout", "state_dropout",
         "weight_dropout", "layer_norm", "feed_forward_factor", "tied", "linear_size",
     )  # fmt: skip
+
+    without = {
+        "token_dropout": (FORECAST, SERIES, SERIES_REGRESSION), "pooling": (FORECAST, LANGUAGE),
+        "bidirectional": (FORECAST, LANGUAGE), "tied": (FORECAST, SERIES, SERIES_REGRESSION),
+    }  # fmt: skip
 
     layers: int = Field(1, ge=1)
     """Recurrent layers."""
@@ -102,6 +107,8 @@ class TrainSettings(Settings):
         "total_steps", "accumulate", "schedule", "warmup", "patience", "beta2", "clip", "average",
         "gradient_checkpointing", "validate_every", "log_every", "checkpoint_every",
     )  # fmt: skip
+
+    without = {"label_smoothing": (FORECAST, LANGUAGE, SERIES_REGRESSION)}
 
     epochs: int = Field(10, ge=1)
     """Passes over the training data (probes: 100 steps each)."""
@@ -198,6 +205,8 @@ class RunSettings(Settings):
             raise ValueError(belongs("tied", [LANGUAGE], task))
         if task != FORECAST and self.model.linear_size:
             raise ValueError(belongs("linear_size", [FORECAST], task))
+        if task in self.model.without["pooling"] and self.model.pooling != "last":
+            raise ValueError(f"--pooling is of classifiers; leave it out with {task}")
         if task == FORECAST and self.model.bidirectional:
             raise ValueError("--bidirectional: a forecast reads forwards alone")
         if task == FORECAST and self.train.label_smoothing:

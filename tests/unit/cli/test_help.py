@@ -94,6 +94,14 @@ def test_expert_flags_are_shown_on_demand_and_flags_of_other_tasks_never(
         assert all(f"─ {group} ─" in page for group in ("Data", "Model", "Training", "Run"))
 
 
+def test_help_leaves_out_what_a_task_has_no_use_for(capsys: pytest.CaptureFixture[str]) -> None:
+    page = page_of(capsys, "train", "--task", "forecast", "--help")
+    assert not any(f"--{flag} " in page for flag in ("pooling", "bidirectional", "token-dropout", "label-smoothing"))
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--task", "forecast", "--pooling", "max"])
+    assert stop.value.code == 2 and "--pooling is of classifiers; leave it out with forecast" in capsys.readouterr().err
+
+
 def test_a_flag_of_another_task_is_refused_by_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["train", "--task", "parity", "--permuted"])
