@@ -54,7 +54,7 @@ def assembled(
         measured: what differs from one time to the next.
     """
     ladder, seeds = settings.contenders.ladder, settings.contenders.seeds
-    metric = Metric.model_validate(metric_of(data)._asdict())
+    metric = Metric.model_validate(metric_of(data), from_attributes=True)
     fixed = [one.name for one in plain]
     names = [one.name for one in compared] + fixed
 

@@ -45,7 +45,7 @@ class Search:
         self, settings: SearchSettings, bases: Mapping[str, RunSettings], data: TaskData, folder: Path
     ) -> None:  # fmt: skip
         self.settings, self.bases, self.data, self.folder = settings, bases, data, folder
-        self.metric = Metric.model_validate(metric_of(data)._asdict())
+        self.metric = Metric.model_validate(metric_of(data), from_attributes=True)
         self.draws = {
             name: [self._draw(base, trial) for trial in range(settings.trials)] for name, base in bases.items()
         }

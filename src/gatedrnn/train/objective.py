@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from gatedrnn.data import Batch, Examples, TaskData, Windows
+from gatedrnn.data import SERIES, Batch, Examples, TaskData, Windows
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
 from gatedrnn.records import naming
 from gatedrnn.train.result import Scores
@@ -20,10 +20,13 @@ class Metric(NamedTuple):
 
     name: str
     higher_is_better: bool
+    by_loss: bool = False
+    """Whether the best weights are chosen by the loss: a few dozen examples have few different accuracies."""
 
     def rank(self, scores: Scores) -> tuple[float, float]:
-        """What the largest of is the best: the score, then the loss."""
-        return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
+        """What the largest of is the best: the score, then the loss; or the other way round."""
+        score = getattr(scores, self.name) * (1 if self.higher_is_better else -1)
+        return (-scores.loss, score) if self.by_loss else (score, -scores.loss)
 
 
 ACCURACY, AUROC, PERPLEXITY = Metric("accuracy", True), Metric("auroc", True), Metric("perplexity", False)
@@ -59,8 +62,6 @@ class Objective(Protocol):
 class _Stateless:
     """An objective that carries nothing from batch to batch: nothing of it is in a checkpoint."""
 
-    metric = ACCURACY
-
     def begin(self) -> None:
         pass
 
@@ -74,8 +75,8 @@ class _Stateless:
 class Classification(_Stateless):
     """Cross-entropy of labels of sequences or steps."""
 
-    def __init__(self, smoothing: float) -> None:
-        self.smoothing = smoothing
+    def __init__(self, smoothing: float, metric: Metric) -> None:
+        self.smoothing, self.metric = smoothing, metric
 
     def count(self, batch: Batch) -> int:
         return int((batch["labels"] != -100).sum())
@@ -175,7 +176,7 @@ def objective_of(data: TaskData, config: GatedRNNConfig, label_smoothing: float)
         return Quantiles(data.train.origins)
     if config.problem_type == "regression":
         return Regression(config, metric_of(data))
-    return Classification(label_smoothing)
+    return Classification(label_smoothing, metric_of(data)._replace(by_loss=data.name == SERIES))
 
 
 def rows_of(batch: Batch, rank: int, ranks: int, device: torch.device) -> Batch:
