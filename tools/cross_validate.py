@@ -69,7 +69,8 @@ def _folded(labels: np.ndarray, folds: int, seed: int) -> Iterator[tuple[str, np
 
 @app.command
 def join(*studies: Path, output: Path) -> None:
-    """Print, and write as JSON, the mean score of every contender and baseline over the folds, with a 95 % interval."""
+    """The mean score of every contender and baseline over the folds, with a 95 % interval, as JSON and as a table in
+    report.md beside it."""
     found = [read_record(study / "results.json", ComparisonResults) for study in studies]
     metric, scores = found[0].metric.name, dict[str, list[float]]()
     for results in found:
@@ -78,12 +79,16 @@ def join(*studies: Path, output: Path) -> None:
         for name, splits in measured.items():
             scores.setdefault(name, []).append(splits["test"].mean)
     folds, joined = len(found), {}
+    lines = [f"# {metric} over {folds} folds", "", f"| contender | {metric} | each fold |", "|---|---|---|"]
     for name, values in scores.items():
         spread = np.std(values, ddof=1) * math.sqrt(1 / folds + 1 / (folds - 1))
         half = float(student.isf(0.025, folds - 1) * spread)
         mean = float(np.mean(values))
         joined[name] = {"mean": mean, "low": mean - half, "high": mean + half, "folds": values}
-        print(f"{name:45} {metric} {mean:.4f} [{mean - half:.4f}, {mean + half:.4f}]  of {folds} folds")
+        each = " ".join(f"{value:.4f}" for value in values)
+        lines.append(f"| {name} | {mean:.4f} [{mean - half:.4f}, {mean + half:.4f}] | {each} |")
+    print("\n".join(lines))
+    output.with_name("report.md").write_text("\n".join(lines) + "\n")
     output.write_text(json.dumps({"metric": metric, "folds": folds, "scores": joined}, indent=1) + "\n")
 
 
