@@ -309,7 +309,7 @@ class Trainer:
             self._demand_finite("validation loss", scores.loss)
             rank = list(self.objective.metric.rank(scores))
             state.waited += 1
-            if rank > state.best_rank:
+            if self.objective.metric.takes_last or rank > state.best_rank:
                 state.best_rank, state.best_step, state.waited = rank, state.step, 0
                 self.best = weights_of(self.bare)
         if self.settings.train.schedule == "plateau":

@@ -1,6 +1,7 @@
 """Series with a class each, end to end: trained, evaluated and predicted from files, compared with plain baselines."""
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +12,22 @@ from scipy.io import wavfile
 from gatedrnn.cli.app import main
 from gatedrnn.data import data_settings
 from gatedrnn.data.series.task import load_series_task
+from gatedrnn.models import GatedRNNConfig
 from gatedrnn.study.plain import plain_baselines
+from gatedrnn.train.objective import objective_of
 
 FLAGS = "--cell mingru --hidden-size 8 --embedding-size 8 --layers 1 --total-steps 100 --validate-every 20 --threads 1"
 
 
-def table(folder: Path, name: str, series: int, *, labelled: bool = True, seed: int = 0) -> Path:
-    """Rising and falling series of unequal lengths, one channel with holes."""
+def table(folder: Path, name: str, series: int, *, labelled: bool = True, seed: int = 0, wrong: int = 10_000) -> Path:
+    """Rising and falling series of unequal lengths, one channel with holes; a label in so many is wrong."""
     random, lines = np.random.default_rng(seed), [f"unique_id,ds,load,heat{',label' if labelled else ''}"]
     for number in range(series):
         slope, length = 1 if number % 2 else -1, int(random.integers(6, 12))
         for step in range(length):
             heat = "" if step % 4 == 1 else f"{100 + random.normal():.3f}"
             line = f"s{number},{step},{slope * step + random.normal() / 5:.3f},{heat}"
-            lines.append(line + (f",{'up' if slope > 0 else 'down'}" if labelled else ""))
+            lines.append(line + (f",{'up' if (slope > 0) != (number % wrong == 1) else 'down'}" if labelled else ""))
     (folder / name).write_text("\n".join(lines) + "\n")
     return folder / name
 
@@ -139,3 +142,22 @@ def test_baselines_of_numbers_are_scored_by_their_error_in_units_of_the_labels(t
     found = {one.name: one.outcomes["test"].rate for one in plain_baselines(data, threads=1)}
     assert list(found) == ["ridge on summary features", "gradient boosting on summary features", "MiniRocket + ridge"]
     assert all(0 < error < 0.3 for error in found.values())
+
+
+@pytest.mark.parametrize(("series", "last"), [(80, True), (700, False)])
+def test_weights_are_chosen_where_there_are_examples_enough_to_choose_by(
+    series: int, last: bool, tmp_path: Path
+) -> None:  # fmt: skip
+    path = table(tmp_path, "train.csv", series)
+    data = load_series_task(data_settings("series-classification", train_file=path))
+    assert objective_of(data, GatedRNNConfig(), 0.0).metric.takes_last == last
+
+
+def test_the_last_weights_are_taken_where_there_are_few(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With labels that cannot all be learned, so that some validation is better than the last."""
+    flags = ["--train-file", str(table(tmp_path, "train.csv", 80, wrong=3)), *FLAGS.split(), "--learning-rate", "0.1"]
+    printed(capsys, "train", "--task", "series-classification", *flags, "--output", str(tmp_path / "run"))
+    lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    ranks = {(x["validation_accuracy"], -x["validation_loss"]): x["step"] for x in lines if "validation_loss" in x}
+    assert ranks[max(ranks)] < 100
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["best_step"] == 100
