@@ -33,7 +33,7 @@ PHRASES = {
     r"foret(?:ell|old)\w*": "predict",
     r"hand(?:s|ed|ing)? on": "output, pass",
     r"ways? back": "backward",
-    r"walk(?:ed|ing)": "iterated",
+    r"walk(?:ed|ing)(?! \|)": "iterated",  # not in a table of classes
     r"walks? (?:time|through time|back|forwards?|the sequence)": "iterates over time",
     r"ways? of running": "execution mode",
     r"[a-z]{3,}\(e?s\)": "the plural, or the singular for one",
