@@ -27,7 +27,7 @@ from tolerances import assert_equal_within
 from torch import nn
 
 from gatedrnn import GRU, MGU, MinGRU, MinLSTM, RecurrentLayer, registry
-from gatedrnn.equations import ScanEquations
+from gatedrnn.equations import Diagonal, ScanEquations
 from gatedrnn.layers.dropout import REGULARISERS
 
 # torch's own remark on proj_size in float32, once per process.
@@ -384,7 +384,14 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
     Nameless.name, Nameless.decay_gates = "nameless", {"door": 1}
     with pytest.raises(ValueError, match="decay_gates names 'door', which is none of its projections"):
         Layer(3, 4)
-    Nameless.decay_gates = {"gate": 1}
+    Nameless.decay_gates, Nameless.diagonals = {"gate": 1}, ("bound",)
+    with pytest.raises(TypeError, match=r"diagonals must be a dictionary from names to what they read"):
+        Layer(3, 4)
+    for wrong in (Diagonal("door"), Diagonal("gate", 1)):
+        Nameless.diagonals = {"bound": wrong}
+        with pytest.raises(ValueError, match="a gate that is none of its projections, or a state that is not there"):
+            Layer(3, 4)
+    Nameless.diagonals = {}
     assert Layer(3, 4).cell.name == "nameless"
 
 

@@ -74,6 +74,7 @@ def test_naive_baselines_are_those_of_statsforecast_and_the_published_definition
         assert baselines[ours].scores["test"].mae == pytest.approx(error.mean())
         assert baselines[ours].scores["test"].mase == pytest.approx((error / unit).mean())
     assert 0.6 < (baselines["seasonal naive"].scores["test"].coverage or 0) < 0.95
+    assert 0.5 < (baselines["DLinear"].scores["test"].coverage or 0) < 0.99
     for name in ("AutoTheta", "DLinear", "gradient boosting on lags"):
         assert (baselines[name].scores["test"].mase or 9) < 1 < (baselines["last value"].scores["test"].mase or 0)
 
