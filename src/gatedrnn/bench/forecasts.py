@@ -43,7 +43,7 @@ def _stream(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
     setting, model = Setting((1, 1, width), device), _model(cell, width, device)
     past, value = setting.normal(1, context), setting.normal(1, 1)
     begun = model.start(past)
-    kept, first = [dict(layer.recurrent_states) for layer in begun.cache.layers], begun.cache.tensors()
+    first = begun.cache.tensors()
     leaves: dict[str, Tensor] = dict(model.model.named_parameters())
     exact, units = in_float64(model.model), begun.scale.units(value)
     features = torch.stack([units, units - begun.seasons[0][:, :1]], dim=2).double()
@@ -51,8 +51,8 @@ def _stream(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
     def update() -> Tensor:
         # The same state each time: a stream is brought up to date in place.
         begun.single.clear()
-        for layer, states in zip(begun.cache.layers, kept, strict=True):
-            layer.recurrent_states = dict(states)
+        assert begun.one_by_one is not None
+        begun.one_by_one.states = model.model.states_of(begun.cache)
         return model.update(begun, value).hidden
 
     def hidden(of: Weights) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,10 +34,30 @@ class ForecastOutput(ModelOutput):
 
 
 @dataclass
+class SingleValues:
+    """What values of a stream that come one by one are read with, where a series has no covariates."""
+
+    mean: float
+    deviation: float
+    """Of the first series, as in its `Scale`."""
+    weight: Tensor
+    """(1, embedding_size): what the embedding adds for a value of 1."""
+    of_seasons: Tensor
+    """(seasons, embedding_size): what it adds for 1 a season before."""
+    bias: Tensor
+    """(embedding_size,)."""
+    ahead: Tensor
+    """(steps, batch, embedding_size): all but the value's own part of the embeddings of the next steps."""
+    states: list[Any]
+    """Of the model's parts, after the last value."""
+
+
+@dataclass
 class ForecastState:
     """A stream of series between two calls; its size does not depend on how many values went into it."""
 
     cache: GatedRNNCache
+    """Without what the values in `single` have changed."""
     scale: Scale
     """Of the context that it began with, or of the one at the last `renormalise`."""
     hidden: Tensor
@@ -47,12 +68,10 @@ class ForecastState:
     """(batch, linear_size): the last values in units of the window."""
     recent: dict[str, Tensor | None]
     """The last `context` steps, as `start` takes them, for `renormalise`."""
-    single: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    """The last values that came one by one, each (batch, 1), as given and in units: `cache` and `hidden` have read
-    them, `seasons`, `before` and `recent` take them in when they are needed, or when there are enough of them."""
-    step: tuple[Tensor, Tensor] | None = None
-    """Of series without covariates: the embedding of a step as a product, (1 + seasons, embedding_size), and a bias, of
-    the value and those of a season before."""
+    single: list[Tensor] = field(default_factory=list)
+    """The last values that came one by one, each (batch, 1): `hidden` has read them, all else takes them in when it is
+    needed, or when there are enough of them."""
+    one_by_one: SingleValues | None = None
 
 
 def _begun(units: Tensor) -> Tensor | None:
@@ -246,8 +265,9 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         state = ForecastState(cache, scale, states[:, -1], kept, before, {**recent, "static": static})
         self._keep_recent(state)
         alone = static is None and known_covariates is None and past_covariates is None
-        if alone and not self.training and self.dtype == units.dtype:
-            state.step = self._embedding_of_a_step(units)
+        if alone and not (self.training or torch.compiler.is_exporting()) and self.dtype == units.dtype:
+            if scale.mean.isfinite().all():
+                state.one_by_one = self._single_values(state)
         return state
 
     @torch.no_grad()
@@ -283,6 +303,9 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             features = self._joined(units, [units - old for old in before], known, past, static)
             states, _ = self.model.read(input_values=features, past_key_values=state.cache)
             state.hidden = states[:, -1]
+        if state.one_by_one is not None:
+            state.one_by_one.states = self.model.states_of(state.cache)
+            self._look_ahead(state, state.one_by_one)
         read = {"past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates}
         for name, own in read.items():
             old = state.recent.get(name)
@@ -293,18 +316,20 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
 
     def _read_one(self, state: ForecastState, value: Tensor) -> bool:
         """`update` by one value, (batch, 1), as few operations; False where there are more, or one is missing."""
-        if state.step is None or value.shape[1] != 1:
+        read = state.one_by_one
+        if read is None or value.shape[1] != 1:
             return False
-        units = state.scale.units(value)
-        if not math.isfinite(units.sum().item()):
+        number = value.item() if len(value) == 1 else value.sum().item()
+        if not math.isfinite(number):
             return False
-        weight, bias = state.step
-        place = len(state.single)
-        read = torch.cat([units, *(filled[:, place : place + 1] for filled in state.seasons)], dim=1)
-        x = torch.addmm(bias, read, weight).unsqueeze(1)
-        state.hidden = self.model.read_embedded(x, state.cache)[:, -1]
-        state.single.append((value, units))
-        if len(state.single) == min(SINGLE, *self.config.periods):
+        ahead = read.ahead[len(state.single)]
+        if len(value) == 1:  # on a few numbers an operation of torch costs as much as on many
+            x = torch.add(ahead, read.weight, alpha=(number - read.mean) / read.deviation)
+        else:
+            x = torch.addmm(ahead, state.scale.units(value), read.weight)
+        state.hidden = self.model.step_embedded(x, read.states)
+        state.single.append(value)
+        if len(state.single) == len(read.ahead):
             self._take_in(state)
         return True
 
@@ -312,24 +337,38 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """`single` into all that depends on it."""
         if not state.single:
             return
-        values, units = (torch.cat(parts, dim=1) for parts in zip(*state.single, strict=True))
-        count, recent = units.shape[1], state.recent["past_values"]
-        assert recent is not None
+        values, recent, read = torch.cat(state.single, dim=1), state.recent["past_values"], state.one_by_one
+        units, count = state.scale.units(values), values.shape[1]
+        assert recent is not None and read is not None
+        self.model.write(state.cache, read.states, count)
         state.seasons = [torch.cat([filled[:, count:], units], dim=1) for filled in state.seasons]
         state.before = torch.cat([state.before, units], dim=1)[:, count:]
         state.recent["past_values"] = torch.cat([recent, values.to(recent.dtype)], dim=1)
         state.single = []
         self._keep_recent(state)
+        self._look_ahead(state, read)
 
-    def _embedding_of_a_step(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """What the embedding makes of a step, which is affine in the value and in those of a season before: its values
-        at 0 and at each unit."""
-        count = 1 + len(self.config.periods)
+    def _single_values(self, state: ForecastState) -> SingleValues:
+        """The embedding of a step is affine in the value and in those of a season before: what it is at 0 and at each
+        unit says all."""
+        like, count = state.seasons[0], 1 + len(self.config.periods)
         points = torch.cat([like.new_zeros(1, count), torch.eye(count).to(like)])
         units, before = points[:, :1], points[:, 1:].unbind(1)
         features = self._joined(units, [units - old.unsqueeze(1) for old in before], None, None, None)
         found: Tensor = self.model.embeddings(features)[:, 0]
-        return (found[1:] - found[:1]).contiguous(), found[0]
+        weight = found[1:] - found[:1]
+        scale, states = state.scale, self.model.states_of(state.cache)
+        read = SingleValues(
+            scale.mean[0].item(), scale.deviation[0].item(), weight[:1], weight[1:], found[0], found, states
+        )  # fmt: skip
+        self._look_ahead(state, read)
+        return read
+
+    def _look_ahead(self, state: ForecastState, read: SingleValues) -> None:
+        """The seasons' part in the next steps."""
+        steps = min(SINGLE, *self.config.periods)
+        before = torch.stack([filled[:, :steps].t() for filled in state.seasons], dim=2)
+        read.ahead = before @ read.of_seasons + read.bias
 
     def renormalise(self, state: ForecastState) -> ForecastState:
         """A new stream from the last `context` steps of this one, with their mean and deviation."""

@@ -1,6 +1,6 @@
 """Hugging Face models around the recurrent layers: embedding, blocks, classifiers. Equations are in `cells/`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, cast
 
@@ -297,11 +297,10 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         last_only: bool = False, times: Times | None = None,
     ) -> Series:  # fmt: skip
         """The rest of `read`, from the embedded sequence (batch, time, embedding_size) on."""
-        first, steps = 0, x.shape[1]
-        for part in self.parts:
+        steps = x.shape[1]
+        for part, (first, count) in zip(self.parts, self._layers_of_parts(), strict=True):
             if first and not self.in_blocks:
                 x = self.between(x)
-            count = cast(GatedRNNPart | GatedRNNBlock | BackbonePart, part).layers
             before = None if cache is None else cache.read(first, count)
             last = last_only and part is self.parts[-1]
             if self.gradient_checkpointing and self.training:
@@ -311,10 +310,41 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 x, state = part(x, before, mask, resets, last, times)
             if cache is not None:
                 cache.write(first, state)
-            first += count
         if cache is not None:
             cache.seen_tokens += steps
         return self.norm(x) if self.in_blocks else x
+
+    def step_embedded(self, x: Step, states: list[Any]) -> Step:
+        """`read_embedded` of one embedded step (batch, embedding_size), in `eval()`.
+
+        Args:
+            states: of the parts, from `states_of`; changed in place.
+        """
+        for number, part in enumerate(self.parts):
+            if self.in_blocks:
+                output, states[number] = part(x.unsqueeze(1), states[number], None, None)
+                x = output[:, 0]
+            else:
+                x, states[number] = cast(GatedRNNPart, part).layer.step(x, states[number])
+        return self.norm(x) if self.in_blocks else x
+
+    def states_of(self, cache: GatedRNNCache) -> list[Any]:
+        """The state of each part, as it takes it."""
+        return [cache.read(first, count) for first, count in self._layers_of_parts()]
+
+    def write(self, cache: GatedRNNCache, states: list[Any], steps: int) -> None:
+        """Put the states of all parts, so many steps later, into a cache."""
+        for (first, _), state in zip(self._layers_of_parts(), states, strict=True):
+            cache.write(first, state)
+        cache.seen_tokens += steps
+
+    def _layers_of_parts(self) -> Iterator[tuple[int, int]]:
+        """The first layer of each part, and how many it has."""
+        first = 0
+        for part in self.parts:
+            count = cast(GatedRNNPart | GatedRNNBlock | BackbonePart, part).layers
+            yield first, count
+            first += count
 
     def _with_times(
         self, inputs: Tensor, mask: Flags | None, gaps: Gaps | None, cache: GatedRNNCache | None
