@@ -113,7 +113,8 @@ class GatedRNNCache(Cache):
                 found.seen_tokens = int(tensor)
             else:
                 _, index, _, kind = name.split()
-                found.layers[int(index)].update_recurrent_state(tensor, state_idx=int(kind))
+                # A file's memory may begin anywhere, and a library sums in another order where rows are not aligned.
+                found.layers[int(index)].update_recurrent_state(tensor.clone(), state_idx=int(kind))
         return found
 
     def reset(self) -> None:
