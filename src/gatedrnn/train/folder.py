@@ -55,7 +55,10 @@ class RunFolder:
             held = self._held_settings()
             theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
             if theirs != ours:
-                raise FolderTaken(f"{self.path}: holds a run with another configuration ({differences(theirs, ours)})")
+                found = differences(theirs, ours)
+                raise FolderTaken(
+                    f"{self.path}: holds a run with another configuration ({found}); give another --output"
+                )
             if self.sources() != sources:
                 raise FolderTaken(f"{self.path}: the data have changed since this run began; give another --output")
             return

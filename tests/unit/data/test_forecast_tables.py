@@ -126,6 +126,14 @@ def test_what_cannot_be_read_is_named(old: str, new: str, columns: dict[str, Any
     assert said in str(error.value) and path.name in str(error.value)
 
 
+def test_a_column_that_names_the_series_is_found_where_times_fall(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD.replace("unique_id", "source"))
+    with pytest.raises(DataError, match=r"row 5, column 'ds': .* after a later one; .* give --series-column source$"):
+        read_table(path, Columns(target=("y",)))
+    with pytest.raises(DataError, match=r"after a later one$"):
+        read_table(written(tmp_path, GOOD.replace("unique_id", "source").replace("b,", "a,")), Columns(target=("y",)))
+
+
 def test_series_of_unequal_frequency_and_without_values_are_named(tmp_path: Path) -> None:
     days = "".join(f"c,2024-01-{day:02d},1\n" for day in range(1, 6))
     with pytest.raises(DataError, match="unequal frequency: a has h, c has D"):

@@ -137,12 +137,25 @@ def _rows(data: Dataset, columns: Columns, path: Path, times: np.ndarray) -> lis
             row = int(rows[wrong[0] + 1])
             word = "twice" if times[row] == times[rows[wrong[0]]] else "after a later one"
             where = f"{path}: row {row + 1}, column {columns.time!r}"
-            raise DataError(f"{where}: series {name} has {data[columns.time][row]} {word}")
+            hint = "" if columns.series else _column_of_series(data, columns, times)
+            raise DataError(f"{where}: series {name} has {data[columns.time][row]} {word}{hint}")
         if columns.series is None:
             break  # all have the same times
     return [
         _Rows(name, rows, columns.target[0] if columns.series is not None else name) for name, rows in groups.items()
     ]
+
+
+def _column_of_series(data: Dataset, columns: Columns, times: np.ndarray) -> str:
+    """What to do where times rise for each value of a column of text, such as the names of several series."""
+    for name in (name for name in data.column_names if name not in (columns.time, *columns.target)):
+        found = data[name]
+        if all(isinstance(value, str) for value in found):
+            order = np.lexsort((np.arange(len(times)), found))
+            same = np.array(found)[order][1:] == np.array(found)[order][:-1]
+            if (np.diff(times[order])[same] > 0).all():
+                return f"; if {name!r} holds the names of series, give --series-column {name}"
+    return ""
 
 
 def _frequency(found: list[_Rows], columns: Columns, times: np.ndarray, path: Path) -> Frequency:
