@@ -2,7 +2,7 @@
 
     python tools/authors.py CLONES [--output results/bench/authors.json]
 
-CLONES has clones of asappresearch/sru, xaviergonzalez/ml-pararnn, google-deepmind/recurrentgemma and
+CLONES has clones of asappresearch/sru, xaviergonzalez/ml-pararnn, google-deepmind/recurrentgemma, NX-AI/xlstm and
 fla-org/flash-linear-attention, each under its repository's name; torchrecurrent comes from PyPI, and so do einops,
 jaxtyping and typeguard, which recurrentgemma asks for. The first builds its C++ with ninja and a compiler. All stays
 within 1e-6, or the command fails.
@@ -39,7 +39,7 @@ def compare(clones: Path, *, output: Path | None = None) -> None:
     """
     checks: dict[str, Callable[[Path], Tensor]] = {
         "janet": janet, "indrnn": indrnn, "sru": sru, "para-gru": para_gru, "para-lstm": para_lstm, "hgrn": hgrn,
-        "rg-lru": rg_lru,
+        "rg-lru": rg_lru, "slstm": slstm,
     }  # fmt: skip
     found = {}
     for name, check in checks.items():
@@ -191,6 +191,25 @@ def hgrn(clones: Path) -> Tensor:
     log_decay = torch.logaddexp(bound.log(), torch.log1p(-bound) + logsigmoid(forget))
     theirs, _ = there["naive_recurrent_hgrn"](silu(candidate) * (1 - log_decay.exp()), log_decay)
     return theirs - ours(x)[0]
+
+
+@torch.no_grad()
+def slstm(clones: Path) -> Tensor:
+    """The authors' loop in torch over two heads, rows i f z o; its recurrent weights are (heads, rows, columns)."""
+    sys.path.insert(0, str(clones / "xlstm" / "xlstm" / "blocks" / "slstm" / "src"))
+    vanilla: Any = import_module("vanilla")
+    x, columns = series(), HIDDEN // 2
+    weight, bias = torch.randn(4 * HIDDEN, FEATURES), torch.randn(4 * HIDDEN)
+    recurrent = torch.randn(2, 4 * columns, columns) / HIDDEN**0.5
+    projected = (x @ weight.T).transpose(0, 1)
+    states, *_ = vanilla.slstm_forward(
+        projected, torch.zeros(4, BATCH, HIDDEN), recurrent, bias, vanilla.slstm_pointwise_function_registry["slstm"]
+    )
+    ours = with_weights(
+        gatedrnn.SLSTM(FEATURES, HIDDEN, batch_first=True, heads=2), weight_ih=weight, bias_ih=bias,
+        weight_hh=recurrent.view(2, 4, columns, columns).transpose(0, 1).reshape(4 * HIDDEN, columns),
+    )  # fmt: skip
+    return states[0, 1:].transpose(0, 1) - ours(x)[0]
 
 
 @torch.no_grad()

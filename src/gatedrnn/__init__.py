@@ -9,6 +9,7 @@ from gatedrnn.cells import (
     LSTM,
     MGU,
     RGLRU,
+    SLSTM,
     SRU,
     BlockOrthogonalRNN,
     BlockOrthogonalRNNCell,
@@ -44,6 +45,7 @@ from gatedrnn.cells import (
     RGLRUCell,
     SignedMinGRU,
     SignedMinGRUCell,
+    SLSTMCell,
     SRUCell,
     from_min_gru_pytorch,
 )
@@ -55,12 +57,12 @@ from gatedrnn.registry import register
 __version__ = "0.1.0"
 
 __all__ = [
-    "CIFG", "GRU", "GRUD", "HGRN", "JANET", "LSTM", "MGU", "RGLRU", "SRU", "BackendUnavailable",
+    "CIFG", "GRU", "GRUD", "HGRN", "JANET", "LSTM", "MGU", "RGLRU", "SLSTM", "SRU", "BackendUnavailable",
     "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "CIFGCell", "GRUCell", "GRUDCell", "HGRNCell", "IndRNN",
     "IndRNNCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM", "InputGatedLSTMCell", "JANETCell",
     "LSTMCell", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM", "MinLSTMCell", "NoOutputGateLSTM",
     "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell", "NormalizedLSTM", "NormalizedLSTMCell",
     "ParaGRU", "ParaGRUCell", "ParaLSTM", "ParaLSTMCell", "PeepholeLSTM", "PeepholeLSTMCell", "RGLRUCell",
-    "RecurrentLayer", "SRUCell", "SignedMinGRU", "SignedMinGRUCell", "choose_backend", "from_min_gru_pytorch",
-    "linear_scan", "register",
+    "RecurrentLayer", "SLSTMCell", "SRUCell", "SignedMinGRU", "SignedMinGRUCell", "choose_backend",
+    "from_min_gru_pytorch", "linear_scan", "register",
 ]  # fmt: skip

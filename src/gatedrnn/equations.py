@@ -43,7 +43,7 @@ class Recurrent:
             assert self.gates[first : first + count] == gates, f"{gates} are no neighbours in {self.gates}"
             rows = slice(first * size, (first + count) * size)
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        found = linear(self.drop(h).to(weight.dtype), weight, bias).to(h.dtype).chunk(count, dim=-1)
+        found = _multiplied(self.drop(h).to(weight.dtype), weight, bias, count).to(h.dtype).chunk(count, dim=-1)
         if self.products is not None:
             self.products.update(zip(gates or self.gates, found, strict=True))
         return found
@@ -116,16 +116,24 @@ class Equations(ABC):
     """The blocks of rows of `weight_ih` (and of `weight_hh`), in order; each has hidden_size rows."""
     decay_gates: Mapping[str, int] = {}
     """Projections whose bias sets the decay: +1 where a larger bias keeps more of the state, -1 where it keeps less."""
+    exponential: ClassVar[tuple[str, ...]] = ()
+    """Projections that act by their exponential, which has no upper end."""
     clamped_decay: ClassVar[bool] = False
     """Whether a decay gate is the decay itself, clamped, instead of squashed by a sigmoid."""
     begins_keeping: ClassVar[float] = 0.0
     """The share of the blocks whose decay is initialised to 1, whatever the input (clamped decays only)."""
-    states: ClassVar[int] = 1
-    """Tensors that go from one step to the next: 1, or 2 for (h, c)."""
+    states: ClassVar[tuple[str, ...]] = ("h",)
+    """Names of the tensors that go from one step to the next, in the order of `hx`, each of hidden_size. The first is
+    what the output follows from; it alone is projected where a projection belongs to the state."""
+    joint_states: ClassVar[bool] = False
+    """Whether the states mean something together alone: zoneout, which mixes each by itself, is then refused."""
     reads_state: ClassVar[bool]
     """Whether a gate reads the state before: then time is a loop."""
     multiplies_state: ClassVar[bool] = False
     """Whether the gates that read the state do so through a matrix, `weight_hh`."""
+    heads: int = 1
+    """Blocks on the diagonal of each gate's recurrent matrix, all else of which is 0 and not stored: `weight_hh` has
+    hidden_size / heads columns, and hidden_size must be a multiple."""
     diagonals: ClassVar[Mapping[str, Diagonal | None]] = {}
     """Names of diagonal weights, each of hidden_size, and what they read; None for a parameter of a scan cell's
     coefficients."""
@@ -156,6 +164,11 @@ class Equations(ABC):
     @abstractmethod
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         """The next state from one step's input projections (W x + b, in the order of `projections`) and the state."""
+
+    @property
+    def memory(self) -> int:
+        """Which of the states keeps what was read: the one after h, or h itself where it is alone."""
+        return min(1, len(self.states) - 1)
 
     @cached_property
     def options(self) -> dict[str, Option]:
@@ -320,6 +333,17 @@ class PositiveScanEquations(ConvexScanEquations):
         """(log a_t, log b_t): `coefficients` in logarithms."""
         logit = self.logit(*projected)
         return logsigmoid(logit), logsigmoid(-logit) + self.log_value(*projected)
+
+
+def _multiplied(h: Step, weight: Tensor, bias: Tensor | None, gates: int) -> Step:
+    """The product of h with the weight of so many gates, each of whose matrices has as many blocks on its diagonal as
+    the weight is narrower than h."""
+    size = weight.shape[1]
+    if size == h.shape[-1]:
+        return linear(h, weight, bias)
+    blocks = weight.view(gates, -1, size, size)
+    found = torch.einsum("...kj,gkij->...gki", h.unflatten(-1, (-1, size)), blocks).flatten(-3)
+    return found if bias is None else found + bias
 
 
 def output_of(cell: Equations, state: StateTuple, projected: tuple[Tensor, ...]) -> Tensor:

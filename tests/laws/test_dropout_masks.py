@@ -10,6 +10,7 @@ from layer_laws import (
     BATCH,
     FEATURES,
     HIDDEN,
+    JOINT,
     KERNEL_LOOP_CELLS,
     LOOP_CELLS,
     STEPS,
@@ -18,6 +19,7 @@ from layer_laws import (
     assert_same,
     every_cell,
     every_scan_cell,
+    every_zoned_cell,
     layer_of,
     run,
     series,
@@ -172,6 +174,9 @@ def test_masks_are_drawn_at_their_rates_and_scaled_to_leave_the_mean(name):
             dropped = mask == 0
             assert_equal_within(mask[~dropped], torch.ones_like(mask[~dropped]) / (1 - rate), torch.float64, what)
             assert_near(dropped, rate)
+        if name in JOINT:
+            assert part.zoneout is None
+            continue
         assert len(part.zoneout) == len(layer.state_sizes())
         for keep in part.zoneout:
             assert keep.shape == (40, 10, 60) and keep.dtype == torch.bool
@@ -192,8 +197,9 @@ def test_masks_differ_between_sequences_layers_directions_and_states(name):
     for masks in ([p.input for p in parts[:2]], [p.input for p in parts[2:]], [p.state for p in parts]):
         assert all((mask != mask[:1]).any() for mask in masks)
         assert_distinct(masks)
-    assert_distinct([keep for part in parts for keep in part.zoneout])
-    for keep in (keep for part in parts for keep in part.zoneout):
+    zoned = [keep for part in parts for keep in part.zoneout or ()]
+    assert_distinct(zoned)
+    for keep in zoned:
         assert (keep != keep[:1]).any() and (keep != keep[:, :1]).any()
     if name in LOOP_CELLS:
         assert_distinct([part.weight for part in parts])
@@ -204,7 +210,7 @@ def assert_distinct(masks):
         assert not any(torch.equal(mask, other) for other in masks[:i])
 
 
-@every_cell
+@every_zoned_cell
 def test_locked_masks_are_the_same_at_every_step_and_zoneout_is_not(name):
     masks = regularised(name, num_layers=2).draw_dropout_masks(BATCH, STEPS)
     for t in range(STEPS):
@@ -221,7 +227,7 @@ def test_nothing_is_drawn_where_the_rates_are_zero(name):
         assert part == (None,) * 4
 
 
-@every_cell
+@every_zoned_cell
 def test_a_step_that_keeps_everything_changes_nothing(name):
     layer = regularised(name, "zoneout")
     hx = states_of(layer)
@@ -361,7 +367,7 @@ def test_torchs_kernel_runs_what_it_can_and_runs_on_says_what_it_cannot(name, wh
         assert (len(calls), len(iterated), len(alone)) == (0, 0, 2)
 
 
-@pytest.mark.parametrize("name", [name for name in KERNEL_LOOP_CELLS if name not in TORCH])
+@pytest.mark.parametrize("name", [name for name in KERNEL_LOOP_CELLS if name not in (*TORCH, *JOINT)])
 def test_other_loop_cells_run_on_one_kernel_until_zoneout_stands_between_the_steps(name):
     assert layer_of(name, state_dropout=0.1, layer_norm=True).runs_on().name.startswith("one kernel for all steps")
     assert regularised(name).runs_on().name == "the step loop in torch"

@@ -11,13 +11,17 @@ from layer_laws import (
     HIDDEN,
     INF,
     INPUT_GATED_CELLS,
+    JOINT,
     NAN,
     PAIRS,
+    STATES,
     STEPS,
     TORCH,
     UNPROJECTED,
+    as_many,
     as_tuple,
     every_cell,
+    every_zoned_cell,
     layer_of,
     packed_up,
     series,
@@ -28,7 +32,7 @@ from torch import nn
 
 from gatedrnn import GRU, MGU, MinGRU, MinLSTM, RecurrentLayer, registry
 from gatedrnn.equations import Diagonal, ScanEquations
-from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.layers.dropout import REGULARISERS, DropoutMasks
 
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
@@ -94,9 +98,8 @@ def test_a_wrong_call_raises_what_torch_raises(name, wrong):
     theirs = TORCH.get(name, nn.GRU)(FEATURES, HIDDEN, dtype=torch.float64)
     ours = layer_of(name, batch_first=False)
     hx = None if shape is None else torch.zeros(shape, dtype=torch.float64)
-    pair = (hx, hx) if hx is not None else hx
-    theirs_hx = pair if name == "lstm" else hx
-    assert raised_by(lambda: ours(x, pair if name in PAIRS else hx)) is raised_by(lambda: theirs(x, theirs_hx))
+    theirs_hx = (hx, hx) if hx is not None and name == "lstm" else hx
+    assert raised_by(lambda: ours(x, as_many(name, hx))) is raised_by(lambda: theirs(x, theirs_hx))
 
 
 @every_cell
@@ -104,7 +107,7 @@ def test_a_state_with_the_wrong_number_of_tensors_is_refused(name):
     layer = layer_of(name)
     state = torch.zeros(1, BATCH, HIDDEN, dtype=torch.float64)
     with pytest.raises(TypeError, match="hx must hold"):
-        layer(series(), state if name in PAIRS else (state, state))
+        layer(series(), (state,) * (STATES[name] + 1))
 
 
 @every_cell
@@ -207,7 +210,7 @@ def test_a_state_of_another_dtype_raises_what_torch_raises(name, batched, dtype,
     theirs = TORCH.get(name, nn.GRU)(FEATURES, HIDDEN, dtype=dtype)
     expected = raised_by(lambda: theirs(x, (hx, hx) if name == "lstm" else hx))
     ours = layer_of(name, batch_first=False, dtype=dtype)
-    pair = (hx, hx) if name in PAIRS else hx
+    pair = as_many(name, hx)
     assert raised_by(lambda: ours(x, pair)) is expected is RuntimeError
     assert raised_by(lambda: ours.step(x[0], pair)) is expected
 
@@ -304,7 +307,7 @@ def test_a_state_that_is_not_finite_reaches_only_its_row_up_to_a_reset(name, wro
 DROPS = [{"zoneout": 0.2}, {"input_dropout": 0.2}, {"state_dropout": 0.2}]
 
 
-@every_cell
+@every_zoned_cell
 @pytest.mark.parametrize("drops", DROPS, ids=str)
 def test_a_step_in_training_needs_the_masks_of_the_whole(name, drops):
     layer = layer_of(name, **drops)
@@ -359,7 +362,7 @@ def test_what_is_no_tensor_is_named(name):
         layer([0.0])
     scalar = torch.tensor(1.0, dtype=torch.float64)
     with pytest.raises(RuntimeError, match=r"For unbatched 2-D input, .* should also be 2-D but got"):
-        layer(x[0], packed_up((scalar,) * layer.cell.states))
+        layer(x[0], packed_up((scalar,) * len(layer.cell.states)))
 
 
 @pytest.mark.parametrize("make", [MinGRU, GRU, MGU], ids=lambda make: make.__name__)
@@ -395,14 +398,26 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
     assert Layer(3, 4).cell.name == "nameless"
 
 
+@pytest.mark.parametrize("name", JOINT)
+def test_zoneout_of_states_that_belong_together_is_refused(name):
+    with pytest.raises(ValueError, match=f"those of {name} belong together; leave it at 0"):
+        layer_of(name, zoneout=0.1)
+    layer = layer_of(name, state_dropout=0.5)
+    masks = layer.draw_dropout_masks(BATCH, STEPS)
+    zoneout = tuple(torch.ones(BATCH, STEPS, HIDDEN, dtype=torch.bool) for _ in range(STATES[name]))
+    with pytest.raises(ValueError, match="dropout_masks must come from"):
+        layer(series(), dropout_masks=DropoutMasks((masks.directions[0]._replace(zoneout=zoneout),)))
+
+
 @every_cell
 def test_masks_of_another_layer_or_of_a_whole_series_is_refused(name):
-    chosen = {"zoneout": 0.5, "input_dropout": 0.5, "state_dropout": 0.5}
+    chosen = {"zoneout": 0.0 if name in JOINT else 0.5, "input_dropout": 0.5, "state_dropout": 0.5}
     layer, other = layer_of(name, **chosen), layer_of(name, FEATURES + 1, HIDDEN, **chosen)
     x = series()
     with pytest.raises(ValueError, match=r"must come from draw_dropout_masks\(3, 7\) of a layer of this shape"):
         layer(x, dropout_masks=other.draw_dropout_masks(BATCH, STEPS))
-    for wrong in (layer.draw_dropout_masks(BATCH, STEPS), other.draw_dropout_masks(BATCH, STEPS).at(0)):
+    whole = [] if name in JOINT else [layer.draw_dropout_masks(BATCH, STEPS)]  # zoneout alone differs by steps
+    for wrong in (*whole, other.draw_dropout_masks(BATCH, STEPS).at(0)):
         with pytest.raises(ValueError, match=r"dropout_masks must come from draw_dropout_masks\(3, steps\)\.at\(t\)"):
             layer.step(x[:, 0], dropout_masks=wrong)
     layer.step(x[:, 0], dropout_masks=layer.draw_dropout_masks(BATCH, STEPS).at(0))

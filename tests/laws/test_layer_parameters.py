@@ -81,8 +81,8 @@ def test_minimal_cells_hold_the_published_share_of_the_weights(expansion):
 GATES = {
     "lstm": 4, "lstm-peephole": 4, "lstm-no-output-gate": 3, "lstm-input-gated": 3, "lstm-normalized": 3, "minlstm": 3,
     "gru": 3, "mgu": 2, "gru-no-reset-gate": 2, "gru-input-gated": 2, "mingru": 2, "signed-mingru": 2,
-    "block-orthogonal": 3, "gru-d": 3, "indrnn": 1, "para-gru": 3, "para-lstm": 3, "sru": 4, "cifg": 3, "janet": 2,
-    "hgrn": 2, "rg-lru": 3, "gru-reset-before": 3, "mgu-keep": 2, "own": 2,
+    "block-orthogonal": 3, "gru-d": 3, "indrnn": 1, "para-gru": 3, "para-lstm": 3, "sru": 4, "slstm": 4,
+    "cifg": 3, "janet": 2, "hgrn": 2, "rg-lru": 3, "gru-reset-before": 3, "mgu-keep": 2, "own": 2,
 }  # fmt: skip
 
 DIAGONALS = {

@@ -5,9 +5,9 @@ import torch
 from layer_laws import (
     FEATURES,
     HIDDEN,
-    PAIRS,
     STEPS,
     TORCH,
+    as_many,
     as_tuple,
     assert_same,
     every_cell,
@@ -220,8 +220,7 @@ WRONG_CALLS = {
 
 
 def state_for(name, shape):
-    hx = torch.zeros(shape, dtype=torch.float64)
-    return (hx, hx) if name in PAIRS else hx
+    return as_many(name, torch.zeros(shape, dtype=torch.float64))
 
 
 @every_cell

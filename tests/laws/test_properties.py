@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given
-from layer_laws import PAIRS, as_tuple, assert_same, begun_anew, every_cell, layer_of, packed_up, run
+from layer_laws import STATES, as_tuple, assert_same, begun_anew, every_cell, layer_of, packed_up, run
 from properties import few
 from torch.nn.functional import linear
 
@@ -107,7 +107,7 @@ def assert_one_law(example, way):
     learned = [p.detach() for name, p in layer.named_parameters() if name.startswith("initial_state")]
     if learned and not carried:
         states = (torch.stack(learned).unsqueeze(1) + states[0],)
-    assert (len(states) == 2) == (layer.cell.name in PAIRS)
+    assert len(states) == STATES[layer.cell.name]
     grads = torch.randn(*x.shape[:2], layer.output_size, dtype=x.dtype), tuple(map(torch.randn_like, states))
     expected = run(layer, x, states, grads, partial(iterate, layer, **given))
     assert_same(run(layer, x, states, grads, partial(way, **given)), expected)

@@ -58,7 +58,7 @@ def layer_of(variant, cell, **kwargs):
 
 
 def states_for(cell, *leading, dtype=torch.float64):
-    return tuple(torch.randn(*leading, HIDDEN, dtype=dtype) for _ in range(cell.cell.states))
+    return tuple(torch.randn(*leading, HIDDEN, dtype=dtype) for _ in cell.cell.states)
 
 
 def one_step(cell, x, hx):
@@ -146,7 +146,7 @@ WRONG = {
 def test_what_torch_refuses_is_refused_with_the_same_class_of_error(name, wrong):
     theirs, ours = TORCH[name](FEATURES, HIDDEN), CELLS[name](FEATURES, HIDDEN)
     x, state, _ = WRONG[wrong]
-    hx = packed_up((state,) * ours.cell.states)
+    hx = packed_up((state,) * len(ours.cell.states))
     with pytest.raises(Exception) as refusal:
         theirs(x, hx)
     with pytest.raises(refusal.type) as found:
@@ -161,7 +161,7 @@ def test_every_cell_refuses_what_torchs_do(variant, wrong):
     cell = cell_of(variant, torch.float32)
     x, state, message = WRONG[wrong]
     with pytest.raises((ValueError, RuntimeError), match=message):
-        cell(x, packed_up((state,) * cell.cell.states))
+        cell(x, packed_up((state,) * len(cell.cell.states)))
 
 
 @every_variant

@@ -12,6 +12,8 @@ import gatedrnn
 TENSOR = "torch._tensor.Tensor"
 PAIRS = {name + end for name in ("LSTM", "PeepholeLSTM", "CIFG", "ParaLSTM", "SRU") for end in ("", "Cell")}
 """Their state is the pair (h, c)."""
+FOURS = {"SLSTM", "SLSTMCell"}
+"""Theirs is (h, c, n, m)."""
 LAYERS = [
     name for name in gatedrnn.__all__ if hasattr(getattr(gatedrnn, name), "cell_class") and name != "RecurrentLayer"
 ]
@@ -49,7 +51,8 @@ def test_every_result_and_every_wrong_argument_is_known(tmp_path):
     calls += [f"reveal_type(gatedrnn.{name}(3, 4)(x[0]))" for name in CELLS]
     found = mypy_says("\n".join(["import gatedrnn, torch", "x = torch.randn(2, 5, 3)", *calls, *WRONG]), tmp_path)
     pair = f"tuple[{TENSOR}, {TENSOR}]"
-    states = {name: pair if name in PAIRS else TENSOR for name in [*LAYERS, *CELLS]}
+    four = f"tuple[{', '.join([TENSOR] * 4)}]"
+    states = {name: pair if name in PAIRS else four if name in FOURS else TENSOR for name in [*LAYERS, *CELLS]}
     wanted = [f'Revealed type is "tuple[{TENSOR}, {states[name]}]"' for name in LAYERS]
     wanted += [f'Revealed type is "{states[name]}"' for name in CELLS]
     assert [found.pop(line, None) for line in range(3, 3 + len(calls))] == wanted

@@ -6,6 +6,7 @@ from layer_laws import (
     DIAGONAL_CELLS,
     HIDDEN,
     INPUT_GATED_CELLS,
+    JOINT,
     LOOP_CELLS,
     PROJECTED_STATES,
     as_tuple,
@@ -23,7 +24,8 @@ CASES = [
     (name, what)
     for name in CELLS
     for what in (*REGULARISERS, "all")
-    if what != "weight_dropout" or name in LOOP_CELLS  # the others have no recurrent matrix
+    if (what != "weight_dropout" or name in LOOP_CELLS)  # the others have no recurrent matrix
+    and not (what == "zoneout" and name in JOINT)
 ]
 OF_H = {"para-lstm": ("af", "ag", "ao")}  # diagonal weights of h, where others are of c, which is not dropped
 
@@ -33,6 +35,8 @@ def regularised(name, what="all", *sizes, **kwargs):
     chosen = REGULARISERS if what == "all" else {what: REGULARISERS[what]}
     if name not in LOOP_CELLS:
         chosen = {k: v for k, v in chosen.items() if k != "weight_dropout"}
+    if name in JOINT:
+        chosen = {k: v for k, v in chosen.items() if k != "zoneout"}
     if what == "all" and name not in ("gru", "gru-reset-before"):
         kwargs = {"proj_size": 2} | kwargs
     return layer_of(name, *sizes, **chosen, **kwargs)

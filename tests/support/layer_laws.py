@@ -43,6 +43,8 @@ CELLS = {name: cell.layer for name, cell in registry.CELLS.items()} | {
 }
 PROJECTED_STATES = ("lstm", "lstm-peephole", "cifg")  # whose gates read h after its projection
 PAIRS = (*PROJECTED_STATES, "para-lstm", "sru")  # whose state is (h, c)
+STATES = dict.fromkeys(CELLS, 1) | dict.fromkeys(PAIRS, 2) | {"slstm": 4}  # tensors of hx
+JOINT = ("slstm",)  # whose states belong together: no zoneout
 SCAN_CELLS = (
     "lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "hgrn", "rg-lru",
     "own",
@@ -52,6 +54,7 @@ DIAGONAL_CELLS = ("indrnn", "para-gru", "para-lstm", "sru")  # whose gates read 
 LOOP_CELLS = tuple(name for name in CELLS if name not in (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
 KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name != "gru-d")  # which steps in torch
 every_cell = pytest.mark.parametrize("name", CELLS)
+every_zoned_cell = pytest.mark.parametrize("name", [name for name in CELLS if name not in JOINT])
 every_scan_cell = pytest.mark.parametrize("name", SCAN_CELLS)
 
 
@@ -67,6 +70,11 @@ def layer_of(name, *args, dtype=torch.float64, batch_first=True, **kwargs):
     for weight in layer.parameters():
         nn.init.normal_(weight)
     return layer
+
+
+def as_many(name, state):
+    """That tensor as often as the cell has states, in the form of `hx`; None for None."""
+    return None if state is None else packed_up((state,) * STATES[name])
 
 
 def series(*shape, dtype=torch.float64):

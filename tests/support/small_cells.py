@@ -27,11 +27,13 @@ MINIMAL = ("minlstm", "mingru")
 
 
 def step_without_recurrence(cell, projected, state):
-    """The next state where gates read nothing but `projected`; `state` is the kept one, the last of (h,) and (h, c)."""
+    """The next state where gates read nothing but `projected`; `state` is the kept one of (h,), (h, c) and, with n = 1,
+    (h, c, n, m)."""
     width, rows = state.shape[-1], len(cell.projections) * state.shape[-1]
     weights = {"weight_hh": state.new_zeros(rows, width)}
     weights |= {f"weight_{name}": state.new_zeros(width) for name in cell.diagonals}
     if cell.gap_features:
         weights["weight_gap"] = state.new_zeros(width, cell.gap_features)
-    states = (torch.zeros_like(state),) * (cell.states - 1) + (state,)
-    return cell.step(tuple(projected), states, Recurrent(cell.projections, weights))[-1]
+    states = [torch.ones_like(state) if name == "n" else torch.zeros_like(state) for name in cell.states]
+    states[cell.memory] = state
+    return cell.step(tuple(projected), tuple(states), Recurrent(cell.projections, weights))[cell.memory]

@@ -24,11 +24,12 @@ from gatedrnn.cells.indrnn import IndRNN, IndRNNCell, IndRNNEquations
 from gatedrnn.cells.para_gru import ParaGRU, ParaGRUCell, ParaGRUEquations
 from gatedrnn.cells.para_lstm import ParaLSTM, ParaLSTMCell, ParaLSTMEquations
 from gatedrnn.cells.sru import SRU, SRUCell, SRUEquations
+from gatedrnn.cells.slstm import SLSTM, SLSTMCell, SLSTMEquations
 from gatedrnn.cells.block_orthogonal import BlockOrthogonalRNN, BlockOrthogonalRNNCell, BlockOrthogonalEquations
 from gatedrnn.cells.interchange import from_min_gru_pytorch
 
 __all__ = [
-    "CIFG", "GRU", "GRUD", "HGRN", "JANET", "LSTM", "MGU", "RGLRU", "SRU", "BlockOrthogonalEquations",
+    "CIFG", "GRU", "GRUD", "HGRN", "JANET", "LSTM", "MGU", "RGLRU", "SLSTM", "SRU", "BlockOrthogonalEquations",
     "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "CIFGCell", "CIFGEquations", "GRUCell", "GRUDCell",
     "GRUDEquations", "GRUEquations", "HGRNCell", "HGRNEquations", "IndRNN", "IndRNNCell", "IndRNNEquations",
     "InputGatedGRU", "InputGatedGRUCell", "InputGatedGRUEquations", "InputGatedLSTM", "InputGatedLSTMCell",
@@ -37,6 +38,6 @@ __all__ = [
     "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations", "NoResetGateGRU", "NoResetGateGRUCell",
     "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell", "NormalizedLSTMEquations", "ParaGRU",
     "ParaGRUCell", "ParaGRUEquations", "ParaLSTM", "ParaLSTMCell", "ParaLSTMEquations", "PeepholeLSTM",
-    "PeepholeLSTMCell", "PeepholeLSTMEquations", "RGLRUCell", "RGLRUEquations", "SRUCell", "SRUEquations",
-    "SignedMinGRU", "SignedMinGRUCell", "SignedMinGRUEquations", "from_min_gru_pytorch",
+    "PeepholeLSTMCell", "PeepholeLSTMEquations", "RGLRUCell", "RGLRUEquations", "SLSTMCell", "SLSTMEquations",
+    "SRUCell", "SRUEquations", "SignedMinGRU", "SignedMinGRUCell", "SignedMinGRUEquations", "from_min_gru_pytorch",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ class CIFGEquations(LoopEquations):
     bias_init = "forget-one"
     projections = ("forget", "candidate", "output")
     decay_gates = {"forget": 1}
-    states = 2
+    states = ("h", "c")
     projects_state = True
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

@@ -27,7 +27,7 @@ class LSTMEquations(LoopEquations):
     torch_kernel = TorchKernel("LSTM", padding_gates={"input": -1.0, "forget": 1.0}, projects=True)  # c = 1 * c + 0 * g
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
-    states = 2
+    states = ("h", "c")
     projects_state = True
     recurrent_bias = True
 

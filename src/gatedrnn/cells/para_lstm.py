@@ -25,7 +25,7 @@ class ParaLSTMEquations(ElementwiseLoopEquations):
     projections = ("forget", "candidate", "output")
     decay_gates = {"forget": 1}
     bias_init = "time-scales"
-    states = 2
+    states = ("h", "c")
     diagonals = {
         "af": Diagonal("forget"), "ag": Diagonal("candidate"), "ao": Diagonal("output"),
         "cf": Diagonal("forget", 1), "co": Diagonal("output", 1),

@@ -25,7 +25,7 @@ class PeepholeLSTMEquations(LoopEquations):
     bias_init = "forget-one"
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
-    states = 2
+    states = ("h", "c")
     diagonals = {"ci": Diagonal("input", 1), "cf": Diagonal("forget", 1), "co": Diagonal("output", 1, after=True)}
     projects_state = True
 

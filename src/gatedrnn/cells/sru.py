@@ -27,7 +27,7 @@ class SRUEquations(ElementwiseLoopEquations):
     projections = ("candidate", "forget", "highway", "skip")
     decay_gates = {"forget": 1}
     bias_init = "time-scales"
-    states = 2
+    states = ("h", "c")
     diagonals = {"vf": Diagonal("forget", 1), "vr": Diagonal("highway", 1)}
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

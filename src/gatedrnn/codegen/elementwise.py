@@ -76,7 +76,7 @@ def cell_program(cell: ScanEquations | ElementwiseLoopEquations) -> CellProgram:
         CannotBeTraced: an equation is not elementwise; the message names its line.
     """
     plain, biased = in_a_clean_thread(lambda: tuple(_Tracing(cell, biases).rows() for biases in (False, True)))
-    return CellProgram(cell.word, cell.projections, STATES[: cell.states], tuple(cell.diagonals), plain, biased)
+    return CellProgram(cell.word, cell.projections, cell.states, tuple(cell.diagonals), plain, biased)
 
 
 @cache
@@ -94,15 +94,12 @@ class _BareScan(ScanEquations):
         return decay, drive
 
 
-STATES = ("h", "c")
-
-
 class _Tracing:
     """Functions of rows, as `trace` takes them: states first, then projections, biases and diagonal weights."""
 
     def __init__(self, cell: ScanEquations | ElementwiseLoopEquations, biases: bool) -> None:
         self.cell, self.biases = cell, biases
-        self.states, self.gates = STATES[: cell.states], cell.projections
+        self.states, self.gates = cell.states, cell.projections
         self.sources = sources_of(cell)
         self.given = [
             *(f"x_{name}" for name in self.gates), *((f"b_{name}" for name in self.gates) if biases else ()),

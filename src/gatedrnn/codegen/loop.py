@@ -30,7 +30,8 @@ class LoopProgram:
     projections: tuple[str, ...]
     """Their names, in order."""
     states: tuple[str, ...]
-    """h, which is the output, or h and c; c alone where the output only follows from it."""
+    """h, which is the output, and whatever else goes on, of the same size; c alone where the output only follows from
+    it."""
     diagonals: tuple[str, ...]
     """Names of the diagonal weights through which gates read the states."""
     gated: int
@@ -40,11 +41,11 @@ class LoopProgram:
     kept: int
     """Rows that a step keeps for the gradient."""
     forward: tuple[Row, ...]
-    """One for each part: x, u, w, h, c → h, c, kept_0 and so on; of two parts the first gives `gated`."""
+    """One for each part: x, u, w, states → states, h, kept_0 and so on; of two parts the first gives `gated`."""
     backward: tuple[Row, ...]
-    """One for each part, in the order of the forward: kept, w, before_h, before_c, after_h, after_c, delta_h, delta_c →
-    gu, gx where it is separate, gated; delta_h and delta_c before the step; gw grows. delta_h is that of the output,
-    and stays as it is where no equation but the products reads h."""
+    """One for each part, in the order of the forward: kept, w, and of each state before_, after_ and delta_ → gu, gx
+    where it is separate, gated; delta_ of each before the step; gw grows. delta_h is that of the output, and stays as
+    it is where no equation but the products reads h."""
     backward_projecting: tuple[Row, ...]
     """The same where h is projected, with `inner`, what is projected, written too; none of a cell that never is."""
     shown: Row | None
@@ -54,6 +55,11 @@ class LoopProgram:
     def gates(self) -> int:
         """Number of projections."""
         return len(self.projections)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The states but h."""
+        return tuple(name for name in self.states if name != "h")
 
     @property
     def passes_output(self) -> bool:
@@ -182,14 +188,14 @@ class _Tracing:
         return _Step(after, output_of(self.cell, after, x), output_of(self.cell, state, x), products)
 
     def _traced_step(self, *rows: Tensor) -> list[Tensor]:
-        found = self._step(rows[: self.cell.states], rows[self.cell.states :])
+        found = self._step(rows[: len(self.cell.states)], rows[len(self.cell.states) :])
         inner = found.output if found.products.inner is None else found.products.inner
         reads = [read for read, _ in found.products.reads]
         return [*found.states, found.output, found.output_before, inner, *reads]
 
     def program(self) -> LoopProgram:
         """The program."""
-        names = ("h", "c")[: self.cell.states]
+        names = self.cell.states
         forward = self._forward(names)
         if len(names) == 1 and forward.output != forward.states["h"]:
             forward = self._forward(("c",))
@@ -209,8 +215,10 @@ class _Tracing:
         graph, found = trace(self._traced_step, [*names, *self.given], self.sources, differences=True)
         states = dict(zip(names, found, strict=False))
         output, before, inner, *reads = found[len(names) :]
-        if len(names) == 2 and output != states["h"]:
-            raise CannotBeTraced(f"the output of {self.cell.name} is not the first of its two states")
+        if len(names) > 1 and output != states["h"]:
+            raise CannotBeTraced(f"the output of {self.cell.name} is not the first of its states")
+        if self.cell.heads > 1 and set(reads) != {before}:
+            raise CannotBeTraced(f"{self.cell.name} multiplies something else than its output by weights in blocks")
         if self.cell.projects_state and inner != output:
             raise CannotBeTraced(f"{self.cell.name} computes something from its projected state")
         later = self._later(reads, before)
@@ -231,25 +239,29 @@ class _Tracing:
         return found
 
     def _backward(self, forward: _Forward) -> _Backward:
-        states, deltas = tuple(forward.states), ["delta_h"]
-        deltas += (["delta_c"] if "c" in states else []) + (["delta_gated"] if forward.gated else [])
+        states = tuple(forward.states)
+        carried = tuple(name for name in states if name != "h")
+        deltas = ["delta_h", *(f"delta_{name}" for name in carried), *(["delta_gated"] if forward.gated else [])]
         wanted = [*(f"before_{name}" for name in states), *self.given]
 
         def gradient(*rows: Tensor) -> list[Tensor]:
-            before, given, others = rows[: len(states)], rows[len(states) :], rows[len(states) + len(deltas) :]
-            found = self._step(before, others)
+            before, given, weighed = rows[: len(states)], rows[len(states) :], rows[len(states) + len(deltas) :]
+            found = self._step(before, weighed)
             gated = found.gated(len(forward.later))
-            results = [found.output, *(found.states[-1:] if "c" in states else ()), *gated]
+            others = found.states[len(states) - len(carried) :]
+            results = [found.output, *others, *gated]
             pairs = [(result, delta) for result, delta in zip(results, given, strict=False) if result.requires_grad]
             inner = found.output if found.products.inner is None else found.products.inner
-            return [*gradients(pairs, [*before, *others]), found.output, found.states[-1], inner, *gated]
+            return [*gradients(pairs, [*before, *weighed]), found.output, *others, inner, *gated]
 
         names = [*wanted[: len(states)], *deltas, *self.given]
         graph, values = trace(gradient, names, self.sources, gradient=True, differences=True)
-        of, (output, last, inner, *gated) = dict(zip(wanted, values, strict=False)), values[len(wanted) :]
+        of, (output, *found) = dict(zip(wanted, values, strict=False)), values[len(wanted) :]
+        last, inner, gated = found[: len(carried)], found[len(carried)], found[len(carried) + 1 :]
         if self.cell.projects_state and graph.number(of["before_h"]) != 0:
             raise CannotBeTraced(f"an equation of {self.cell.name} reads its projected state")
-        after = ({} if self.cell.projects_state else {output: "after_h"}) | ({last: "after_c"} if "c" in states else {})
+        after = {} if self.cell.projects_state else {output: "after_h"}
+        after |= {value: f"after_{name}" for name, value in zip(carried, last, strict=True)}
         extra = {"inner": inner} if self.cell.projects_state else dict(zip(["gated"], gated, strict=False))
         return _Backward(graph, of, after, extra)
 

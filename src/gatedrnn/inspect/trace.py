@@ -27,7 +27,7 @@ class Traced(NamedTuple):
     layer: int
     reverse: bool
     gates: dict[str, Series]
-    """By name: between 0 and 1, or -1 and 1 where a decay has a sign."""
+    """By name: between 0 and 1, or -1 and 1 where a decay has a sign; without those that act by their exponential."""
     decay: Series | None
     """The factor of a channel's state, without recurrent weights and without the rotation of blocks. None for a cell
     that declares no decay gate."""
@@ -97,4 +97,4 @@ def _gates(cell: Equations, sums: dict[str, Series], decay: Series | None) -> di
     if decay is not None and (cell.clamped_decay or (isinstance(cell, ScanEquations) and len(cell.decay_gates) == 2)):
         # As they act: within bounds, or as shares of one whole.
         return {name: decay if sign > 0 else 1 - decay for name, sign in cell.decay_gates.items()}
-    return {name: torch.sigmoid(total) for name, total in sums.items() if name != CANDIDATE}
+    return {name: torch.sigmoid(total) for name, total in sums.items() if name not in (CANDIDATE, *cell.exponential)}

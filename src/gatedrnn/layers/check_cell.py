@@ -49,7 +49,7 @@ def _check_declarations(cell: Equations) -> None:
         raise TypeError(
             f"{title}.projections must be a tuple of names, such as ('candidate', 'update'), got {cell.projections!r}"
         )
-    if cell.learns_initial_state and (cell.reads_state or cell.states > 1):
+    if cell.learns_initial_state and (cell.reads_state or len(cell.states) > 1):
         raise ValueError(f"{title}: only a scan cell can learn its initial state")
     if not isinstance(cell.diagonals, Mapping):
         raise TypeError(
@@ -57,7 +57,9 @@ def _check_declarations(cell: Equations) -> None:
             f"{{'f': Diagonal('forget')}}, got {cell.diagonals!r}"
         )
     reads = [read for read in cell.diagonals.values() if read is not None]
-    wrong_read = next((read for read in reads if read.gate not in cell.projections or read.state >= cell.states), None)
+    wrong_read = next(
+        (read for read in reads if read.gate not in cell.projections or read.state >= len(cell.states)), None
+    )
     if wrong_read is not None:
         raise ValueError(
             f"{title}: {wrong_read} names a gate that is none of its projections, or a state that is not there"
@@ -74,7 +76,7 @@ def _check_methods(cell: Equations) -> None:
     """The methods on zeros: what they return has the right number of tensors and the right shapes."""
     size = BLOCKS * cell.block_size
     projected = tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.projections)
-    state = tuple(torch.zeros(BATCH, STEPS, size) for _ in range(cell.states))
+    state = tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.states)
     if isinstance(cell, (ScanEquations, BlockScanEquations)):
         given = (*projected, *(torch.zeros(size) for _ in cell.diagonals))
         found = _call(cell, "coefficients", *given)
@@ -93,7 +95,7 @@ def _check_methods(cell: Equations) -> None:
         method = "step"
         if isinstance(cell, GappedEquations):
             method, step = "step_over", (torch.ones(BATCH, cell.gap_features), *step)
-        _check(cell, method, _call(cell, method, *step), "a tuple of the states", [(BATCH, size)] * cell.states)
+        _check(cell, method, _call(cell, method, *step), "a tuple of the states", [(BATCH, size)] * len(cell.states))
     if hasattr(cell, "output"):
         try:
             output = output_of(cell, state, projected)

@@ -144,6 +144,10 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         check_blocks(self.cell, hidden_size)
         if weight_dropout and not self.cell.multiplies_state:
             raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell.name} has none; leave it at 0")
+        if zoneout and self.cell.joint_states:
+            raise ValueError(
+                f"zoneout mixes each state by itself, and those of {self.cell.name} belong together; leave it at 0"
+            )
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size, self.layer_norm = bidirectional, proj_size, layer_norm
@@ -425,11 +429,12 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             if masks is None or weights is None or not (
                 _shape(masks.input) in (None, (leading[0], weights["weight_ih"].shape[1]))
                 and _shape(masks.state)
-                in (None, (leading[0], self.hidden_size if recurrent is None else recurrent.shape[1]))
+                in (None, (leading[0], self.hidden_size if recurrent is None else recurrent.shape[1] * self.cell.heads))
                 and _shape(masks.weight) in (None, _shape(recurrent))
                 and (
                     masks.zoneout is None
-                    or [_shape(z) for z in masks.zoneout] == [(*leading, n) for n in self.state_sizes()]
+                    or (not self.cell.joint_states
+                    and [_shape(z) for z in masks.zoneout] == [(*leading, n) for n in self.state_sizes()])
                 )
             ):  # fmt: skip
                 raise ValueError(f"dropout_masks must come from {origin} of a layer of this shape")
@@ -461,7 +466,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
         if hx is None:
             return self._initial_state(x)
-        states = as_states(self._title, hx, self.cell.states)
+        states = as_states(self._title, hx, len(self.cell.states))
         check_state_axes(states, batched)
         states = states if batched else tuple(s.unsqueeze(1) for s in states)
         check_hidden_sizes(states, [(*leading, size) for size in self.state_sizes()])

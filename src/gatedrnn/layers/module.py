@@ -141,7 +141,7 @@ class RecurrentModule(nn.RNNBase):
         directions = []
         for weights in self._each_weights():
             like, recurrent = weights["weight_ih"], weights.get("weight_hh")
-            read = self.hidden_size if recurrent is None else recurrent.shape[1]
+            read = self.hidden_size if recurrent is None else recurrent.shape[1] * self.cell.heads
             drawn = DirectionMasks(
                 input=draw_dropout_mask(self.input_dropout, batch, like.shape[1], like=like),
                 state=draw_dropout_mask(self.state_dropout, batch, read, like=like),
@@ -209,7 +209,7 @@ class RecurrentModule(nn.RNNBase):
         """The zoneout mask, or its expectation where none was drawn; None without zoneout."""
         if masks.zoneout is not None or not self.zoneout:
             return masks.zoneout
-        return (self.zoneout,) * self.cell.states
+        return (self.zoneout,) * len(self.cell.states)
 
     def _drops(self, layer: int) -> bool:
         """Whether dropout acts on that layer's output."""

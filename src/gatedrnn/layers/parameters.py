@@ -36,7 +36,7 @@ def shapes(
     rows = len(cell.projections) * hidden_size
     found: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features)}
     if cell.multiplies_state:
-        found["weight_hh"] = (rows, (proj_size if cell.projects_state else 0) or hidden_size)
+        found["weight_hh"] = (rows, ((proj_size if cell.projects_state else 0) or hidden_size) // cell.heads)
     if bias:
         found["bias_ih"] = (rows,)
         if cell.recurrent_bias:
@@ -58,7 +58,7 @@ def shapes(
 def state_sizes(cell: Equations, hidden_size: int, proj_size: int = 0) -> tuple[int, ...]:
     """Channels of each state tensor."""
     first = proj_size if proj_size and cell.projects_state else hidden_size
-    return (first, *(hidden_size,) * (cell.states - 1))
+    return (first, *(hidden_size,) * (len(cell.states) - 1))
 
 
 def check_initialisation(weight_init: str, bias_init: str, longest_time_scale: float | None) -> None:
@@ -127,9 +127,10 @@ def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, s
     else:
         for block in weight.chunk(1 if name == "weight_hr" else len(cell.projections)):
             if scheme == "orthogonal" and name == "weight_hh":
-                # There is no orthogonal matrix in half precision.
-                exact = torch.empty_like(block, dtype=accumulation_dtype(block.dtype))
-                block.copy_(nn.init.orthogonal_(exact))
+                for head in block.chunk(cell.heads):
+                    # There is no orthogonal matrix in half precision.
+                    exact = torch.empty_like(head, dtype=accumulation_dtype(head.dtype))
+                    head.copy_(nn.init.orthogonal_(exact))
             else:
                 nn.init.xavier_uniform_(block)
 

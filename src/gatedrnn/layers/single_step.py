@@ -115,12 +115,12 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         if is_proxy(input):
             return whole_as_node(self, (input, hx), {})  # type: ignore[return-value]
         torch_kernel = self.cell.torch_kernel
-        if torch_kernel is not None and self.cell.recurrent_bias and _takes(input, hx, self.cell.states):
+        if torch_kernel is not None and self.cell.recurrent_bias and _takes(input, hx, len(self.cell.states)):
             weight, torchs = self.weight_ih, TORCH_STEPS[torch_kernel.mode]
             if weight.dtype == input.dtype:
                 if hx is None:
                     hx = input.new_zeros(len(input), self.hidden_size)
-                    hx = hx if self.cell.states == 1 else (hx, hx)
+                    hx = hx if len(self.cell.states) == 1 else (hx, hx)
                 return torchs(input, hx, weight, self.weight_hh, self.bias_ih, self.bias_hh)
         if streams(input) and input.dim() == 2:
             after = self._stream(input, hx)
@@ -175,7 +175,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         names = (loop_weights if loops else scan_weights)(cell, self.bias, *sizes, ("",))
         weights = plain_weights(self, names, x.dtype)
         learned = hx is None and cell.learns_initial_state
-        shapes_of_state = [(len(x), self.hidden_size)] * cell.states
+        shapes_of_state = [(len(x), self.hidden_size)] * len(cell.states)
         state = self._take_state(hx, x, True) if learned else plain_states(hx, shapes_of_state, x)
         if weights is None or state is None:
             return None
@@ -205,7 +205,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             if self.cell.learns_initial_state:
                 return (self._weights()["initial_state"].to(dtype).expand(x.shape[0], -1),)
             return tuple(x.new_zeros(x.shape[0], size, dtype=dtype) for size in sizes)
-        title, states = type(self).__name__, as_states(type(self).__name__, hx, self.cell.states)
+        title, states = type(self).__name__, as_states(type(self).__name__, hx, len(self.cell.states))
         for number, state in enumerate(states):
             if state.dim() not in (1, 2):
                 which = f"hx[{number}]" if len(states) > 1 else "hidden"

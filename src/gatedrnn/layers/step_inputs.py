@@ -46,7 +46,7 @@ def state_shapes(layer: RecurrentModule, x: Step) -> list[tuple[int, ...]] | Non
         return None
     if layer.training and (layer._draws or layer._drops(0)):
         return None
-    return [(layer.num_layers, len(x), layer.hidden_size)] * layer.cell.states
+    return [(layer.num_layers, len(x), layer.hidden_size)] * len(layer.cell.states)
 
 
 def takes_products(layer: RecurrentModule, x: Step, state: State) -> bool:
@@ -99,7 +99,7 @@ def loop_weights(cell: LoopEquations, bias: bool, inputs: int, size: int, suffix
     """Of each layer (by its suffix) the weights that `kernels.cpu.loop_step` takes."""
     rows, found = len(cell.projections) * size, []
     for layer, suffix in enumerate(suffixes):
-        sizes = {"weight_ih": rows * (size if layer else inputs), "weight_hh": rows * size}
+        sizes = {"weight_ih": rows * (size if layer else inputs), "weight_hh": rows * size // cell.heads}
         sizes |= {"bias_ih": rows} if bias else {}
         sizes |= {"bias_hh": rows} if bias and cell.recurrent_bias else {}
         found += [(kind + suffix, sizes[kind]) if kind in sizes else None for kind in LOOP_WEIGHTS]

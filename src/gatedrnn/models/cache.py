@@ -7,7 +7,6 @@ from torch import Tensor
 from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
 
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.registry import CELLS
 from gatedrnn.shapes import States
 
 SEEN = "seen tokens"
@@ -64,7 +63,7 @@ class GatedRNNCache(Cache):
 
     def __init__(self, config: GatedRNNConfig) -> None:
         # A backbone carries the steps that it has read.
-        states = [CELLS[cell.name].equations.states for cell in config.cells] or [1]
+        states = [len(cell.equations().states) for cell in config.cells] or [1]
         super().__init__(layers=[RecurrentState(number_of_states=number) for number in states])
         self.seen_tokens = 0
 

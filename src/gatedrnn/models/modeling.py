@@ -63,6 +63,8 @@ def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_l
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
     if not record.equations.multiplies_state:
         named["weight_dropout"] = 0.0  # meant for the other cells of the model
+    if record.equations.joint_states:
+        named["zoneout"] = 0.0
     if (config.bias_init or record.equations.bias_init) == "time-scales":
         named["longest_time_scale"] = config.longest_time_scale
     layer: Callable[..., RecurrentLayer] = record.layer  # options of a cell are its own

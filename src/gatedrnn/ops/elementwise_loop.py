@@ -9,7 +9,7 @@ from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops.backends import accumulation_dtype, has_cpu_kernels, native_kernels
 from gatedrnn.ops.by_channel import biased_and_diagonals, by_channel
 from gatedrnn.ops.cells import EQUATIONS, cell_program
-from gatedrnn.ops.loop import loop_in_torch
+from gatedrnn.ops.loop import loop_in_torch, side_by_side
 from gatedrnn.shapes import Flags, Projections, Series, StateTuple
 
 
@@ -24,10 +24,11 @@ def elementwise_loop_in_kernel(
 ) -> tuple[Series, StateTuple]:  # fmt: skip
     """`loop_in_torch` of the sum of projections and bias in one kernel, without a graph of steps."""
     wide = accumulation_dtype(projected.dtype)
-    h0, c0 = (*(s.to(wide) for s in state), None)[:2]
+    h0, *carried = (s.to(wide) for s in state)
     joined = by_channel(cell, bias, [recurrent.diagonal(name) for name in cell.diagonals])
-    output, *last = elementwise_loop(projected, joined, h0, c0, mask, resets, cell.word, reverse)
-    return output, tuple(s.to(given.dtype) for s, given in zip(last, state, strict=False))
+    output, h, c = elementwise_loop(projected, joined, h0, side_by_side(carried), mask, resets, cell.word, reverse)
+    last = (h, *(c.chunk(len(carried), dim=1) if carried else ()))
+    return output, tuple(s.to(given.dtype) for s, given in zip(last, state, strict=True))
 
 
 def _cell(word: str) -> ElementwiseLoopEquations:
@@ -42,6 +43,11 @@ def _program(word: str) -> CellProgram:
     return found
 
 
+def _states(h: Tensor, c: Tensor | None) -> list[Tensor]:
+    """h and, one by one, those that lie side by side."""
+    return [h] if c is None else [h, *(x.contiguous() for x in c.split(h.shape[1], dim=1))]
+
+
 def _wide(like: Tensor, bias: Tensor | None) -> Tensor | None:
     return None if bias is None else bias.to(accumulation_dtype(like.dtype))
 
@@ -51,12 +57,14 @@ def elementwise_loop(
     projected: Tensor, bias: Tensor | None, h0: Tensor, c0: Tensor | None, mask: Tensor | None,
     resets: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Outputs and the last h and c; c is empty without a c0. `bias` as from `by_channel`."""
-    starts = [h0] if c0 is None else [h0, c0]
-    output, last = native_kernels(projected.device).elementwise_loop(
-        _program(cell), projected, _wide(projected, bias), starts, mask, resets, reverse
+    """Outputs and the last h and c, which are all states but h side by side; c is empty without a c0.
+
+    `bias` as from `by_channel`.
+    """
+    output, (h, *carried) = native_kernels(projected.device).elementwise_loop(
+        _program(cell), projected, _wide(projected, bias), _states(h0, c0), mask, resets, reverse
     )
-    return output, last[0], last[1] if c0 is not None else h0.new_empty(0)
+    return output, h, torch.cat(carried, dim=1) if carried else h0.new_empty(0)
 
 
 @elementwise_loop.register_fake
@@ -65,7 +73,7 @@ def _(
     resets: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     channels = projected.shape[2] // len(EQUATIONS[cell].projections)
-    last_c = h0.new_empty(0) if c0 is None else h0.new_empty(h0.shape)
+    last_c = h0.new_empty(0 if c0 is None else c0.shape)
     return projected.new_empty(*projected.shape[:2], channels), h0.new_empty(h0.shape), last_c
 
 
@@ -76,11 +84,11 @@ def elementwise_loop_gradient(
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of projected, bias, h0 and c0; empty for those that are not there."""
-    starts, upstream = ([h0], [grad_last_h]) if c0 is None else ([h0, c0], [grad_last_h, grad_last_c])
-    of_projected, of_bias, of_starts = native_kernels(projected.device).elementwise_loop_gradient(
+    starts, upstream = _states(h0, c0), _states(grad_last_h, grad_last_c)
+    of_projected, of_bias, (of_h0, *of_others) = native_kernels(projected.device).elementwise_loop_gradient(
         _program(cell), grad_output, upstream, projected, _wide(projected, bias), output, starts, mask, resets, reverse
     )
-    return of_projected, of_bias, of_starts[0], of_starts[1] if c0 is not None else h0.new_empty(0)
+    return of_projected, of_bias, of_h0, torch.cat(of_others, dim=1) if of_others else h0.new_empty(0)
 
 
 @elementwise_loop_gradient.register_fake
@@ -124,11 +132,12 @@ def _plain(
     """Outputs and the last states, step by step in torch."""
     equations = _cell(cell)
     whole, weights = biased_and_diagonals(equations, projected, bias)
-    state = (h0,) if c0 is None else (h0, c0)
+    state = tuple(_states(h0, c0))
     output, last = loop_in_torch(
         equations, whole, state, Recurrent(equations.projections, weights), mask, resets, reverse
     )
-    return output.to(projected.dtype), *last
+    h, *carried = last
+    return output.to(projected.dtype), h, *([torch.cat(carried, dim=1)] if carried else [])
 
 
 _DIFFERENTIABLE = ("projected", "bias", "h0", "c0")

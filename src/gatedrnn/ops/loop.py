@@ -71,7 +71,8 @@ def loop_in_kernel(
     # The kernel's h is the one that gates read: of a cell whose state is c alone, its output.
     first = state[0].to(wide)
     h0 = first if "h" in states else output_of(cell, (first,), ())
-    c0 = state[-1].to(wide) if "c" in states else None
+    carried = [s.to(wide) for name, s in zip(states, state, strict=True) if name != "h"]
+    c0 = side_by_side(carried)
     names = ("weight_hh", "bias_hh", *(["weight_hr"] if cell.projects_state else []))  # elsewhere no part of the state
     there = {name: recurrent.weights[name].to(wide) for name in names if name in recurrent.weights}
     if cell.diagonals:
@@ -79,9 +80,15 @@ def loop_in_kernel(
     weights = [there.get(name) for name in PARAMETERS]
     dropped = None if recurrent.dropped is None else recurrent.dropped.to(wide)
     h, last_h, last_c, _, _ = loop_cell(projected.to(wide), h0, c0, mask, resets, *weights, dropped, cell.word, reverse)
-    last = tuple({"h": last_h, "c": last_c}[name] for name in states)
+    ends = last_c.chunk(len(carried), dim=1) if carried else ()
+    last = (last_h, *ends) if "h" in states else ends
     output = h if mask is None else zero_masked_steps(h, mask)
     return output, tuple(s.to(given.dtype) for s, given in zip(last, state, strict=True))
+
+
+def side_by_side(states: list[State]) -> Tensor | None:
+    """Side by side, as the operation takes them; None for none."""
+    return torch.cat(states, dim=1) if len(states) > 1 else states[0] if states else None
 
 
 class _Known(NamedTuple):
@@ -106,7 +113,7 @@ def loop_cell(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Every h, the last h and c, every c, and what the kernel keeps for the gradient; c is empty without a c0.
 
-    `diagonals` has the diagonal weights one after another.
+    c are all states but h, side by side; `diagonals` has the diagonal weights one after another.
     """
     kernels = native_kernels(projected.device)
     recurrence = kernels.Recurrence(weight_hh, bias_hh, diagonals, weight_hr, dropped)
@@ -122,10 +129,10 @@ def _(
     weight_hh: Tensor, bias_hh: Tensor | None, diagonals: Tensor | None, weight_hr: Tensor | None,
     dropped: Tensor | None, cell: str, reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    batch, _, features = projected.shape
+    features = projected.shape[2]
     program, new = _known(cell).program, projected.new_empty
     size = features // program.gates
-    c, last_c = (new(0), new(0)) if c0 is None else (empty_series(projected, size), new(batch, size))
+    c, last_c = (new(0), new(0)) if c0 is None else (empty_series(projected, c0.shape[1]), new(c0.shape))
     kept = empty_series(projected, program.kept * size)
     return empty_series(projected, h0.shape[1]), new(h0.shape), last_c, c, kept
 
@@ -217,12 +224,12 @@ def _plain(
         parts = diagonals.chunk(len(equations.diagonals))
         there |= {f"weight_{name}": part for name, part in zip(equations.diagonals, parts, strict=True)}
     recurrent = Recurrent(equations.projections, there, dropped)
-    states = {"h": h0, "c": c0}
-    state = tuple(s for name in program.states if (s := states[name]) is not None)
+    carried = () if c0 is None else c0.chunk(len(program.carried), dim=1)
+    state = (h0, *carried) if "h" in program.states else carried
     h, last = loop_in_torch(equations, projected, state, recurrent, mask, resets, reverse)
     if "h" not in program.states:  # h follows from c, and is no state of its own
         return h, output_of(equations, last, ()), *last
-    return h, *last
+    return h, last[0], *([] if c0 is None else [torch.cat(last[1:], dim=1)])
 
 
 _DIFFERENTIABLE = ("projected", "h0", "c0", *PARAMETERS)
@@ -243,7 +250,13 @@ def _products(weight: Tensor, pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
     for left, right in pairs:
         if time_first(right):
             left, right = left.transpose(0, 1), right.transpose(0, 1)
-        end = begin + left.shape[2]
-        torch.mm(left.flatten(0, 1).t(), right.flatten(0, 1), out=found[begin:end])
+        end, heads = begin + left.shape[2], right.shape[2] // weight.shape[1]
+        left, right = left.flatten(0, 1), right.flatten(0, 1)
+        if heads == 1:
+            torch.mm(left.t(), right, out=found[begin:end])
+        else:
+            of_heads = left.unflatten(1, (-1, heads, weight.shape[1])).permute(2, 1, 3, 0).flatten(1, 2)
+            product = of_heads @ right.unflatten(1, (heads, -1)).transpose(0, 1)  # (heads, gates · columns, columns)
+            found[begin:end] = product.unflatten(1, (-1, weight.shape[1])).transpose(0, 1).flatten(0, 2)
         begin = end
     return found

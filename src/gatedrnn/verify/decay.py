@@ -38,12 +38,14 @@ def wrong_change(layer: RecurrentLayer, gate: str, sign: int) -> float:
 
 @torch.enable_grad()
 def _shares(layer: RecurrentLayer) -> Tensor:
-    """The derivative of the last state by the first, for each channel or block, over one step of a few inputs."""
+    """The derivative of a state by the one before, for each channel or block, over one step of a few inputs."""
     x = torch.randn(ROWS, 1, layer.input_size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    hx = tuple(s.detach().clone().requires_grad_() for s in initial_states(layer, ROWS))
     real = torch.ones(ROWS, 1, dtype=torch.bool)
+    # From a state that a step has left: some cells have nothing to keep before their first.
+    _, first = run_by_definition(layer, Sequences(x, initial_states(layer, ROWS), real, ~real))
+    hx = tuple(s.detach().clone().requires_grad_() for s in first)
     _, after = run_by_definition(layer, Sequences(x, hx, real, ~real))
-    size = layer.cell.block_size
-    components = after[-1].unflatten(-1, (size, -1)).unbind(-2)
-    rows = [torch.autograd.grad(component.sum(), hx[-1], retain_graph=True)[0] for component in components]
+    memory, size = layer.cell.memory, layer.cell.block_size if layer.cell.heads == 1 else 1
+    components = after[memory].unflatten(-1, (size, -1)).unbind(-2)
+    rows = [torch.autograd.grad(component.sum(), hx[memory], retain_graph=True)[0] for component in components]
     return rows[0] if size == 1 else torch.stack(rows).unflatten(-1, (size, -1)).square().sum((0, -2)).sqrt()

@@ -209,6 +209,25 @@ def para_lstm(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
     return _projected(outputs, weights), (h, c)
 
 
+def slstm(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """Beck et al. 2024 (arXiv:2405.04517). Rows i f z o. f keeps; c and n are divided by exp(m). State (h, c, n, m)."""
+    h, c, n, m = state
+    columns, outputs = weights["weight_hh"].shape[1], []
+    for t in range(x.shape[1]):
+        gates = x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0)
+        for row, recurrent in enumerate(weights["weight_hh"]):
+            head = row % h.shape[1] // columns * columns
+            gates[:, row] += h[:, head : head + columns] @ recurrent
+        i, f, z, o = np.split(gates, 4, axis=1)
+        kept = np.where(n == 0, i, m - np.logaddexp(0, -f))
+        m = np.maximum(i, kept)
+        c = np.exp(kept - m) * c + np.exp(i - m) * np.tanh(z)
+        n = np.exp(kept - m) * n + np.exp(i - m)
+        h = sigmoid(o) * c / np.maximum(n, 1)
+        outputs.append(h)
+    return _projected(outputs, weights), (h, c, n, m)
+
+
 def sru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
     """Lei et al. 2018 (arXiv:1709.02755). Rows u f r s. f keeps; both gates see c before the step. State (h, c)."""
     h, c = state
@@ -376,6 +395,7 @@ ORACLES: dict[str, Callable[..., tuple[Array, State]]] = {
     "indrnn": indrnn,
     "para-gru": para_gru,
     "para-lstm": para_lstm,
+    "slstm": slstm,
     "sru": sru,
     "cifg": cifg,
     "janet": janet,

@@ -26,13 +26,15 @@ def test_a_class_is_what_one_step_does_to_two_states(name):
     with torch.no_grad():
         x, h = torch.randn(500, 3, dtype=torch.float64), torch.randn(2, 1, 500, 4, dtype=torch.float64)
         before = h[1] - h[0]
-        memories = [layer.step(x, (torch.zeros_like(one), one) if states > 1 else one)[1] for one in h]
-        first, second = (memory[-1] if states > 1 else memory for memory in memories)
+        memories = [
+            layer.step(x, (torch.zeros_like(one), *[one] * (states - 1)) if states > 1 else one)[1] for one in h
+        ]
+        first, second = (memory[1] if states > 1 else memory for memory in memories)
         after = second - first
         twice = layer.step(x, tuple([2 * before, *[2 * before] * (states - 1)]) if states > 1 else 2 * before)[1]
         once = layer.step(x, tuple([before, *[before] * (states - 1)]) if states > 1 else before)[1]
         none = layer.step(x, tuple([0 * before] * states) if states > 1 else 0 * before)[1]
-        linear = [memory[-1] if states > 1 else memory for memory in (none, once, twice)]
+        linear = [memory[1] if states > 1 else memory for memory in (none, once, twice)]
     if not torch.allclose(linear[2] - linear[1], linear[1] - linear[0], atol=1e-9):
         found = "state-dependent"
     elif torch.allclose(after.norm(dim=-1), before.norm(dim=-1)) or bool((after / before).abs().max() > 1 + 1e-9):

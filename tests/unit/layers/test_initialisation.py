@@ -18,7 +18,8 @@ PEEPHOLES = ("weight_ci", "weight_cf", "weight_co")
 DEFAULTS = dict.fromkeys(CELLS, ("fan-in", "zeros"))
 DEFAULTS |= dict.fromkeys(("lstm", "gru", "gru-reset-before"), ("torch", "torch"))
 DEFAULTS |= dict.fromkeys(("lstm-peephole", "lstm-no-output-gate", "cifg"), ("fan-in", "forget-one"))
-DEFAULTS |= dict.fromkeys((*INPUT_GATED_CELLS, "para-gru", "para-lstm", "sru", "janet"), ("fan-in", "time-scales"))
+SPREAD = (*INPUT_GATED_CELLS, "para-gru", "para-lstm", "sru", "slstm", "janet")
+DEFAULTS |= dict.fromkeys(SPREAD, ("fan-in", "time-scales"))
 DEFAULTS |= {"rg-lru": ("fan-in", "zeros")}
 NO_SIGMOID = ("own", "indrnn", "rg-lru")  # of a bias, is the decay
 ONE_DECAY_GATE = [name for name in CELLS if name not in ("lstm-normalized", "minlstm")]
@@ -169,10 +170,12 @@ def decays_at_zero_input(layer):
         for key, weight in layer.named_parameters():
             if key.startswith("weight"):
                 weight.zero_()
-    states = tuple(torch.zeros(1, 1, layer.hidden_size).double().requires_grad_() for _ in layer.state_sizes())
+    one = torch.ones(1, 1, layer.hidden_size, dtype=torch.float64)
+    states = tuple((one * (name == "n")).requires_grad_() for name in layer.cell.states)
     _, last = layer(torch.zeros(1, 1, layer.input_size).double(), states if len(states) > 1 else states[0])
-    kept = last[-1] if len(states) > 1 else last
-    return torch.autograd.grad(kept.sum(), states[-1])[0].flatten()
+    memory = layer.cell.memory
+    kept = last[memory] if len(states) > 1 else last
+    return torch.autograd.grad(kept.sum(), states[memory])[0].flatten()
 
 
 @pytest.mark.parametrize("name", [name for name in CELLS if name not in NO_SIGMOID])

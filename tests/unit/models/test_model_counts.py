@@ -43,10 +43,12 @@ BY_HAND = {
     "sru": lambda d, h: (4 * h * (d + 1) + 2 * h, 4 * h * d),
     "hgrn": lambda d, h: (2 * h * (d + 1) + h, 2 * h * d),
     "rg-lru": lambda d, h: (3 * h * (d + 1) + h, 3 * h * d),
+    "slstm": lambda d, h: (4 * h * (d + h + 1), 4 * h * (d + h)),
     "cifg": lambda d, h: (3 * h * (d + h + 1), 3 * h * (d + h)),
     "janet": lambda d, h: (2 * h * (d + h + 1), 2 * h * (d + h)),
 }
 GATES = {
+    "slstm": "input forget candidate output",
     "lstm": "input forget candidate output",
     "lstm-peephole": "input forget candidate output",
     "lstm-no-output-gate": "input forget candidate",
@@ -70,11 +72,12 @@ GATES = {
     "cifg": "forget candidate output",
     "janet": "forget candidate",
 }
-PAIRS = ("lstm", "lstm-peephole", "cifg", "para-lstm", "sru")
+STATES = dict.fromkeys(("lstm", "lstm-peephole", "cifg", "para-lstm", "sru"), 2) | {"slstm": 4}
 DEFAULTS = {
     "gru": {"reset_after": True}, "gru-d": {"gap_features": 1}, "mgu": {"keep": False},
     "minlstm": {"activation": "g", "log_space": False}, "mingru": {"activation": "g", "log_space": False},
     "block-orthogonal": {"block_size": 2}, "indrnn": {"activation": "relu"}, "janet": {"beta": 1.0},
+    "slstm": {"heads": 1},
 }  # fmt: skip
 BIASES = {
     "lstm": "torch", "gru": "torch", "lstm-peephole": "forget-one", "lstm-no-output-gate": "forget-one",
@@ -135,7 +138,7 @@ def test_the_core_follows_the_formula_at_other_sizes(cell, build, embedding, hid
     around, feed_forward = block_of(build, embedding, layers)
     assert (counts["core"], counts["block"]) == (core, around)
     assert structure["multiply_adds_per_step"] == products + feed_forward
-    assert structure["state_size"] == layers * (1 + model.config.bidirectional) * hidden * (1 + (cell in PAIRS))
+    assert structure["state_size"] == layers * (1 + model.config.bidirectional) * hidden * STATES.get(cell, 1)
 
 
 @every_cell
@@ -176,7 +179,7 @@ def test_a_structure_is_what_was_asked_for(cell, build, kind):
         },
         "block": "block" in build,
         "pooling": config.pooling,
-        "state_size": 2 * (2 if "both-directions" in build else 1) * HIDDEN * (2 if cell in PAIRS else 1),
+        "state_size": 2 * (2 if "both-directions" in build else 1) * HIDDEN * STATES.get(cell, 1),
         "multiply_adds_per_step": mapped + core_of(cell, build)[1] + block_of(build)[1],
     }
 

@@ -20,7 +20,7 @@ class TwoStatesEquations(ElementwiseLoopEquations):
     projections = ("forget", "value", "show")
     decay_gates = {"forget": 1}
     diagonals = {"f": Diagonal("forget", 1), "h": None}
-    states = 2
+    states = ("h", "c")
 
     def step(self, projected, state, recurrent):
         (forget, value, _), (h, c) = projected, state
@@ -98,7 +98,7 @@ def test_the_op_is_registered_as_torch_wants_it(cell, names):
     there = {"mask": torch.rand(2, 4) < 0.7, "resets": torch.rand(2, 4) < 0.3}
     mask, resets = (there[name] if name in names else None for name in ("mask", "resets"))
     joined = torch.randn((own + 3 * ("bias" in names)) * 5)
-    c0 = torch.randn(2, 5) if equations.states == 2 else None
+    c0 = torch.randn(2, 5) if len(equations.states) == 2 else None
     tensors = [torch.randn(2, 4, 15), joined, torch.randn(2, 5), c0]
     tensors = [None if t is None else t.requires_grad_() for t in tensors]
     torch.library.opcheck(elementwise_loop, (*tensors, mask, resets, cell, "mask" in names))

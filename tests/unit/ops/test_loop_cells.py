@@ -34,13 +34,15 @@ def flags_of(names, batch=3, steps=7):
 def arguments_of(kernel, names, batch=2, steps=5, size=3):
     """What the op takes, all that the cell has, h projected where that belongs to it."""
     cell = CELLS[kernel]
+    size = size if size % cell.block_size == 0 else 2 * size
+    carried = len(loop_program(known(cell)).carried)
     gates, width = len(cell.projections), 2 if cell.projects_state else size
     new = lambda *shape: torch.randn(*shape, dtype=torch.float64, requires_grad=True)  # noqa: E731
     flags = flags_of(names, batch, steps)
     return (
         new(batch, steps, gates * size), new(batch, width),
-        new(batch, size) if "c" in loop_program(known(cell)).states else None, flags.get("mask"), flags.get("resets"),
-        new(gates * size, width), new(gates * size) if cell.recurrent_bias else None,
+        new(batch, carried * size) if carried else None, flags.get("mask"), flags.get("resets"),
+        new(gates * size, width // cell.heads), new(gates * size) if cell.recurrent_bias else None,
         new(len(cell.diagonals) * size) if cell.diagonals else None,
         new(width, size) if cell.projects_state else None, None, kernel, "resets" in names,
     )  # fmt: skip

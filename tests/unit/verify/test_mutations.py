@@ -79,6 +79,8 @@ MUTATIONS = [
     ("para-gru", elementwise_loop, "elementwise_loop", "forward.last", "(0 * forward.last[0],)"),
     ("para-gru", cells.ParaGRUEquations, "step", "a_n * (r * read)", "a_n * read"),
     ("para-lstm", cells.ParaLSTMEquations, "step", "c_o * c)", "c_o * state[1])"),
+    ("slstm", cells.SLSTMEquations, "step", "torch.maximum(log_i, log_f)", "log_f"),
+    ("slstm", cells.SLSTMEquations, "step", "c / n.clamp(min=1.0)", "c"),
     ("sru", cells.SRUEquations, "step", "diagonal(\"vr\") * read", "diagonal(\"vr\") * state[0]"),
     ("hgrn", cells.HGRNEquations, "coefficients", "decay, torch.sigmoid(-bound) * ", "decay, "),
     ("rg-lru", rg_lru, "_coefficients", "root * value", "square * value"),

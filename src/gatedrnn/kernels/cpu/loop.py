@@ -37,10 +37,11 @@ ROWS = 32  # sequences of one work item at most: a matrix that is read once serv
 PRODUCTS, CANDIDATE, INNER, GRADS, UNPROJECTED = range(1, 6)
 """Where rows lie that are no tensor's: products of the state, of the gated state; the gated state, its gradient, or h
 before its projection; gradients of products; that of h before its projection."""
-HEAD = 4
-"""Words in front of the places of a function's rows: its address, their number, and which of them are the states before
-a step (-1: none). Then come, each for all places: which of the above, or 0; the address, or how far behind the
-beginning of that; how many bytes apart rows of sequences, of a work item's sequences, and of steps are."""
+HEAD = 3
+"""Words in front of the places of a function's rows: its address, their number, and which of them is h before a step
+(-1: none). Then come, each for all places: which of the above, or 0; the address, or how far behind the beginning of
+that; how many bytes apart rows of sequences, of a work item's sequences, and of steps are. Last, which places are those
+of the carried states before a step."""
 
 
 class Recurrence(NamedTuple):
@@ -60,7 +61,7 @@ class LoopStates(NamedTuple):
 
     h: Series
     c: Series
-    """Of no size where there is no c."""
+    """The other states side by side; of no size where there are none."""
     kept: Tensor
     """(batch, time, `LoopProgram.kept` · size)."""
 
@@ -71,7 +72,9 @@ class LoopPlan(NamedTuple):
     batch: int
     steps: int
     size: int
-    """Channels of a gate, and of c."""
+    """Channels of a gate."""
+    carried: int
+    """Channels of c: of all states but h."""
     width: int
     """Channels of h, which are fewer where it is projected."""
     gates: int
@@ -80,6 +83,8 @@ class LoopPlan(NamedTuple):
     kept: int
     separate: int
     """Of `LoopProgram.separate`, how many."""
+    heads: int
+    """Blocks on the diagonal of the recurrent matrices."""
     passes_output: bool
     rows: int
     """Sequences of one work item."""
@@ -88,9 +93,10 @@ class LoopPlan(NamedTuple):
     time_stride: int
     """How far apart sequences and steps lie, in rows, in every series but the input and its gradient's source."""
     recurrent_columns: int
+    head_columns: int
     candidate_columns: int
     projection_columns: int
-    """Padded columns of the packed matrices; 0 of those that the cell does not have."""
+    """Padded columns of the packed matrices, and of one head's; 0 of those that the cell does not have."""
 
 
 class Parameters(NamedTuple):
@@ -100,7 +106,7 @@ class Parameters(NamedTuple):
     """
 
     recurrent: np.ndarray
-    """Of all gates, or of those before the ones that read the gated state."""
+    """Of all gates, or of those before the ones that read the gated state; of several heads one after another."""
     candidate: np.ndarray
     """Of those."""
     bias: np.ndarray
@@ -115,15 +121,16 @@ def loop_cells(
 ) -> tuple[LoopStates, State, State]:  # fmt: skip
     """A loop cell's states from its input projections (batch, time, gates · size), and the last h and c.
 
-    Everything in one dtype, float32 or float64. A masked step leaves the states as they were; a reset brings them back
-    to zeros. The series come out in the order in which the projections lie in memory.
+    Everything in one dtype, float32 or float64; c0 has all states but h side by side. A masked step leaves
+    the states as they were; a reset brings them back to zeros. The series come out in the order in which the
+    projections lie in memory.
     """
     projected = projected.contiguous() if projected.stride(2) != 1 else projected
     plan = _plan(program, projected, recurrence, h0.shape[1], reverse, backward=False)
     h = h0.contiguous().clone()
     c = projected.new_empty(0) if c0 is None else c0.contiguous().clone()
     hs = empty_series(projected, plan.width)
-    cs = projected.new_empty(0) if c0 is None else empty_series(projected, plan.size)
+    cs = projected.new_empty(0) if c0 is None else empty_series(projected, plan.carried)
     kept = empty_series(projected, plan.kept * plan.size)
     if plan.batch:
         places = _Places(projected, plan)
@@ -132,7 +139,8 @@ def loop_cells(
         places.of_products(plan, program.projections)
         places.of_diagonals(program.diagonals, recurrence.diagonals)
         places.of_sequences("h", h)
-        places.of_sequences("c", c)
+        for i, name in enumerate(program.carried):
+            places.of_sequences(name, c, i * plan.size)
         if plan.projection_columns:
             places.of_scratch("h", INNER, plan.size)
         places.of_scratch("gated", INNER, plan.size)
@@ -188,7 +196,7 @@ def loop_cells_gradient(
         places.of_each_step(range(plan.kept), "kept_{}", kept)
         places.of_each_step(program.projections, "gx_{}", grad_x)
         places.of_each_step(["after_h"], "{}", states.h)
-        places.of_each_step(["after_c"], "{}", states.c)
+        places.of_each_step(program.carried, "after_{}", states.c)
         places.of_each_step(["gated"], "{}", gated)
         places.of_each_step(["inner"], "{}", inner)
         places.of_diagonals(program.diagonals, recurrence.diagonals)
@@ -197,12 +205,13 @@ def loop_cells_gradient(
         for i, name in enumerate(program.projections):
             places.of_scratch(f"gu_{name}", GRADS, plan.gates * size, i * size)
         places.of_sequences("delta_h", delta_h)
-        places.of_sequences("delta_c", delta_c)
+        for i, name in enumerate(program.carried):
+            places.of_sequences(f"delta_{name}", delta_c, i * size)
         if projects:
             places.of_scratch("delta_h", UNPROJECTED, plan.projection_columns)
         places.of_scratch("delta_gated", INNER, size)
-        places.of_scratch("before_h", 0, 0)  # these are looked for at every step
-        places.of_scratch("before_c", 0, 0)
+        for name in ("h", *program.carried):
+            places.of_scratch(f"before_{name}", 0, 0)  # these are looked for at every step
         rows = program.backward_projecting if projects else program.backward
         first, *second = [places.words(program, row) for row in rows]
         apart = [program.separate.index(name) if name in program.separate else -1 for name in program.projections]
@@ -250,9 +259,11 @@ class _Places:
     def words(self, program: LoopProgram, row: Row) -> np.ndarray:
         """The function of a row, and the places of its rows."""
         address = row_address(row, program.word, (self.dtype,) * len(row.rows))
-        before = (row.rows.index(name) if name in row.rows else -1 for name in ("before_h", "before_c"))
+        before = [f"before_{name}" for name in ("h", *program.carried)]
+        h, *carried = (row.rows.index(name) if name in row.rows else -1 for name in before)
         places = zip(*(self._found[name] for name in row.rows), strict=True)
-        return np.array([address, len(row.rows), *before, *(word for kind in places for word in kind)], np.int64)
+        words = (word for kind in places for word in kind)
+        return np.array([address, len(row.rows), h, *words, *carried], np.int64)
 
     def of_products(self, plan: LoopPlan, projections: Sequence[str]) -> None:
         """Products with the state, of the last projections with the gated state."""
@@ -273,15 +284,17 @@ def _plan(
     """Of a pass over a series like this one."""
     (batch, steps, _), gates, gated = like.shape, program.gates, program.gated
     size = recurrence.weight_hh.shape[0] // gates
+    heads = width // recurrence.weight_hh.shape[1]
     columns = [
         width if backward else (gates - gated) * size,
+        0 if heads == 1 else (width if backward else gates * size) // heads,
         (width if backward else gated * size) if gated else 0,
         (size if backward else width) if recurrence.weight_hr is not None else 0,
     ]
     return LoopPlan(
-        batch, steps, size, width, gates, gated, program.kept, len(program.separate), program.passes_output,
-        _rows(batch, steps, gates * size), reverse, *((1, batch) if time_first(like) else (steps, 1)),
-        *(padded(n, like.element_size()) for n in columns),
+        batch, steps, size, len(program.carried) * size, width, gates, gated, program.kept, len(program.separate),
+        heads, program.passes_output, _rows(batch, steps, gates * size), reverse,
+        *((1, batch) if time_first(like) else (steps, 1)), *(padded(n, like.element_size()) for n in columns),
     )  # fmt: skip
 
 
@@ -310,8 +323,13 @@ def _parameters(plan: LoopPlan, recurrence: Recurrence, transposed: bool) -> Par
     def panels(matrix: Tensor | None) -> np.ndarray:
         return nothing if matrix is None or not len(matrix) else packed(matrix.contiguous(), transposed)
 
+    if plan.heads > 1:
+        of_heads = weight.view(plan.gates, plan.heads, -1, weight.shape[1]).transpose(0, 1).flatten(1, 2)
+        recurrent = np.concatenate([panels(matrix) for matrix in of_heads])
+    else:
+        recurrent = panels(weight[:first])
     others = [nothing if v is None else flat(v.contiguous()) for v in (bias, dropout_mask)]
-    return Parameters(panels(weight[:first]), panels(weight[first:]), others[0], panels(projection), others[1])
+    return Parameters(recurrent, panels(weight[first:]), others[0], panels(projection), others[1])
 
 
 @numba.njit(**INLINED)
@@ -347,8 +365,8 @@ def _located(words: Any, memory: Any) -> Any:
 
 
 @numba.njit(**INLINED)
-def _call(words: Any, n: int, b: int, r: int, t: int, before_h: int, before_c: int, table: Any) -> None:
-    """Call a function of rows for a sequence, the r-th of a work item, at one step."""
+def _call(words: Any, n: int, b: int, r: int, t: int, before_h: int, before_c: int, apart: int, table: Any) -> None:
+    """Call a function of rows for a sequence, the r-th of a work item, at one step; states lie `apart` bytes."""
     count = words[1]
     bases, of_b = view(words, HEAD + count, count), view(words, HEAD + 2 * count, count)
     of_r, of_t = view(words, HEAD + 3 * count, count), view(words, HEAD + 4 * count, count)
@@ -356,9 +374,47 @@ def _call(words: Any, n: int, b: int, r: int, t: int, before_h: int, before_c: i
         table[i] = bases[i] + b * of_b[i] + r * of_r[i] + t * of_t[i]
     if words[2] >= 0:
         table[words[2]] = before_h
-    if words[3] >= 0:
-        table[words[3]] = before_c
+    for i in range(HEAD + 5 * count, words.size):
+        if words[i] >= 0:
+            table[words[i]] = before_c + (i - HEAD - 5 * count) * apart
     call_row(words[0], n, address_of(table))
+
+
+@numba.njit(**INLINED)
+def _add_heads(rows: int, plan: LoopPlan, h: Any, panels: Any, of_head: Any, u: Any) -> None:
+    """u += the product of h with recurrent matrices of several blocks; `of_head` is memory for that of one."""
+    size, columns = plan.width // plan.heads, plan.head_columns
+    for head in range(plan.heads):
+        clear(of_head)
+        read, matrix = view(h, head * size, h.size - head * size), block(panels, head, size * columns)
+        add_product(rows, size, read, plan.width, matrix, columns, of_head)
+        for r in range(rows):
+            for g in range(plan.gates):
+                to = view(u, r * plan.recurrent_columns + g * plan.size + head * size, size)
+                given = view(of_head, r * columns + g * size, size)
+                for i in range(size):
+                    to[i] += given[i]
+
+
+@numba.njit(**INLINED)
+def _add_heads_backward(
+    rows: int, plan: LoopPlan, grads: Any, panels: Any, of_head: Any, gathered: Any, products: Any
+) -> None:
+    """products += what goes back to h from the gradients of `_add_heads`; `gathered` is memory for those of one."""
+    size, columns, wide = plan.width // plan.heads, plan.head_columns, plan.gates * plan.size
+    inner = plan.gates * size
+    for head in range(plan.heads):
+        clear(of_head)
+        for r in range(rows):
+            for g in range(plan.gates):
+                given = view(grads, r * wide + g * plan.size + head * size, size)
+                copy(given, view(gathered, r * inner + g * size, size))
+        add_product(rows, inner, gathered, inner, block(panels, head, inner * columns), columns, of_head)
+        for r in range(rows):
+            to = view(products, r * plan.recurrent_columns + head * size, size)
+            given = view(of_head, r * columns, size)
+            for i in range(size):
+                to[i] += given[i]
 
 
 @numba.njit(**INLINED)
@@ -391,6 +447,7 @@ def run(
     projected, read_scratch = np.zeros(plan.rows * projected_width, dtype), np.zeros(plan.rows * width, dtype)
     # `inner` is h before its projection, or the state that a gate has multiplied: no cell has both.
     inner, memory = np.zeros(plan.rows * n, dtype), np.zeros(UNPROJECTED + 1, np.int64)
+    of_head = np.zeros(plan.rows * plan.head_columns, dtype)
     table = np.empty(max(gates.size, update.size), np.int64)
     memory[PRODUCTS], memory[CANDIDATE], memory[INNER] = address_of(u), address_of(candidate), address_of(inner)
     gates, update = _located(gates, memory), _located(update, memory)
@@ -404,13 +461,16 @@ def run(
                 if resets.size and resets[(low + r) * steps + t]:
                     clear(block(h_rows, r, width))
                     if c.size:
-                        clear(block(c, low + r, n))
+                        clear(block(c, low + r, plan.carried))
             _begin(u, rows, u_width, parameters.bias, 0, early)
             read = _read(h_rows, parameters.dropout_mask, low, rows, width, read_scratch)
-            add_product(rows, width, read, width, parameters.recurrent, u_width, u)
+            if plan.heads == 1:
+                add_product(rows, width, read, width, parameters.recurrent, u_width, u)
+            else:
+                _add_heads(rows, plan, read, parameters.recurrent, of_head, u)
             for r in range(rows):
                 if mask.size == 0 or mask[(low + r) * steps + t]:
-                    _call(gates, n, low + r, r, t, 0, 0, table)
+                    _call(gates, n, low + r, r, t, 0, 0, 0, table)
                 else:
                     clear(block(inner, r, n))
                     clear(block(kept, _index(plan, low + r, t), plan.kept * n))  # the same every time
@@ -420,7 +480,7 @@ def run(
                 add_product(rows, width, read, width, parameters.candidate, candidate_width, candidate)
                 for r in range(rows):
                     if mask.size == 0 or mask[(low + r) * steps + t]:
-                        _call(update, n, low + r, r, t, 0, 0, table)
+                        _call(update, n, low + r, r, t, 0, 0, 0, table)
             if parameters.projection.size:
                 clear(projected)
                 add_product(rows, n, inner, n, parameters.projection, projected_width, projected)
@@ -431,7 +491,7 @@ def run(
                 index = _index(plan, low + r, t)
                 copy(block(h_rows, r, width), block(hs, index, width))
                 if c.size:
-                    copy(block(c, low + r, n), block(cs, index, n))
+                    copy(block(c, low + r, plan.carried), block(cs, index, plan.carried))
     keep_alive(u)
     keep_alive(candidate)
     keep_alive(inner)
@@ -483,7 +543,9 @@ def run_backward(
     products_width, unprojected_width = plan.recurrent_columns, plan.projection_columns
     grads, inner = np.zeros(plan.rows * wide, dtype), np.zeros(plan.rows * n, dtype)
     products, unprojected = np.zeros(plan.rows * products_width, dtype), np.zeros(plan.rows * unprojected_width, dtype)
-    zeros, grad_scratch = np.zeros(max(width, n), dtype), np.zeros(width, dtype)
+    of_head = np.zeros(plan.rows * plan.head_columns, dtype)
+    gathered = np.zeros(plan.rows * (wide // plan.heads if plan.heads > 1 else 0), dtype)
+    zeros, grad_scratch = np.zeros(max(width, plan.carried), dtype), np.zeros(width, dtype)
     memory, table = np.zeros(UNPROJECTED + 1, np.int64), np.empty(max(gates.size, update.size), np.int64)
     memory[INNER], memory[GRADS], memory[UNPROJECTED] = address_of(inner), address_of(grads), address_of(unprojected)
     gates, update = _located(gates, memory), _located(update, memory)
@@ -516,9 +578,9 @@ def run_backward(
                     reset = resets.size > 0 and resets[b * steps + t]
                     if gates[2] >= 0:
                         before_h = _address_before(hs, h0, zeros, plan, b, k, width, reset)
-                    if gates[3] >= 0:
-                        before_c = _address_before(cs, c0, zeros, plan, b, k, n, reset)
-                    _call(update if part else gates, n, b, r, t, before_h, before_c, table)
+                    if cs.size:
+                        before_c = _address_before(cs, c0, zeros, plan, b, k, plan.carried, reset)
+                    _call(update if part else gates, n, b, r, t, before_h, before_c, n * delta_h.itemsize, table)
                     if part == 0 and not plan.passes_output:
                         clear(block(delta_rows, r, width))
                 clear(products)
@@ -529,7 +591,10 @@ def run_backward(
                         delta = block(inner, r, n)
                         clear(delta)
                         _add_read(delta, block(products, r, products_width), parameters.dropout_mask, low + r)
-            add_product(rows, early, grads, wide, parameters.recurrent, products_width, products)
+            if plan.heads == 1:
+                add_product(rows, early, grads, wide, parameters.recurrent, products_width, products)
+            else:
+                _add_heads_backward(rows, plan, grads, parameters.recurrent, of_head, gathered, products)
             for r in range(rows):
                 b = low + r
                 index = _index(plan, b, t)
@@ -549,7 +614,7 @@ def run_backward(
                 if resets.size and resets[b * steps + t]:
                     clear(block(delta_rows, r, width))
                     if delta_c.size:
-                        clear(block(delta_c, low + r, n))
+                        clear(block(delta_c, low + r, plan.carried))
     keep_alive(grads)
     keep_alive(inner)
     keep_alive(unprojected)

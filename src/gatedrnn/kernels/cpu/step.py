@@ -194,6 +194,7 @@ class _Layer(NamedTuple):
     gated: int
     diagonals: int
     kept: int
+    heads: int
     batch: int
     inputs: int
     size: int
@@ -218,51 +219,57 @@ def loop_step(
     threads = torch.get_num_threads() if program.gates * size * (x.shape[1] + size) >= WORTH_A_THREAD else 1
     begin = team(os.getpid()) if threads > 1 else None
     # Addresses, for a tuple of arrays would be unpacked one by one, and compiled anew for each number of layers.
+    carried, recurrent = len(program.carried), weights[1]
+    assert recurrent is not None
     call = [
-        layers, len(x), x.shape[1], size, begin or 0, threads if begin else 1, x.data_ptr(), output.data_ptr(),
-        before[0].data_ptr(), before[-1].data_ptr(), after[0].data_ptr(), after[-1].data_ptr(),
-        *_step_words(program, x.dtype), *[0 if w is None else w.data_ptr() for w in weights],
+        layers, len(x), x.shape[1], size, size // recurrent.shape[1], begin or 0, threads if begin else 1, carried,
+        x.data_ptr(), output.data_ptr(), before[0].data_ptr(), after[0].data_ptr(), *_step_words(program, x.dtype),
+        *[s.data_ptr() for states in (before, after) for s in states[len(states) - carried :]],
+        *[0 if w is None else w.data_ptr() for w in weights],
     ]  # fmt: skip
     _loop_stack(LIKE[x.dtype], np.array(call, np.int64))
     return output, after
 
 
-H, C, GATED = -1, -2, -3
-"""Codes of rows in a loop cell's step. Those of input projections, products with the state, diagonal weights and kept
-values count from 0."""
+H, GATED, CARRIED = -1, -2, -3
+"""Codes of rows in a loop cell's step; those of the states but h are -3, -4, … Those of input projections, products
+with the state, diagonal weights and kept values count from 0."""
 
 
 @cache
 def _step_words(program: LoopProgram, dtype: torch.dtype) -> tuple[int, ...]:
     """What a step knows of a cell: numbers of projections, of those that read a gated state, of diagonal weights and of
-    kept values; whether h and c are states; the function that shows c, or 0; how long the two parts of the step are;
-    and these, each an address and the codes of its rows."""
+    kept values; whether h is a state; the function that shows c, or 0; how long the two parts of the step are; and
+    these, each an address and the codes of its rows."""
     counted = [f"{kind}_{name}" for kind in "xu" for name in program.projections]
     counted += [*(f"w_{name}" for name in program.diagonals), *(f"kept_{i}" for i in range(program.kept))]
-    codes = {"h": H, "c": C, "gated": GATED} | {name: code for code, name in enumerate(counted)}
+    codes = {"h": H, "gated": GATED} | {name: code for code, name in enumerate(counted)}
+    codes |= {name: CARRIED - i for i, name in enumerate(program.carried)}
 
     def address(row: Row) -> int:
         return row_address(row, program.word, (dtype_name(dtype),) * len(row.rows))
 
     gates, *update = [[address(row), *(codes[name] for name in row.rows)] for row in program.forward]
     sizes = program.gates, program.gated, len(program.diagonals), program.kept
-    states = "h" in program.states, "c" in program.states, 0 if program.shown is None else address(program.shown)
+    states = "h" in program.states, 0 if program.shown is None else address(program.shown)
     return *sizes, *states, len(gates), sum(map(len, update)), *gates, *(word for row in update for word in row)
 
 
 @compiled(**FAST)
 def _loop_stack(like: Any, call: Any) -> None:
     # Denormals are flushed in the halves alone: threads that start inside here would flush them ever after.
-    layers, batch, inputs, size, begin, threads = call[:6]
-    x_address, output_address, h_before, c_before, h_after, c_after = call[6:12]
-    count, gated_gates, diagonals, kept, has_h, has_c, shown, of_gates, of_update = call[12:21]
-    gates, update = call[21 : 21 + of_gates], call[21 + of_gates : 21 + of_gates + of_update]
-    weights, each = call[21 + of_gates + of_update :], 4 + diagonals
+    layers, batch, inputs, size, heads, begin, threads, carried = call[:8]
+    x_address, output_address, h_before, h_after = call[8:12]
+    count, gated_gates, diagonals, kept, has_h, shown, of_gates, of_update = call[12:20]
+    gates, update = call[20 : 20 + of_gates], call[20 + of_gates : 20 + of_gates + of_update]
+    rest, each = call[20 + of_gates + of_update :], 4 + diagonals
+    c_before, c_after, weights = rest[:carried], rest[carried : 2 * carried], rest[2 * carried :]
     items = (size + BLOCK - 1) // BLOCK
     elements = batch * size
     x, output = at_address(like, x_address, batch * inputs), at_address(like, output_address, elements)
-    h0s, c0s = at_address(like, h_before, layers * elements), at_address(like, c_before, layers * elements)
-    hs, cs = at_address(like, h_after, layers * elements), at_address(like, c_after, layers * elements)
+    h0s, hs = at_address(like, h_before, layers * elements), at_address(like, h_after, layers * elements)
+    addresses = np.empty(carried, np.int64)
+    c = borrowed(addresses)
     memory = np.empty(items * batch * BLOCK * (count + kept) + 3 * elements, like.dtype)
     scratch = borrowed(memory)
     projected = view(scratch, 0, items * batch * BLOCK * count)
@@ -271,15 +278,16 @@ def _loop_stack(like: Any, call: Any) -> None:
     gated, shown_before = block(others, 0, elements), block(others, 1, elements)
     shown_after = block(others, 2, elements)
     for n in range(layers):
-        w, layer = block(weights, n, each), _Layer(count, gated_gates, diagonals, kept, batch, inputs, size)
-        before, h, c = block(h0s, n, elements), block(hs, n, elements), block(cs, n, elements)
-        if has_c:
-            copy(block(c0s, n, elements), c)
+        w, layer = block(weights, n, each), _Layer(count, gated_gates, diagonals, kept, heads, batch, inputs, size)
+        before, h, offset = block(h0s, n, elements), block(hs, n, elements), n * elements * like.itemsize
+        for s in range(carried):
+            c[s] = c_after[s] + offset
+            copy_bytes(c_before[s] + offset, c[s], elements * like.itemsize)
         if has_h:
             copy(before, h)
         else:  # its state is c, and h the output
             before, h = shown_before, shown_after
-            _show(shown, c, before)
+            _show(shown, c[0], before)
         if threads > 1:
             on_team(_first_half, begin, items, threads, (layer, gates, w, x, before, h, c, projected, kept_rows, gated))
         else:
@@ -298,14 +306,15 @@ def _loop_stack(like: Any, call: Any) -> None:
     if has_h:
         copy(x, output)
     keep_alive(memory)
+    keep_alive(addresses)
 
 
 @numba.njit(**INLINED)
-def _show(function: int, c: Any, h: Any) -> None:
+def _show(function: int, c: int, h: Any) -> None:
     """The output that follows from a state."""
     memory = np.empty(2, np.int64)
-    memory[0], memory[1] = address_of(c), address_of(h)
-    call_row(function, c.size, address_of(memory))
+    memory[0], memory[1] = c, address_of(h)
+    call_row(function, h.size, address_of(memory))
     keep_alive(memory)
 
 
@@ -317,6 +326,7 @@ def _call(
     """Call a function of rows for n channels of a sequence.
 
     Args:
+        c: addresses of the other states.
         x, u, kept: neighbouring rows of n channels; those of u begin with the projection `first`.
         w: addresses of the layer's weights.
     """
@@ -325,8 +335,8 @@ def _call(
         code = row[place + 1]
         if code == H:
             table[place] = address_of(h) + state * h.itemsize
-        elif code == C:
-            table[place] = address_of(c) + state * c.itemsize
+        elif code <= CARRIED:
+            table[place] = c[CARRIED - code] + state * h.itemsize
         elif code == GATED:
             table[place] = address_of(gated) + state * gated.itemsize
         elif code < gates:
@@ -349,7 +359,8 @@ def _first_half(
     exactness = flush_denormals()
     batch, inputs, size, count = layer.batch, layer.inputs, layer.size, layer.gates
     weight_ih = at_address(x, w[0], count * size * inputs)
-    weight_hh = at_address(x, w[1], count * size * size)
+    own = size // layer.heads
+    weight_hh = at_address(x, w[1], count * size * own)
     bias_ih = at_address(x, w[2], count * size if w[2] else 0)
     bias_hh = at_address(x, w[3], count * size if w[3] else 0)
     memory, addresses = np.empty(BLOCK * count * batch, x.dtype), np.empty(gates.size, np.int64)
@@ -361,9 +372,16 @@ def _first_half(
         rows, u = view(projected, item * batch * BLOCK * count, batch * wide), view(scratch, 0, batch * wide)
         kept_of_item = view(kept_rows, item * batch * BLOCK * layer.kept, batch * kept)
         for g in range(count):
-            _multiply(batch, inputs, x, weight_ih, bias_ih, g * size + low, n, rows, g * n, wide)
+            _multiply(batch, inputs, x, inputs, weight_ih, bias_ih, g * size + low, n, rows, g * n, wide)
             if g < count - layer.gated:
-                _multiply(batch, size, before, weight_hh, bias_hh, g * size + low, n, u, g * n, wide)
+                begin = low
+                while begin < low + n:  # the channels of each head
+                    head = begin // own
+                    end = min(low + n, (head + 1) * own)
+                    read = view(before, head * own, before.size - head * own)
+                    at = g * n + begin - low
+                    _multiply(batch, own, read, size, weight_hh, bias_hh, g * size + begin, end - begin, u, at, wide)
+                    begin = end
         for r in range(batch):
             x_row, u_row, kept_row = block(rows, r, wide), block(u, r, wide), block(kept_of_item, r, kept)
             _call(gates, table, layer, low, n, r, h, c, gated, x_row, u_row, 0, w, kept_row)
@@ -390,7 +408,7 @@ def _second_half(
         n = min(BLOCK, size - low)
         wide, kept, later = count * n, layer.kept * n, layer.gated * n
         for g in range(early, count):
-            _multiply(batch, size, gated, weight_hh, bias_hh, g * size + low, n, u, (g - early) * n, later)
+            _multiply(batch, size, gated, size, weight_hh, bias_hh, g * size + low, n, u, (g - early) * n, later)
         for r in range(batch):
             x_row = view(projected, item * batch * BLOCK * count + r * wide, wide)
             kept_row = view(kept_rows, item * batch * BLOCK * layer.kept + r * kept, kept)
@@ -402,9 +420,11 @@ def _second_half(
 
 @compiled(**REORDERED)
 def _multiply(
-    batch: int, inner: int, a: Any, matrix: Any, bias: Any, first: int, count: int, out: Any, begin: int, stride: int
-) -> None:
-    """The products of each row of `a` with `count` rows of the matrix from `first` on, plus their bias.
+    batch: int, inner: int, a: Any, a_width: int, matrix: Any, bias: Any, first: int, count: int, out: Any, begin: int,
+    stride: int,
+) -> None:  # fmt: skip
+    """The products of each row of `a` with `count` rows of the matrix from `first` on, plus their bias; rows of `a` lie
+    `a_width` apart.
 
     Four rows of the matrix at a time: memory delivers several streams faster than one.
     """
@@ -414,7 +434,7 @@ def _multiply(
         one, two = view(matrix, offset, inner), view(matrix, offset + inner, inner)
         three, four = view(matrix, offset + 2 * inner, inner), view(matrix, offset + 3 * inner, inner)
         for r in range(batch):
-            row, to = view(a, r * inner, inner), view(out, begin + r * stride + j, 4)
+            row, to = view(a, r * a_width, inner), view(out, begin + r * stride + j, 4)
             zero = ZERO * one[0]
             p, q, s, t = zero, zero, zero, zero
             for k in range(inner):
@@ -431,7 +451,7 @@ def _multiply(
         weights = view(matrix, (first + j) * inner, inner)
         start = bias[first + j] if bias.size else ZERO * weights[0]
         for r in range(batch):
-            total, row = ZERO * start, view(a, r * inner, inner)
+            total, row = ZERO * start, view(a, r * a_width, inner)
             for k in range(inner):
                 total += weights[k] * row[k]
             out[begin + r * stride + j] = total + start

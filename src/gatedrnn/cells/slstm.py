@@ -1,0 +1,104 @@
+"""LSTM with exponential gates (Beck et al. 2024)."""
+
+from typing import Never
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from gatedrnn.equations import LoopEquations, Recurrent
+from gatedrnn.layers import RecurrentLayer, SingleStep, documented
+from gatedrnn.registry import register
+from gatedrnn.shapes import State, Step
+
+
+class SLSTMEquations(LoopEquations):
+    """LSTM with an exponential input gate and a mean in the place of a sum; the forget gate *keeps*.
+
+    p = W_i x + U_i h,  q = log sigmoid(W_f x + U_f h),  z = tanh(W_z x + U_z h),  o = sigmoid(W_o x + U_o h)
+    m' = max(p, m + q),  i = exp(p - m'),  f = exp(m + q - m')
+    c' = f * c + i * z,  n' = f * n + i,   h' = o * c' / n'
+
+    State (h, c, n, m), output h. n sums the weights of what c sums, and m holds exponents down: h does not read it.
+    Where n = 0, before the first step, m' = p; after it n is 1 or more, and a smaller n in hx is read as 1. U has
+    blocks on its diagonal, one a head. Beck et al. 2024 (arXiv:2405.04517); the authors' code begins with U = 0.
+    """
+
+    name = "slstm"
+    projections = ("input", "forget", "candidate", "output")
+    decay_gates = {"forget": 1}
+    exponential = ("input",)
+    states = ("h", "c", "n", "m")
+    bias_init = "time-scales"
+    joint_states = True
+
+    def __init__(self, heads: int = 1) -> None:
+        if heads < 1:
+            raise ValueError(f"heads must be 1 or more, got {heads}")
+        self.heads = self.block_size = heads
+
+    def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
+        h, c, n, m = state
+        log_i, f, z, o = (x + r for x, r in zip(projected, recurrent(h), strict=True))
+        log_f = torch.where(n == 0, log_i, m + logsigmoid(f))  # there is nothing to keep before the first step
+        m = torch.maximum(log_i, log_f)
+        i, f = torch.exp(log_i - m), torch.exp(log_f - m)
+        c = f * c + i * torch.tanh(z)
+        n = f * n + i
+        return torch.sigmoid(o) * c / n.clamp(min=1.0), c, n, m
+
+
+@documented
+class SLSTM(RecurrentLayer[tuple[Tensor, Tensor, Tensor, Tensor]]):
+    """sLSTM: exponential input gate, normalised state, recurrent blocks (Beck et al. 2024, arXiv:2405.04517).
+
+    The forget gate *keeps*. Zoneout is refused: the states mean something together alone.
+
+    Args:
+        heads: blocks on the diagonal of each gate's recurrent matrix, 4 in the authors' code; hidden_size must be a
+            multiple.
+
+    Example:
+        >>> layer = SLSTM(3, 8, batch_first=True)
+        >>> output, (h_n, c_n, n_n, m_n) = layer(torch.randn(2, 5, 3))
+        >>> tuple(output.shape)
+        (2, 5, 8)
+    """
+
+    cell_class = SLSTMEquations
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, heads: int = 1, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
+            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, heads=heads, **unknown,
+        )  # fmt: skip
+
+
+@documented
+class SLSTMCell(SingleStep[tuple[Tensor, Tensor, Tensor, Tensor]]):
+    """One step of sLSTM (Beck et al. 2024, arXiv:2405.04517)."""
+
+    layer_class = SLSTM
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *,
+        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
+        heads: int = 1, **unknown: Never,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
+            longest_time_scale=longest_time_scale, heads=heads, **unknown,
+        )  # fmt: skip
+
+
+register(SLSTM, single_step=SLSTMCell, variants=({"heads": 2},))
