@@ -5,8 +5,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gatedrnn.equations import Equations
+
 REGULARISERS = ("zoneout", "input_dropout", "state_dropout", "weight_dropout")
 """Rates whose masks are drawn once a sequence."""
+
+
+def regularisers_of(cell: Equations | type[Equations]) -> tuple[str, ...]:
+    """Those that a cell takes: it may have no recurrent weights, or states that zoneout would tear apart."""
+    refused = set() if cell.multiplies_state else {"weight_dropout"}
+    refused |= {"zoneout"} if cell.joint_states else set()
+    return tuple(name for name in REGULARISERS if name not in refused)
 
 
 class DirectionMasks(NamedTuple):

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +11,7 @@ from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale, last_seasons, last_steps, repeated
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel
-from gatedrnn.shapes import Flags
+from gatedrnn.shapes import Flags, Hidden
 
 LEAST_UNIT = 0.01
 """Of the error that the loss is measured in, in units of a window's deviation."""
@@ -48,7 +47,7 @@ class SingleValues:
     """(embedding_size,)."""
     ahead: Tensor
     """(steps, batch, embedding_size): all but the value's own part of the embeddings of the next steps."""
-    states: list[Any]
+    states: list[Hidden | None]
     """Of the model's parts, after the last value."""
 
 

@@ -12,7 +12,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.equations import GappedLoopEquations
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.layers.dropout import REGULARISERS, regularisers_of
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
@@ -61,10 +61,8 @@ def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_l
     if config.gap_unit is not None and issubclass(record.equations, GappedLoopEquations):
         options.setdefault("gap_features", config.input_size or 1)
     named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
-    if not record.equations.multiplies_state:
-        named["weight_dropout"] = 0.0  # meant for the other cells of the model
-    if record.equations.joint_states:
-        named["zoneout"] = 0.0
+    for name in set(REGULARISERS) - set(regularisers_of(record.equations)):
+        named[name] = 0.0  # meant for the other cells of the model
     if (config.bias_init or record.equations.bias_init) == "time-scales":
         named["longest_time_scale"] = config.longest_time_scale
     layer: Callable[..., RecurrentLayer] = record.layer  # options of a cell are its own
@@ -316,7 +314,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             cache.seen_tokens += steps
         return self.norm(x) if self.in_blocks else x
 
-    def step_embedded(self, x: Step, states: list[Any]) -> Step:
+    def step_embedded(self, x: Step, states: list[Hidden | None]) -> Step:
         """`read_embedded` of one embedded step (batch, embedding_size), in `eval()`.
 
         Args:
@@ -330,13 +328,14 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 x, states[number] = cast(GatedRNNPart, part).layer.step(x, states[number])
         return self.norm(x) if self.in_blocks else x
 
-    def states_of(self, cache: GatedRNNCache) -> list[Any]:
+    def states_of(self, cache: GatedRNNCache) -> list[Hidden | None]:
         """The state of each part, as it takes it."""
         return [cache.read(first, count) for first, count in self._layers_of_parts()]
 
-    def write(self, cache: GatedRNNCache, states: list[Any], steps: int) -> None:
+    def write(self, cache: GatedRNNCache, states: list[Hidden | None], steps: int) -> None:
         """Put the states of all parts, so many steps later, into a cache."""
         for (first, _), state in zip(self._layers_of_parts(), states, strict=True):
+            assert state is not None  # after a step
             cache.write(first, state)
         cache.seen_tokens += steps
 

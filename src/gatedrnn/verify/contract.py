@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gatedrnn.equations import Equations, GappedScanEquations, PositiveScanEquations
 from gatedrnn.layers import RecurrentLayer
+from gatedrnn.layers.dropout import regularisers_of
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.verify import oracle
 from gatedrnn.verify.decay import wrong_change
@@ -270,7 +271,7 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
     masks = None
     if setting.regularisers:
         for regulariser in setting.regularisers:
-            if regulariser != "weight_dropout" or layer.cell.multiplies_state:
+            if regulariser in regularisers_of(layer.cell):
                 setattr(layer, regulariser, 0.3)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)

@@ -209,10 +209,10 @@ def para_lstm(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
     return _projected(outputs, weights), (h, c)
 
 
-def slstm(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+def slstm(x: Array, weights: Weights, state: State, heads: int = 1) -> tuple[Array, State]:
     """Beck et al. 2024 (arXiv:2405.04517). Rows i f z o. f keeps; c and n are divided by exp(m). State (h, c, n, m)."""
     h, c, n, m = state
-    columns, outputs = weights["weight_hh"].shape[1], []
+    columns, outputs = h.shape[1] // heads, []
     for t in range(x.shape[1]):
         gates = x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0)
         for row, recurrent in enumerate(weights["weight_hh"]):

@@ -92,7 +92,7 @@ MUTATIONS = [
     ("mgu", loop_op, "loop_in_torch", "z if t is None else t for", "z if t is None else t.roll(1, 0) for"),
     ("mgu", loop_op, "loop_in_torch", "torch.where(real.unsqueeze(1), a, s)", "a"),
     ("mgu", loop_op, "loop_in_kernel", "zero_masked_steps(h, mask)", "h"),
-    ("mgu", loop_op, "_products", "left.flatten(0, 1).t()", "-left.flatten(0, 1).t()"),
+    ("mgu", loop_op, "_products", "torch.mm(left.t()", "torch.mm(-left.t()"),
     ("mgu", loop_op, "_before_each_step", "if reverse else", "if not reverse else"),
     ("mgu", loop_op, "_before_each_step", "before.masked_fill_(resets.unsqueeze(2), 0)", "before"),
     ("lstm-peephole", loop_op, "loop_in_kernel", "name in cell.diagonals", "name in reversed(cell.diagonals)"),
