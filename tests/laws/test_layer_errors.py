@@ -384,7 +384,15 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
 
     with pytest.raises(TypeError, match="Nameless must say its name"):
         Layer(3, 4)
-    Nameless.name, Nameless.decay_gates = "nameless", {"door": 1}
+    Nameless.name = "nameless"
+    for states in (2, ("c",), ("h", "h"), ["h"], ("h", "2 c")):
+        Nameless.states = states
+        with pytest.raises(TypeError, match="states must be a tuple of names that begins with 'h'"):
+            Layer(3, 4)
+    Nameless.states, Nameless.heads = ("h",), 2
+    with pytest.raises(ValueError, match="block_size 1 must be a multiple of heads 2"):
+        Layer(3, 4)
+    Nameless.heads, Nameless.decay_gates = 1, {"door": 1}
     with pytest.raises(ValueError, match="decay_gates names 'door', which is none of its projections"):
         Layer(3, 4)
     Nameless.decay_gates, Nameless.diagonals = {"gate": 1}, ("bound",)

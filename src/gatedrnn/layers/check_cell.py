@@ -49,6 +49,14 @@ def _check_declarations(cell: Equations) -> None:
         raise TypeError(
             f"{title}.projections must be a tuple of names, such as ('candidate', 'update'), got {cell.projections!r}"
         )
+    states = cell.states
+    named = isinstance(states, tuple) and all(isinstance(name, str) and name.isidentifier() for name in states)
+    if not named or states[:1] != ("h",) or len(set(states)) < len(states):
+        raise TypeError(
+            f"{title}.states must be a tuple of names that begins with 'h', such as ('h', 'c'), got {states!r}"
+        )
+    if cell.block_size % cell.heads:
+        raise ValueError(f"{title}: block_size {cell.block_size} must be a multiple of heads {cell.heads}")
     if cell.learns_initial_state and (cell.reads_state or len(cell.states) > 1):
         raise ValueError(f"{title}: only a scan cell can learn its initial state")
     if not isinstance(cell.diagonals, Mapping):

@@ -13,20 +13,24 @@ from gatedrnn.ops.elementwise_loop import elementwise_loop
 from gatedrnn.registry import CELLS
 
 
-class TwoStatesEquations(ElementwiseLoopEquations):
-    """f = sigmoid(W_f x + w_f * c), c = f * c + (1 - f) * W_v x, h = tanh(w_h * h + c); y = h * softplus(W_s x)."""
+class ThreeStatesEquations(ElementwiseLoopEquations):
+    """f = sigmoid(W_f x + w_f * c), c = f * c + (1 - f) * W_v x, m = (m + c) / 2, h = tanh(w_h * h + m).
 
-    name = "two-states"
+    y = h * softplus(W_s x).
+    """
+
+    name = "three-states"
     projections = ("forget", "value", "show")
     decay_gates = {"forget": 1}
     diagonals = {"f": Diagonal("forget", 1), "h": None}
-    states = ("h", "c")
+    states = ("h", "c", "m")
 
     def step(self, projected, state, recurrent):
-        (forget, value, _), (h, c) = projected, state
+        (forget, value, _), (h, c, m) = projected, state
         f = torch.sigmoid(forget + recurrent.diagonal("f") * c)
         c = f * c + (1 - f) * value
-        return torch.tanh(recurrent.diagonal("h") * recurrent.drop(h) + c), c
+        m = (m + c) / 2
+        return torch.tanh(recurrent.diagonal("h") * recurrent.drop(h) + m), c, m
 
     def output(self, state, projected):
         return state[0] * softplus(projected[2])
@@ -45,11 +49,11 @@ class MixingEquations(ElementwiseLoopEquations):
 
 @pytest.fixture(autouse=True)
 def registered():
-    for equations in (TwoStatesEquations, MixingEquations):
+    for equations in (ThreeStatesEquations, MixingEquations):
         register(type(equations.__name__, (RecurrentLayer,), {"cell_class": equations}))
     yield
     for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
-        for name in ("two-states", "mixing"):
+        for name in ("three-states", "mixing"):
             table.pop(name, None)
 
 
@@ -70,26 +74,26 @@ def results(layer, backend, x, hx, flags, twice):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("flags", [(), ("mask",), ("resets",), ("mask", "resets")], ids=str)
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_two_states_with_an_output_of_their_own(dtype, bias, flags, bidirectional):
+def test_three_states_with_an_output_of_their_own(dtype, bias, flags, bidirectional):
     torch.manual_seed(0)
-    kind = CELLS["two-states"].layer
+    kind = CELLS["three-states"].layer
     layer = kind(3, 37, batch_first=True, bias=bias, bidirectional=bidirectional, dtype=dtype)
     for weight in layer.parameters():
         torch.nn.init.normal_(weight, std=0.7)
     assert layer.runs_on().name.startswith("one kernel for all steps")
     x = torch.randn(3, 11, 3, dtype=dtype)
-    hx = tuple(torch.randn(1 + bidirectional, 3, 37, dtype=dtype) for _ in range(2))
+    hx = tuple(torch.randn(1 + bidirectional, 3, 37, dtype=dtype) for _ in range(3))
     rates = {"mask": 0.7, "resets": 0.2}
     given = {name: torch.rand(3, 11) < rates[name] for name in flags}
     twice = dtype == torch.float64
     for place, (found, right) in enumerate(
         zip(*(results(layer, backend, x, hx, given, twice) for backend in ("native", "reference")), strict=True)
     ):
-        assert_equal_within(found, right, dtype, f"value {place}", gradient=place > 2)
+        assert_equal_within(found, right, dtype, f"value {place}", gradient=place > 3)
 
 
 @pytest.mark.parametrize("names", [(), ("bias", "mask", "resets")], ids=str)
-@pytest.mark.parametrize("cell", ["two-states", "para-gru"])
+@pytest.mark.parametrize("cell", ["three-states", "para-gru"])
 def test_the_op_is_registered_as_torch_wants_it(cell, names):
     torch.manual_seed(0)
     equations = CELLS[cell].equations()
@@ -98,7 +102,8 @@ def test_the_op_is_registered_as_torch_wants_it(cell, names):
     there = {"mask": torch.rand(2, 4) < 0.7, "resets": torch.rand(2, 4) < 0.3}
     mask, resets = (there[name] if name in names else None for name in ("mask", "resets"))
     joined = torch.randn((own + 3 * ("bias" in names)) * 5)
-    c0 = torch.randn(2, 5) if len(equations.states) == 2 else None
+    others = len(equations.states) - 1
+    c0 = torch.randn(2, 5 * others) if others else None
     tensors = [torch.randn(2, 4, 15), joined, torch.randn(2, 5), c0]
     tensors = [None if t is None else t.requires_grad_() for t in tensors]
     torch.library.opcheck(elementwise_loop, (*tensors, mask, resets, cell, "mask" in names))
@@ -106,7 +111,7 @@ def test_the_op_is_registered_as_torch_wants_it(cell, names):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("cell", ["two-states", "para-gru"])
+@pytest.mark.parametrize("cell", ["three-states", "para-gru"])
 def test_a_stream_is_one_call_a_step_and_gives_the_numbers_of_the_whole_sequence(cell, bias, dtype, monkeypatch):
     torch.manual_seed(0)
     layer = CELLS[cell].layer(3, 37, num_layers=2, batch_first=True, bias=bias, dtype=dtype).eval()
@@ -133,6 +138,6 @@ def test_a_step_that_mixes_channels_iterates_in_torch_and_says_so():
 
 
 def test_an_empty_batch_is_no_error():
-    layer = CELLS["two-states"].layer(3, 5, batch_first=True)
-    output, last = layer(torch.randn(0, 4, 3), tuple(torch.randn(1, 0, 5) for _ in range(2)))
+    layer = CELLS["three-states"].layer(3, 5, batch_first=True)
+    output, last = layer(torch.randn(0, 4, 3), tuple(torch.randn(1, 0, 5) for _ in range(3)))
     assert output.shape == (0, 4, 5) and all(s.shape == (1, 0, 5) for s in last)

@@ -230,7 +230,7 @@ class Forward:
 
     def _share_out(self, plan: Plan, row: Row, there: dict[str, Site]) -> None:
         inputs = self.inputs
-        outputs = [row.rows.index(name) for name in row.writes if name not in ("h", "c", "product")]
+        outputs = [row.rows.index(name) for name in row.writes if name not in (*inputs.program.states, "product")]
         written = (min(outputs), max(outputs) + 1) if outputs else (0, 0)
         rows = _rows_of(inputs, row, inputs.sites | there, "h", written)
         hold = row is inputs.rows.states
