@@ -61,7 +61,7 @@ def test_a_comparison_without_a_terminal_says_how_far_each_run_and_the_whole_is(
     found = [match for line in lines if (match := LINE.match(line))]
     assert {match[1] for match in found} == {"mingru/seed-0", "minlstm-layers/seed-0"}, lines
     assert all(re.fullmatch(r"[01] of 2 runs finished, .+ left", match[4]) for match in found)
-    notice = "measuring the training speed of 2 contenders on digits, about 6 s"
+    notice = "measuring the training speed of 2 contenders on digits, about 4 s"
     assert notice in lines and any(line.startswith(f"{notice}, for ") for line in lines), lines
 
 
