@@ -25,6 +25,7 @@ TINY = "--hidden-size 8 --layers 1 --embedding-size 8 --batch-size 32 --epochs 1
 """Of a training that takes a moment."""
 SMALL = {
     "train": TINY,
+    "forecast": TINY,
     "compare": "--hidden-size 32 --layers 1 --embedding-size 8 --epochs 1 --seeds 0 --threads 1 --jobs 1",
     "probe": "--tasks parity --seeds 0 --lengths 64",
     "verify": "--dtypes float64",
@@ -43,10 +44,18 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = "".join(f"{'good' if i % 2 else 'bad'} book number {i},{i % 2}\n" for i in range(100))
     for name in ("reviews.csv", "labelled.csv", "unlabelled.csv"):
         (folder / name).write_text("text,label\n" + rows)
+    hours = [f"2024-01-{1 + i // 24:02d} {i % 24:02d}:00,{10 + 3 * (i % 24) + i % 7}\n" for i in range(700)]
+    for name, target in (("load.csv", "load"), ("energy.csv", "OT"), ("new.csv", "OT")):
+        (folder / name).write_text(f"date,{target}\n" + "".join(hours))
+    for part in ("TRAIN", "TEST"):
+        series = [f"{i % 5},{i % 3},{i % 2 + 4},{i % 2 - 4}:{'wave' if i % 2 else 'nod'}\n" for i in range(40)]
+        head = "@problemName Gestures\n@univariate true\n@classLabel true wave nod\n@data\n"
+        (folder / f"Gestures_{part}.ts").write_text(head + "".join(series))
     trained = {
         "runs/book": "--train-file book.txt --length 16 --test-fraction 0.1",
         "runs/reviews": "--task text-classification --train-file reviews.csv",
         "runs/my-digits": "--task digits",
+        "runs/forecast-energy": "--task forecast --train-file energy.csv --target OT --horizon 24",
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -35,7 +35,7 @@ def test_the_decay_is_what_a_state_is_multiplied_by(name, zoneout):
     """Without recurrent weights, the derivative of one state by the one before; of a turned block, a row's length."""
     layer, x = layer_of(name, zoneout=zoneout).eval(), series()
     for part, weight in layer.named_parameters():
-        if part.startswith(("weight_hh", "weight_c", "weight_a")):
+        if part.startswith(("weight_hh", "weight_c", "weight_a", "weight_v")):
             torch.nn.init.zeros_(weight)
     (traced,) = trace(layer, x)
     states = None
