@@ -366,7 +366,7 @@ def _located(words: Any, memory: Any) -> Any:
 
 @numba.njit(**INLINED)
 def _call(words: Any, n: int, b: int, r: int, t: int, before_h: int, before_c: int, apart: int, table: Any) -> None:
-    """Call a function of rows for a sequence, the r-th of a work item, at one step; states lie `apart` bytes."""
+    """Call a function of rows for a sequence, the r-th of a work item, at one step; its states lie `apart` bytes."""
     count = words[1]
     bases, of_b = view(words, HEAD + count, count), view(words, HEAD + 2 * count, count)
     of_r, of_t = view(words, HEAD + 3 * count, count), view(words, HEAD + 4 * count, count)
