@@ -2,9 +2,10 @@
 
     python tools/authors.py CLONES [--output results/bench/authors.json]
 
-CLONES has clones of asappresearch/sru, xaviergonzalez/ml-pararnn, google-deepmind/recurrentgemma, NX-AI/xlstm and
-fla-org/flash-linear-attention, each under its repository's name; torchrecurrent comes from PyPI, and so do einops,
-jaxtyping and typeguard, which recurrentgemma asks for. The first builds its C++ with ninja and a compiler. All stays
+CLONES has clones of asappresearch/sru, xaviergonzalez/ml-pararnn, google-deepmind/recurrentgemma, NX-AI/xlstm,
+fla-org/flash-linear-attention, salesforce/pytorch-qrnn and NicolasZucchet/minimal-LRU, each under its repository's
+name; torchrecurrent comes from PyPI, and so do einops, jaxtyping and typeguard, which recurrentgemma asks for, and
+flax, for minimal-LRU. The first builds its C++ with ninja and a compiler. All stays
 within 1e-6, or the command fails.
 """
 
@@ -39,7 +40,7 @@ def compare(clones: Path, *, output: Path | None = None) -> None:
     """
     checks: dict[str, Callable[[Path], Tensor]] = {
         "janet": janet, "indrnn": indrnn, "sru": sru, "para-gru": para_gru, "para-lstm": para_lstm, "hgrn": hgrn,
-        "rg-lru": rg_lru, "slstm": slstm,
+        "rg-lru": rg_lru, "slstm": slstm, "qrnn": qrnn, "lru": lru,
     }  # fmt: skip
     found = {}
     for name, check in checks.items():
@@ -230,6 +231,40 @@ def rg_lru(clones: Path) -> Tensor:
     places = torch.arange(1, STEPS + 1).expand(BATCH, STEPS)
     found, _ = theirs(x, places, theirs.init_cache(BATCH, HIDDEN))
     return found - ours(x)[0]
+
+
+@torch.no_grad()
+def qrnn(clones: Path) -> Tensor:
+    """The authors' layer with a window of 2; f is what lets in there, so its rows have the other sign."""
+    for name in ("cupy", "cupy.cuda", "pynvrtc", "pynvrtc.compiler"):  # for its kernel of a GPU
+        sys.modules[name] = ModuleType(name)
+    sys.modules["cupy.cuda"].function = sys.modules["pynvrtc.compiler"].Program = None  # type: ignore[attr-defined]
+    sys.path.insert(0, str(clones / "pytorch-qrnn"))
+    theirs, x = import_module("torchqrnn").QRNNLayer(FEATURES, HIDDEN, window=2, use_cuda=False), series()
+    sign = torch.cat([torch.ones(HIDDEN), -torch.ones(HIDDEN), torch.ones(HIDDEN)])
+    ours = with_weights(
+        gatedrnn.QRNN(FEATURES, HIDDEN, batch_first=True),
+        weight_ih=theirs.linear.weight * sign.unsqueeze(1),
+        bias_ih=theirs.linear.bias * sign,
+    )
+    return theirs(x.transpose(0, 1))[0].transpose(0, 1) - ours(x)[0]
+
+
+@torch.no_grad()
+def lru(clones: Path) -> Tensor:
+    """The authors' module, a sequence at a time, less D x."""
+    sys.path.insert(0, str(clones / "minimal-LRU"))
+    jax: Any = import_module("jax")
+    theirs, x = import_module("lru.model").LRU(d_hidden=HIDDEN // 2, d_model=FEATURES), series()
+    own = theirs.init(jax.random.PRNGKey(0), x[0].numpy())
+    found = torch.stack([torch.tensor(jax.device_get(theirs.apply(own, row.numpy()))) for row in x])
+    of = {name: torch.tensor(jax.device_get(weight)) for name, weight in own["params"].items()}
+    ours = with_weights(
+        gatedrnn.LRU(FEATURES, HIDDEN, proj_size=FEATURES, bias=False, batch_first=True),
+        weight_ih=torch.cat([of["B_re"], of["B_im"]]), weight_hr=torch.cat([of["C_re"], -of["C_im"]], dim=1),
+        weight_nu=of["nu_log"], weight_theta=of["theta_log"], weight_gamma=of["gamma_log"],
+    )  # fmt: skip
+    return found - of["D"] * x - ours(x)[0]
 
 
 if __name__ == "__main__":

@@ -71,9 +71,9 @@ class Recurrent:
 class BlockKernel(NamedTuple):
     """Which kernel runs a single step of a cell of small blocks."""
 
-    form: Literal["rotation", "reflections"]
-    """How the block matrix is built from the projections: a rotation with a mirror (blocks of 2), or one reflection for
-    each of the block's channels."""
+    form: Literal["rotation", "reflections", "turn"]
+    """How the block matrix is built: from the projections a rotation with a mirror (blocks of 2), or one reflection for
+    each of the block's channels; or from the diagonal weights a decay and an angle (blocks of 2)."""
 
 
 class TorchKernel(NamedTuple):
@@ -104,7 +104,8 @@ class Equations(ABC):
     """The equations of one gated unit: `step`, from state to state.
 
     A cell whose output is not its state (h of (h, c)) has a method `output(state, projected)` too, elementwise in the
-    tuples of states and of input projections, of one step or of a whole series.
+    tuples of states and of input projections, of one step or of a whole series. One whose diagonal weights are
+    not initialised uniform within 0.1 has a method `fill_diagonals(weights)`, which fills them in place, by name.
 
     Options of a cell are keyword arguments of its constructor, each with a default of type bool, int, float or str, and
     kept as an attribute of the same name.
@@ -127,6 +128,9 @@ class Equations(ABC):
     what the output follows from; it alone is projected where a projection belongs to the state."""
     joint_states: ClassVar[bool] = False
     """Whether the states mean something together alone: zoneout, which mixes each by itself, is then refused."""
+    window: int = 1
+    """Inputs that a projection reads: 1, or 2 for that of the real step before too, whose weights are the second half
+    of `weight_ih`. It is then a state as well, the last of `hx`: 0 at the beginning and after a reset."""
     reads_state: ClassVar[bool]
     """Whether a gate reads the state before: then time is a loop."""
     multiplies_state: ClassVar[bool] = False
@@ -135,11 +139,8 @@ class Equations(ABC):
     """Blocks on the diagonal of each gate's recurrent matrix, all else of which is 0 and not stored: `weight_hh` has
     hidden_size / heads columns, and hidden_size must be a multiple."""
     diagonals: ClassVar[Mapping[str, Diagonal | None]] = {}
-    """Names of diagonal weights, each of hidden_size, and what they read; None for a parameter of a scan cell's
-    coefficients."""
-    diagonal_init: ClassVar[Literal["small", "unit", "normal", "bounds", "radii"]] = "small"
-    """Of the diagonal weights: uniform within 0.1, uniform from 0 to 1, or normal with variance 4 / (5 hidden_size);
-    w of sigmoid(w), uniform from 0 to 0.95; or of exp(-softplus(w)), whose square is uniform from 0.9^2 to 0.999^2."""
+    """Names of diagonal weights, each of hidden_size (a scan in blocks: one a block), and what they read; None for a
+    parameter of a scan cell's coefficients."""
     gap_features: int = 0
     """Times that `weight_gap` reads at each step (`GappedLoopEquations`)."""
     learns_initial_state: ClassVar[bool] = False
@@ -164,6 +165,11 @@ class Equations(ABC):
     @abstractmethod
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         """The next state from one step's input projections (W x + b, in the order of `projections`) and the state."""
+
+    @property
+    def carried(self) -> int:
+        """Tensors of `hx`: the states, and the input of the step before where a projection reads it."""
+        return len(self.states) + (self.window > 1)
 
     @property
     def memory(self) -> int:
@@ -241,12 +247,8 @@ class ScanEquations(Equations):
 
     @final
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
-        decay, drive = self.coefficients(*projected, *self._own(recurrent, projected[0]))
+        decay, drive = self.coefficients(*projected, *_own(self, recurrent, projected[0]))
         return (decay * state[0] + recurrent.drop(drive),)
-
-    def _own(self, recurrent: Recurrent, like: Step) -> tuple[Channels, ...]:
-        """The diagonal weights, in the dtype in which coefficients are computed: a function of them is not rounded."""
-        return tuple(recurrent.diagonal(name).to(like.dtype) for name in self.diagonals)
 
 
 class GappedScanEquations(ScanEquations, GappedEquations):
@@ -265,7 +267,7 @@ class GappedScanEquations(ScanEquations, GappedEquations):
     def step_over(
         self, gaps: Step, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent
     ) -> tuple[State, ...]:
-        decay, drive = self.coefficients_over(gaps, *projected, *self._own(recurrent, projected[0]))
+        decay, drive = self.coefficients_over(gaps, *projected, *_own(self, recurrent, projected[0]))
         return (decay * state[0] + recurrent.drop(drive),)
 
 
@@ -306,11 +308,12 @@ class BlockScanEquations(Equations):
 
     @abstractmethod
     def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
-        """(A_t, b_t) from the input projections: (..., block_size, block_size, blocks) and (..., channels)."""
+        """(A_t, b_t) from the input projections and the diagonal weights, one a block: (..., block_size, block_size,
+        blocks) and (..., channels)."""
 
     @final
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
-        transition, drive = self.coefficients(*projected)
+        transition, drive = self.coefficients(*projected, *_own(self, recurrent, projected[0]))
         h = state[0].unflatten(-1, (self.block_size, -1))
         return (applied(transition, h).flatten(-2) + recurrent.drop(drive),)
 
@@ -333,6 +336,11 @@ class PositiveScanEquations(ConvexScanEquations):
         """(log a_t, log b_t): `coefficients` in logarithms."""
         logit = self.logit(*projected)
         return logsigmoid(logit), logsigmoid(-logit) + self.log_value(*projected)
+
+
+def _own(cell: Equations, recurrent: Recurrent, like: Step) -> tuple[Channels, ...]:
+    """The diagonal weights, in the dtype in which coefficients are computed: a function of them is not rounded."""
+    return tuple(recurrent.diagonal(name).to(like.dtype) for name in cell.diagonals)
 
 
 def _multiplied(h: Step, weight: Tensor, bias: Tensor | None, gates: int) -> Step:

@@ -104,10 +104,11 @@ def test_a_bfloat16_layer_rounds_its_projection_and_its_output_and_nothing_betwe
     layer.backend = "reference"
     whole, last = layer(x, hx)
     projected = nn.functional.linear(x, layer.weight_ih_l0, layer.bias_ih_l0).float()
-    decay, drive = layer.cell.coefficients(*projected.chunk(len(layer.cell.projections), dim=-1), *own_weights(layer))
+    gates = projected.chunk(len(layer.cell.projections), dim=-1)
+    decay, drive = layer.cell.coefficients(*gates, *own_weights(layer))
     h, expected = linear_scan(decay, drive, hx[0].float(), backend="reference")
     assert whole.dtype == torch.bfloat16 and last.dtype == torch.float32
-    assert torch.equal(whole, output_of(layer.cell, (h,), ()).bfloat16()) and torch.equal(last[0], expected)
+    assert torch.equal(whole, output_of(layer.cell, (h,), gates).bfloat16()) and torch.equal(last[0], expected)
     layer.backend = "auto"
     kernel, final = layer(x, hx)
     assert_equal_within(kernel, whole, torch.bfloat16, "output of one kernel")

@@ -82,12 +82,12 @@ GATES = {
     "lstm": 4, "lstm-peephole": 4, "lstm-no-output-gate": 3, "lstm-input-gated": 3, "lstm-normalized": 3, "minlstm": 3,
     "gru": 3, "mgu": 2, "gru-no-reset-gate": 2, "gru-input-gated": 2, "mingru": 2, "signed-mingru": 2,
     "block-orthogonal": 3, "gru-d": 3, "indrnn": 1, "para-gru": 3, "para-lstm": 3, "sru": 4, "slstm": 4,
-    "cifg": 3, "janet": 2, "hgrn": 2, "rg-lru": 3, "gru-reset-before": 3, "mgu-keep": 2, "own": 2,
+    "cifg": 3, "janet": 2, "hgrn": 2, "rg-lru": 3, "qrnn": 3, "lru": 1, "gru-reset-before": 3, "mgu-keep": 2, "own": 2,
 }  # fmt: skip
 
 DIAGONALS = {
     "lstm-peephole": "ci cf co", "indrnn": "u", "para-gru": "az ar an", "para-lstm": "af ag ao cf co", "sru": "vf vr",
-    "hgrn": "bound", "rg-lru": "decay",
+    "hgrn": "bound", "rg-lru": "decay", "lru": "nu theta gamma",
 }  # fmt: skip
 
 
@@ -107,7 +107,8 @@ def expected_shapes(name, features, layers, suffixes, bias, proj_size):
                 found[f"bias_hh{end}"] = (rows,)
             if proj_size:
                 found[f"weight_hr{end}"] = (proj_size, HIDDEN)
-            found |= {f"weight_{weight}{end}": (HIDDEN,) for weight in DIAGONALS.get(name, "").split()}
+            channels = HIDDEN // 2 if name == "lru" else HIDDEN  # complex ones
+            found |= {f"weight_{weight}{end}": (channels,) for weight in DIAGONALS.get(name, "").split()}
             if name == "gru-d":
                 found |= {f"weight_gap{end}": (HIDDEN, 1)} | ({f"bias_gap{end}": (HIDDEN,)} if bias else {})
             if name in ("signed-mingru", "block-orthogonal"):

@@ -72,7 +72,7 @@ def in_chunks(layer, sizes, x, hx, mask=None, resets=None):
 def examples(draw, name, bidirectional):
     """A layer, its input, flags, whether a state is carried in, and pieces that the time falls into."""
     size = st.integers(1, 4)
-    hidden = draw(size) * (2 if name == "block-orthogonal" else 1)
+    hidden = draw(size) * (2 if name in ("block-orthogonal", "lru") else 1)
     # torch's LSTM projects to fewer channels, its GRU never; ours to any number.
     most = {"lstm": hidden - 1, "gru": 0, "gru-reset-before": 0}.get(name, 4)
     options = {

@@ -32,6 +32,7 @@ VARIANTS = {name: (name, {}) for name in CELLS} | {
     "mgu-keep": ("mgu", {"keep": True}),
     "minlstm-identity": ("minlstm", {"activation": "identity"}),
     "mingru-identity": ("mingru", {"activation": "identity"}),
+    "qrnn": ("qrnn", {"window": 1}),  # what a window of 2 adds: test_window.py
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 torchs_own = pytest.mark.parametrize("name", TORCH)
@@ -191,7 +192,7 @@ def test_a_loop_over_the_cell_is_the_layer(variant, bias, batched):
         outputs = []
         for x_t in x.unbind(-2):
             hx = cell(x_t, hx)
-            outputs.append(cell.output(hx))
+            outputs.append(cell.output(hx, x_t))
         return torch.stack(outputs, dim=-2), hx
 
     def whole(x, hx):

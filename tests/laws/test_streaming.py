@@ -104,17 +104,17 @@ def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, rows, hid
             assert_equal_within(end, want, dtype, "state")
 
 
-@pytest.mark.parametrize("block_size", [2, 3, 4])
+@pytest.mark.parametrize(
+    "name, options", [*(("block-orthogonal", {"block_size": size}) for size in (2, 3, 4)), ("lru", {})], ids=str
+)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_stream_of_a_cell_of_blocks_is_a_kernels(block_size, dtype, bias, monkeypatch):
+def test_a_stream_of_a_cell_of_blocks_is_a_kernels(name, options, dtype, bias, monkeypatch):
     """By `step`, by calls of one step each, and by its single-step module."""
     seen, step = [], cpu.block_step
     monkeypatch.setattr(cpu, "block_step", lambda record, *rest: (seen.append(record), step(record, *rest))[1])
     torch.manual_seed(0)
-    layer = gatedrnn.BlockOrthogonalRNN(
-        5, 24, num_layers=2, batch_first=True, dtype=dtype, bias=bias, block_size=block_size
-    )
+    layer = CELLS[name].layer(5, 24, num_layers=2, batch_first=True, dtype=dtype, bias=bias, **options)
     x = 3 * torch.randn(3, 6, 5, dtype=dtype)
     output, last = layer(x)
     with torch.no_grad():
@@ -126,7 +126,7 @@ def test_a_stream_of_a_cell_of_blocks_is_a_kernels(block_size, dtype, bias, monk
     for got, end in (by_step, (torch.cat(outputs, 1), state)):
         assert_equal_within(got, output, dtype, "output")
         assert_equal_within(end, last, dtype, "state")
-    module = gatedrnn.BlockOrthogonalRNNCell(5, 24, bias, dtype=dtype, block_size=block_size)
+    module = CELLS[name].single_step(5, 24, bias, dtype=dtype, **options)
     h = module(x[:, 0])
     with torch.no_grad():
         assert_equal_within(module(x[:, 0]), h, dtype, "one step")

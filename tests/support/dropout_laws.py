@@ -100,7 +100,7 @@ def plainly(layer, name, x, hx, dropout_masks):
                     )
                     after = tuple(k * s + (1 - k) * a for k, s, a in zip(keep, state, after, strict=True))
                 state = after
-                outputs.append(read_out(name, state))
+                outputs.append(read_out(name, state, projected[b, t]))
             rows.append((torch.stack(outputs), state))
         x = torch.stack([row for row, _ in rows])
         if layer.proj_size and not inside:
@@ -126,7 +126,9 @@ def times(x, mask, dim=None):
     return x * (mask if dim is None else mask.unsqueeze(dim))
 
 
-def read_out(name, state):
+def read_out(name, state, projected):
+    if name == "qrnn":
+        return torch.sigmoid(projected[2 * HIDDEN :]) * state[0]
     if name in TANH:
         return torch.tanh(state[0])
     return torch.sin(state[0]) if name == "own" else state[0]

@@ -7,7 +7,7 @@ import torch
 from tolerances import assert_equal_within
 from torch import nn
 
-from gatedrnn import GRU, MGU, RecurrentLayer, registry
+from gatedrnn import GRU, MGU, QRNN, RecurrentLayer, registry
 from gatedrnn.equations import ScanEquations
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
@@ -39,6 +39,7 @@ class Own(RecurrentLayer):
 CELLS = {name: cell.layer for name, cell in registry.CELLS.items()} | {
     "gru-reset-before": partial(GRU, reset_after=False),
     "mgu-keep": partial(MGU, keep=True),
+    "qrnn": partial(QRNN, window=1),  # what a window of 2 adds has laws of its own, in test_window.py
     "own": Own,
 }
 PROJECTED_STATES = ("lstm", "lstm-peephole", "cifg")  # whose gates read h after its projection
@@ -47,9 +48,9 @@ STATES = dict.fromkeys(CELLS, 1) | dict.fromkeys(PAIRS, 2) | {"slstm": 4}  # ten
 JOINT = ("slstm",)  # whose states belong together: no zoneout
 SCAN_CELLS = (
     "lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "hgrn", "rg-lru",
-    "own",
+    "qrnn", "own",
 )  # fmt: skip
-INPUT_GATED_CELLS = (*SCAN_CELLS, "block-orthogonal")
+INPUT_GATED_CELLS = (*SCAN_CELLS, "block-orthogonal", "lru")
 DIAGONAL_CELLS = ("indrnn", "para-gru", "para-lstm", "sru")  # whose gates read the state through diagonal weights
 LOOP_CELLS = tuple(name for name in CELLS if name not in (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
 KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name != "gru-d")  # which steps in torch

@@ -23,11 +23,12 @@ def by_equations(name, projected, bias, h0, mask, resets, reset_state, reverse, 
     own, diagonals = apart(cell, channels, added)
     whole = projected if own is None else projected + own
     start, reset_start = leaf(h0, (len(projected), channels)), leaf(reset_state, channels)
-    decay, drive = cell.coefficients(*whole.chunk(len(cell.projections), -1), *diagonals)
+    gates = whole.chunk(len(cell.projections), -1)
+    decay, drive = cell.coefficients(*gates, *diagonals)
     if mask is not None:
         decay, drive = torch.where(mask[..., None], decay, 1), torch.where(mask[..., None], drive, 0)
     states, last = scan_in_torch(decay, drive, start, resets, None if resets is None else reset_start, reverse)
-    output = output_of(cell, (states,), ())
+    output = output_of(cell, (states,), gates)
     if mask is not None:
         output = torch.where(mask[..., None], output, 0)
     loss = (output * grad_output.to(dtype)).sum() + (last * grad_last.to(dtype)).sum()

@@ -4,6 +4,7 @@ import torch
 
 from gatedrnn import registry
 from gatedrnn.equations import Recurrent
+from gatedrnn.layers.parameters import diagonal_size
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
 PRE_ACTIVATIONS = torch.tensor([-1000.0, -30.0, -3.0, -0.5, -0.0, 0.0, 0.5, 3.0, 30.0, 1000.0], dtype=torch.float64)
@@ -31,7 +32,7 @@ def step_without_recurrence(cell, projected, state):
     (h, c, n, m)."""
     width, rows = state.shape[-1], len(cell.projections) * state.shape[-1]
     weights = {"weight_hh": state.new_zeros(rows, width)}
-    weights |= {f"weight_{name}": state.new_zeros(width) for name in cell.diagonals}
+    weights |= {f"weight_{name}": state.new_zeros(diagonal_size(cell, width)) for name in cell.diagonals}
     if cell.gap_features:
         weights["weight_gap"] = state.new_zeros(width, cell.gap_features)
     states = [torch.ones_like(state) if name == "n" else torch.zeros_like(state) for name in cell.states]

@@ -123,7 +123,7 @@ def _formula(
     """Output and states of one step; with None the states alone, as a single-step module gives them."""
 
     def found(w: Weights) -> list[Tensor]:
-        state = tuple(w[f"state {n}"].reshape(1, -1) for n in range(len(layer.cell.states)))
+        state = tuple(w[f"state {n}"].reshape(1, -1) for n in range(layer.cell.carried))
         output, *after = run_equations(layer, w, w["input"], state)
         return after if output_of is None else [output_of(output), *(s[None] for s in after)]
 

@@ -13,6 +13,7 @@ from torch.nn.functional import linear
 from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
 from gatedrnn.equations import PositiveScanEquations, Recurrent, ScanEquations, output_of
 from gatedrnn.layers import RecurrentLayer
+from gatedrnn.layers.window import with_last_input
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Series, State
 from gatedrnn.verify.tolerances import ROUNDED
@@ -58,21 +59,22 @@ def run_equations(
     """
     cell = layer.cell
     named = {name.removesuffix("_l0"): weight for name, weight in weights.items()}
-    projected = linear(x, named["weight_ih"], named.get("bias_ih")).chunk(len(cell.projections), dim=-1)
     if state is None:
         state = tuple(x.new_zeros(x.shape[0], size) for size in layer.state_sizes())
         if "initial_state" in named:
             state = (named["initial_state"].expand_as(state[0]),)
+    read, state, last_input = with_last_input(cell, x, state)
+    projected = linear(read, named["weight_ih"], named.get("bias_ih")).chunk(len(cell.projections), dim=-1)
     if isinstance(cell, ScanEquations):
         states = PlainScan.apply(
             *cell.coefficients(*projected, *(named[f"weight_{name}"] for name in cell.diagonals)), state[0]
         )
-        return [output_of(cell, (states,), projected), states[:, -1]]
+        return [output_of(cell, (states,), projected), states[:, -1], *last_input]
     recurrent, outputs = Recurrent(cell.projections, named), []
     for step in zip(*(gate.unbind(1) for gate in projected), strict=True):
         state = cell.step(step, state, recurrent)
         outputs.append(output_of(cell, state, step))
-    return [torch.stack(outputs, dim=1), *state]
+    return [torch.stack(outputs, dim=1), *state, *last_input]
 
 
 NEAR_KINK = 1e-5

@@ -21,12 +21,13 @@ from gatedrnn.bench.layers import (
     products_alone,
     products_of,
     python_loop_lstm,
+    run_equations,
     torch_layer,
 )
 from gatedrnn.bench.measure import BOTH, FORWARD, Bench, Mode
 from gatedrnn.bench.peers import PEER_LAYERS, PEER_SCANS, peer_layers, peer_scans
 from gatedrnn.bench.sizes import LONG, SHORT, Shape, Sizes
-from gatedrnn.equations import Recurrent, output_of, split_gates
+from gatedrnn.layers.window import with_last_input
 from gatedrnn.ops import linear_scan
 from gatedrnn.registry import CELLS
 
@@ -154,13 +155,11 @@ def _step(cell: str, setting: Setting) -> tuple[Contender, Contender]:
         return (output, *state) if isinstance(state, tuple) else (output, state)
 
     def formula(w: Weights) -> list[Tensor]:
-        named = {name.removesuffix("_l0"): weight for name, weight in w.items()}
-        gates = split_gates(len(layer.cell.projections), linear(w["input"], named["weight_ih"], named.get("bias_ih")))
-        before = tuple(w[f"state {n}"] for n in range(len(start)))
-        after = layer.cell.step(gates, before, Recurrent(layer.cell.projections, named))
-        return [output_of(layer.cell, after, gates), *(state.unsqueeze(0) for state in after)]
+        output, *after = run_equations(layer, w, w["input"][None], tuple(w[f"state {n}"] for n in range(len(start))))
+        return [output[0], *(state.unsqueeze(0) for state in after)]
 
-    read = [("weight_ih_l0", "bias_ih_l0", x), ("weight_hh_l0", "bias_hh_l0", start[0])]
+    seen, _, _ = with_last_input(layer.cell, x[None], start)
+    read = [("weight_ih_l0", "bias_ih_l0", seen[0]), ("weight_hh_l0", "bias_hh_l0", start[0])]
     products = [(v, weights[name], weights.get(bias)) for name, bias, v in read if name in weights]
 
     def multiplied(_: Weights) -> list[Tensor]:

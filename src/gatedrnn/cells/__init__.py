@@ -20,6 +20,8 @@ from gatedrnn.cells.mingru import MinGRU, MinGRUCell, MinGRUEquations
 from gatedrnn.cells.signed_mingru import SignedMinGRU, SignedMinGRUCell, SignedMinGRUEquations
 from gatedrnn.cells.hgrn import HGRN, HGRNCell, HGRNEquations
 from gatedrnn.cells.rg_lru import RGLRU, RGLRUCell, RGLRUEquations
+from gatedrnn.cells.lru import LRU, LRUCell, LRUEquations
+from gatedrnn.cells.qrnn import QRNN, QRNNCell, QRNNEquations
 from gatedrnn.cells.indrnn import IndRNN, IndRNNCell, IndRNNEquations
 from gatedrnn.cells.para_gru import ParaGRU, ParaGRUCell, ParaGRUEquations
 from gatedrnn.cells.para_lstm import ParaLSTM, ParaLSTMCell, ParaLSTMEquations
@@ -29,15 +31,16 @@ from gatedrnn.cells.block_orthogonal import BlockOrthogonalRNN, BlockOrthogonalR
 from gatedrnn.cells.interchange import from_min_gru_pytorch
 
 __all__ = [
-    "CIFG", "GRU", "GRUD", "HGRN", "JANET", "LSTM", "MGU", "RGLRU", "SLSTM", "SRU", "BlockOrthogonalEquations",
-    "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "CIFGCell", "CIFGEquations", "GRUCell", "GRUDCell",
-    "GRUDEquations", "GRUEquations", "HGRNCell", "HGRNEquations", "IndRNN", "IndRNNCell", "IndRNNEquations",
-    "InputGatedGRU", "InputGatedGRUCell", "InputGatedGRUEquations", "InputGatedLSTM", "InputGatedLSTMCell",
-    "InputGatedLSTMEquations", "JANETCell", "JANETEquations", "LSTMCell", "LSTMEquations", "MGUCell",
-    "MGUEquations", "MinGRU", "MinGRUCell", "MinGRUEquations", "MinLSTM", "MinLSTMCell", "MinLSTMEquations",
-    "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations", "NoResetGateGRU", "NoResetGateGRUCell",
-    "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell", "NormalizedLSTMEquations", "ParaGRU",
-    "ParaGRUCell", "ParaGRUEquations", "ParaLSTM", "ParaLSTMCell", "ParaLSTMEquations", "PeepholeLSTM",
-    "PeepholeLSTMCell", "PeepholeLSTMEquations", "RGLRUCell", "RGLRUEquations", "SLSTMCell", "SLSTMEquations",
-    "SRUCell", "SRUEquations", "SignedMinGRU", "SignedMinGRUCell", "SignedMinGRUEquations", "from_min_gru_pytorch",
+    "CIFG", "GRU", "GRUD", "HGRN", "JANET", "LRU", "LSTM", "MGU", "QRNN", "RGLRU", "SLSTM", "SRU",
+    "BlockOrthogonalEquations", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "CIFGCell", "CIFGEquations",
+    "GRUCell", "GRUDCell", "GRUDEquations", "GRUEquations", "HGRNCell", "HGRNEquations", "IndRNN", "IndRNNCell",
+    "IndRNNEquations", "InputGatedGRU", "InputGatedGRUCell", "InputGatedGRUEquations", "InputGatedLSTM",
+    "InputGatedLSTMCell", "InputGatedLSTMEquations", "JANETCell", "JANETEquations", "LRUCell", "LRUEquations",
+    "LSTMCell", "LSTMEquations", "MGUCell", "MGUEquations", "MinGRU", "MinGRUCell", "MinGRUEquations", "MinLSTM",
+    "MinLSTMCell", "MinLSTMEquations", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoOutputGateLSTMEquations",
+    "NoResetGateGRU", "NoResetGateGRUCell", "NoResetGateGRUEquations", "NormalizedLSTM", "NormalizedLSTMCell",
+    "NormalizedLSTMEquations", "ParaGRU", "ParaGRUCell", "ParaGRUEquations", "ParaLSTM", "ParaLSTMCell",
+    "ParaLSTMEquations", "PeepholeLSTM", "PeepholeLSTMCell", "PeepholeLSTMEquations", "QRNNCell", "QRNNEquations",
+    "RGLRUCell", "RGLRUEquations", "SLSTMCell", "SLSTMEquations", "SRUCell", "SRUEquations", "SignedMinGRU",
+    "SignedMinGRUCell", "SignedMinGRUEquations", "from_min_gru_pytorch",
 ]  # fmt: skip

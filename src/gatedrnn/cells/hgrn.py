@@ -1,15 +1,19 @@
 """Hierarchically gated recurrent network (Qin et al. 2023, arXiv:2311.04823)."""
 
+from collections.abc import Mapping
 from typing import Never
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, silu
 
 from gatedrnn.equations import GappedScanEquations
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import Series
+
+LEAST_BOUND, LARGEST_BOUND = 0.001, 0.95
+"""Of decays, at the beginning of training."""
 
 
 class HGRNEquations(GappedScanEquations):
@@ -26,7 +30,10 @@ class HGRNEquations(GappedScanEquations):
     projections = ("candidate", "forget")
     decay_gates = {"forget": 1}
     diagonals = {"bound": None}
-    diagonal_init = "bounds"
+
+    def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
+        """Bounds uniform from 0 to 0.95."""
+        nn.init.uniform_(weights["bound"], LEAST_BOUND, LARGEST_BOUND).logit_()
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         candidate, forget, bound = projected

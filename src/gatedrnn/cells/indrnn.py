@@ -1,9 +1,10 @@
 """Independently recurrent network (Li et al. 2018, arXiv:1803.04831)."""
 
+from collections.abc import Mapping
 from typing import Literal, Never
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
@@ -25,12 +26,15 @@ class IndRNNEquations(ElementwiseLoopEquations):
     name = "indrnn"
     projections = ("candidate",)
     diagonals = {"u": Diagonal("candidate")}
-    diagonal_init = "unit"
 
     def __init__(self, activation: Literal["relu", "tanh"] = "relu") -> None:
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
         self.activation = activation
+
+    def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
+        """Uniform from 0 to 1."""
+        nn.init.uniform_(weights["u"])
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (candidate,), (h,) = projected, state

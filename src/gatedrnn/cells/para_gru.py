@@ -1,9 +1,11 @@
 """ParaGRU: a GRU that reads its state through diagonal weights (Danieli et al. 2025, arXiv:2510.21450)."""
 
+import math
+from collections.abc import Mapping
 from typing import Never
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
@@ -26,7 +28,11 @@ class ParaGRUEquations(ElementwiseLoopEquations):
     decay_gates = {"update": -1}
     bias_init = "time-scales"
     diagonals = {"az": Diagonal("update"), "ar": Diagonal("reset"), "an": Diagonal("candidate")}
-    diagonal_init = "normal"
+
+    def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
+        """Normal with variance 4 / (5 hidden_size)."""
+        for weight in weights.values():
+            nn.init.normal_(weight, std=math.sqrt(4 / (5 * len(weight))))
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (x_z, x_r, x_n), (h,) = projected, state

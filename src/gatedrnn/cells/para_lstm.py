@@ -1,9 +1,11 @@
 """ParaLSTM: an LSTM that reads its state through diagonal weights (Danieli et al. 2025, arXiv:2510.21450)."""
 
+import math
+from collections.abc import Mapping
 from typing import Never
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
@@ -30,7 +32,11 @@ class ParaLSTMEquations(ElementwiseLoopEquations):
         "af": Diagonal("forget"), "ag": Diagonal("candidate"), "ao": Diagonal("output"),
         "cf": Diagonal("forget", 1), "co": Diagonal("output", 1),
     }  # fmt: skip
-    diagonal_init = "normal"
+
+    def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
+        """Normal with variance 4 / (5 hidden_size)."""
+        for weight in weights.values():
+            nn.init.normal_(weight, std=math.sqrt(4 / (5 * len(weight))))
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (x_f, x_g, x_o), (h, c) = projected, state

@@ -1,9 +1,10 @@
 """Real-gated linear recurrent unit (De et al. 2024, arXiv:2402.19427)."""
 
+from collections.abc import Mapping
 from typing import Never
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from gatedrnn.equations import GappedScanEquations
@@ -13,6 +14,8 @@ from gatedrnn.shapes import Series
 
 SHARPNESS = 8.0
 """c of the paper: how far the gate can raise the decay of a channel."""
+LEAST_RADIUS, LARGEST_RADIUS = 0.9, 0.999
+"""Of exp(-softplus(L)), at the beginning of training."""
 LEAST_SQUARE = 2.5e-7
 """Of the multiplier, below which its root is a line through 0: the slope of a root has no bound, and the authors' code
 cuts it off at 1,000, which it is there."""
@@ -33,8 +36,12 @@ class RGLRUEquations(GappedScanEquations):
     projections = ("candidate", "recurrence", "input")
     decay_gates = {"recurrence": -1}
     diagonals = {"decay": None}
-    diagonal_init = "radii"
     bias_init = "zeros"
+
+    def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
+        """exp(-softplus(L)) with a square uniform from 0.9^2 to 0.999^2."""
+        squares = nn.init.uniform_(weights["decay"], LEAST_RADIUS**2, LARGEST_RADIUS**2)
+        squares.log_().mul_(-0.5).expm1_().log_()
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         candidate, recurrence, gate, decay = projected

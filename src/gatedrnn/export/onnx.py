@@ -91,7 +91,7 @@ def largest_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarra
 
 def state_names(model: GatedRNNForCausalLM) -> list[str]:
     """As `GatedRNNCache.tensors` names them, in the order of the graph's inputs."""
-    kinds = [len(cell.equations().states) for cell in model.config.cells]
+    kinds = [cell.equations().carried for cell in model.config.cells]
     return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
 
 

@@ -15,6 +15,7 @@ from gatedrnn.equations import (
 )
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import NO_MASKS
+from gatedrnn.layers.window import with_last_input
 from gatedrnn.ops.step import one_step
 from gatedrnn.shapes import Series, StateTuple, Step
 
@@ -48,9 +49,9 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
         outputs = []
         for direction, suffix in enumerate(layer._directions):
             weights = layer._weights(number, suffix)
-            read = x.flip(1) if direction else x
-            projected = layer._project(read, weights).to(start[0].dtype)
             state: StateTuple = tuple(s[number * len(layer._directions) + direction] for s in start)
+            read, state, _ = with_last_input(cell, x.flip(1) if direction else x, state)
+            projected = layer._project(read, weights).to(start[0].dtype)
             steps, found = [], []
             for t in range(x.shape[1]):
                 recurrent = Recurrent(cell.projections, weights, products={})
@@ -83,12 +84,12 @@ def _sums(
 
 
 def _decay(cell: Equations, sums: dict[str, Series], recurrent: Recurrent) -> Series | None:
-    projected = tuple(sums.values())
+    projected, own = tuple(sums.values()), [recurrent.diagonal(name) for name in cell.diagonals]
     if isinstance(cell, ScanEquations):
-        return cell.coefficients(*projected, *map(recurrent.diagonal, cell.diagonals))[0]
+        return cell.coefficients(*projected, *own)[0]
     if isinstance(cell, BlockScanEquations):
         # Row i of a block is the i-th channel's decay times a row of length 1.
-        return cell.coefficients(*projected)[0].norm(dim=-2).flatten(-2)
+        return cell.coefficients(*projected, *own)[0].norm(dim=-2).flatten(-2)
     signed = [torch.sigmoid(sign * sums[name]) for name, sign in cell.decay_gates.items()]
     return signed[0] if signed else None
 

@@ -45,6 +45,15 @@ ROTATING = Tracking(
     "groups that need larger blocks; unbounded counts",
     "Siems et al. 2025, arXiv:2502.10297",
 )
+FIXED = Tracking(
+    "fixed",
+    "blocks of channels are turned and multiplied by a value between 0 and 1, the same at every step, whatever the "
+    "input",
+    "how long ago something came: delays, filters, positions modulo n",
+    "whatever an input must change in the state beside adding to it, in one layer: a switch, parity, products in a "
+    "group; S5 however deep",
+    "Merrill et al. 2024, arXiv:2404.08819",
+)
 STATE_DEPENDENT = Tracking(
     "state-dependent",
     "a non-linear function of the input and of the previous state",
@@ -57,7 +66,10 @@ STATE_DEPENDENT = Tracking(
 def tracking(cell: Equations) -> Tracking:
     """The class of a cell."""
     if isinstance(cell, BlockScanEquations):
-        return ROTATING
+        own = torch.zeros(len(cell.diagonals), 1)
+        drawn = torch.randn(len(cell.projections), 2, cell.block_size, generator=torch.Generator().manual_seed(0))
+        transitions, _ = cell.coefficients(*drawn, *own)
+        return FIXED if torch.equal(*transitions) else ROTATING
     if not isinstance(cell, ScanEquations):
         return STATE_DEPENDENT
     # Evaluating the equations finds a negative decay in a user's own cell too.

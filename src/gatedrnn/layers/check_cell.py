@@ -18,7 +18,7 @@ from gatedrnn.equations import (
     ScanEquations,
     output_of,
 )
-from gatedrnn.layers.parameters import shapes
+from gatedrnn.layers.parameters import diagonal_size, shapes
 
 BATCH, STEPS, BLOCKS = 2, 3, 5
 _TRIED: set[type[Equations]] = set()
@@ -86,7 +86,7 @@ def _check_methods(cell: Equations) -> None:
     projected = tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.projections)
     state = tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.states)
     if isinstance(cell, (ScanEquations, BlockScanEquations)):
-        given = (*projected, *(torch.zeros(size) for _ in cell.diagonals))
+        given = (*projected, *(torch.zeros(diagonal_size(cell, size)) for _ in cell.diagonals))
         found = _call(cell, "coefficients", *given)
         k = cell.block_size
         blocks = isinstance(cell, BlockScanEquations)

@@ -39,7 +39,8 @@ from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule
 from gatedrnn.layers.packing import repacked, unpacked
 from gatedrnn.layers.parameters import check_initialisation
 from gatedrnn.layers.runners import Direction, Path, runner_of
-from gatedrnn.layers.step_inputs import streams
+from gatedrnn.layers.step_inputs import plain_states, streams
+from gatedrnn.layers.window import with_last_input
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.ops.cells import known
 from gatedrnn.ops.flops import register_flop_formulas
@@ -92,7 +93,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             `PackedSequence`.
         hx: the state before the first step, (L, batch, hidden_size) with L = num_layers · directions, or the pair
             (h, c) of them for `LSTM` and its kin, where h has proj_size channels if gates read the projection; (L,
-            channels) for an unbatched input. None: the layer's initial state.
+            channels) for an unbatched input. Where projections read the input of the step before (`QRNN`), that comes
+            last, as wide as the widest input of a layer. None: the layer's initial state.
 
     Outputs: output, h_n
         output: like input with directions · (proj_size or hidden_size) features; a `PackedSequence` for one.
@@ -243,7 +245,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         alone = mask is None and resets is None and gaps is None and dropout_masks is None
         if alone and streams(input) and input.dim() == 3:
             by_step = input.transpose(0, 1) if self.batch_first else input
-            found = self._runner.stream(self, by_step[0], hx) if len(by_step) == 1 else None
+            found = self._streamed(by_step[0], hx) if len(by_step) == 1 else None
             if found is not None:
                 output, state = found[0].unsqueeze(0), found[1]
                 return output.transpose(0, 1) if self.batch_first else output, state if len(state) > 1 else state[0]
@@ -281,7 +283,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             The output (batch, P), and the state for the next call.
         """
         if resets is None and gaps is None and dropout_masks is None and streams(x) and x.dim() == 2:
-            found = self._runner.stream(self, x, hx)
+            found = self._streamed(x, hx)
             if found is not None:
                 output, state = found
                 return output, state if len(state) > 1 else state[0]  # type: ignore[return-value]
@@ -307,7 +309,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             check_gaps(self.cell, gaps, tuple(x.shape[:-1]))
             gaps = gaps if batched else gaps.unsqueeze(0)
         found = None
-        if self._runner.step is not None and gaps is None:
+        if self._runner.step is not None and gaps is None and self.cell.window == 1:
             found = self._runner.step(self, rows, state, dropout_masks)
         output, state = self._step_in_torch(rows, state, gaps, dropout_masks) if found is None else found
         return (output if batched else output.squeeze(0)), self._as_hidden(state, batched)
@@ -383,12 +385,24 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 times = gaps  # which a cell that learns them may have for each direction
                 if gaps is not None and gaps.dim() == 3:
                     times = gaps.chunk(len(self._directions), dim=2)[direction]
+                read, start, last_input = with_last_input(self.cell, read, start, mask, resets, reverse=direction == 1)
                 given = Direction(read, start, weights, own, mask, resets, reverse=direction == 1, gaps=times)
                 output, last = self._runner.direction(self, given)
                 outputs.append(output)
-                finals.append(last)
+                finals.append((*last, *last_input))
             x = self._dropped(_concatenated(outputs), layer)
         return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
+
+    def _streamed(self, x: Step, hx: Any) -> tuple[Step, StateTuple] | None:
+        """A step by as few calls as can be, of an input that `streams` approves of; None where none runs it."""
+        if self.cell.window == 1:
+            return self._runner.stream(self, x, hx)
+        states = plain_states(hx, [(self.num_layers, len(x), size) for size in self.state_sizes()], x)
+        if states is None or self.num_layers > 1 or x.shape[1] != self.input_size:
+            return None
+        *own, last = states
+        found = self._runner.stream(self, torch.cat([x, last[0]], dim=1), tuple(own))
+        return None if found is None else (found[0], (*found[1], x.clone()[None]))
 
     def _step_in_torch(
         self, x: Step, state: StateTuple, gaps: Tensor | None, masks: DropoutMasks | None
@@ -399,13 +413,14 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             own = NO_MASKS if masks is None else masks.directions[layer]
             read = x if own.input is None else x * own.input
             weights, before = self._weights(layer, "", own.weight), tuple(s[layer] for s in state)
-            projected = self._project(read, weights)
+            series, before, last_input = with_last_input(self.cell, read.unsqueeze(1), before)
+            projected = self._project(series.squeeze(1), weights)
             recurrent = Recurrent(self.cell.projections, weights, own.state)
             after = one_step(self.cell, projected, before, recurrent, self._zoneout(own), gaps)
             gates = split_gates(len(self.cell.projections), projected.to(accumulation_dtype(projected.dtype)))
             output = output_of(self.cell, after, gates).to(projected.dtype)
             x = self._dropped(self._project_output(output, weights), layer)
-            finals.append(after)
+            finals.append((*after, *last_input))
         return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
 
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
@@ -424,17 +439,18 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def _check_masks(self, given: DropoutMasks, origin: str, *leading: int) -> None:
         """Every mask that is there has this layer's shapes."""
+        sizes = self.state_sizes()[: len(self.cell.states)]
         for masks, weights in zip_longest(given.directions, self._each_weights()):
             recurrent = None if weights is None else weights.get("weight_hh")
             if masks is None or weights is None or not (
-                _shape(masks.input) in (None, (leading[0], weights["weight_ih"].shape[1]))
+                _shape(masks.input) in (None, (leading[0], weights["weight_ih"].shape[1] // self.cell.window))
                 and _shape(masks.state)
                 in (None, (leading[0], self.hidden_size if recurrent is None else recurrent.shape[1] * self.cell.heads))
                 and _shape(masks.weight) in (None, _shape(recurrent))
                 and (
                     masks.zoneout is None
                     or (not self.cell.joint_states
-                    and [_shape(z) for z in masks.zoneout] == [(*leading, n) for n in self.state_sizes()])
+                    and [_shape(z) for z in masks.zoneout] == [(*leading, n) for n in sizes])
                 )
             ):  # fmt: skip
                 raise ValueError(f"dropout_masks must come from {origin} of a layer of this shape")
@@ -466,7 +482,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
         if hx is None:
             return self._initial_state(x)
-        states = as_states(self._title, hx, len(self.cell.states))
+        states = as_states(self._title, hx, self.cell.carried)
         check_state_axes(states, batched)
         states = states if batched else tuple(s.unsqueeze(1) for s in states)
         check_hidden_sizes(states, [(*leading, size) for size in self.state_sizes()])

@@ -133,8 +133,9 @@ class RecurrentModule(nn.RNNBase):
         return hx.index_select(1, permutation)
 
     def state_sizes(self) -> tuple[int, ...]:
-        """Channels of each state tensor of one layer and direction."""
-        return state_sizes(self.cell, self.hidden_size, self.proj_size)
+        """Channels of each tensor of `hx`, of one layer and direction."""
+        widest = max(self.input_size, self.output_size if self.num_layers > 1 else 0)
+        return state_sizes(self.cell, widest, self.hidden_size, self.proj_size)
 
     def draw_dropout_masks(self, batch: int, steps: int) -> DropoutMasks:
         """Draw the masks of training for `batch` sequences of `steps` steps: for `forward`, or `.at(t)` for `step`."""
@@ -143,14 +144,14 @@ class RecurrentModule(nn.RNNBase):
             like, recurrent = weights["weight_ih"], weights.get("weight_hh")
             read = self.hidden_size if recurrent is None else recurrent.shape[1] * self.cell.heads
             drawn = DirectionMasks(
-                input=draw_dropout_mask(self.input_dropout, batch, like.shape[1], like=like),
+                input=draw_dropout_mask(self.input_dropout, batch, like.shape[1] // self.cell.window, like=like),
                 state=draw_dropout_mask(self.state_dropout, batch, read, like=like),
             )
             if recurrent is not None:
                 weight = draw_dropout_mask(self.weight_dropout, *recurrent.shape, like=recurrent)
                 drawn = drawn._replace(weight=weight)
             if self.zoneout:
-                sizes = self.state_sizes()
+                sizes = self.state_sizes()[: len(self.cell.states)]
                 zoneout = tuple(draw_zoneout_mask(self.zoneout, batch, steps, size, like=like) for size in sizes)
                 drawn = drawn._replace(zoneout=zoneout)
             directions.append(drawn)

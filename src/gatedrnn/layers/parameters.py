@@ -7,7 +7,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import Equations
+from gatedrnn.equations import BlockScanEquations, Equations
 from gatedrnn.layers.arguments import check_name, check_time_scale
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.shapes import Channels
@@ -17,9 +17,6 @@ Weights: TypeAlias = dict[str, Tensor]  # one layer and direction, without `_l0`
 WEIGHT_INITS = ("torch", "fan-in", "xavier", "orthogonal")
 BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
 DIAGONAL_BOUND = 0.1
-LEAST_BOUND, LARGEST_BOUND = 0.001, 0.95
-LEAST_RADIUS, LARGEST_RADIUS = 0.9, 0.999
-"""Of decays."""
 GAP_BOUND = 0.2
 """Of all gaps of a step together: a state that decays by their mean has a half-life of seven gaps."""
 INITIAL_STATE_SPREAD = 0.5
@@ -34,7 +31,7 @@ def shapes(
 ) -> dict[str, tuple[int, ...]]:
     """Name (without layer and direction) and shape of each parameter, torch's first and in torch's order."""
     rows = len(cell.projections) * hidden_size
-    found: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features)}
+    found: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features * cell.window)}
     if cell.multiplies_state:
         found["weight_hh"] = (rows, ((proj_size if cell.projects_state else 0) or hidden_size) // cell.heads)
     if bias:
@@ -43,7 +40,7 @@ def shapes(
             found["bias_hh"] = (rows,)
     if proj_size:
         found["weight_hr"] = (proj_size, hidden_size)
-    found |= {f"weight_{name}": (hidden_size,) for name in cell.diagonals}
+    found |= {f"weight_{name}": (diagonal_size(cell, hidden_size),) for name in cell.diagonals}
     if cell.gap_features:
         found["weight_gap"] = (hidden_size, cell.gap_features)
         if bias:
@@ -55,10 +52,15 @@ def shapes(
     return found
 
 
-def state_sizes(cell: Equations, hidden_size: int, proj_size: int = 0) -> tuple[int, ...]:
-    """Channels of each state tensor."""
+def diagonal_size(cell: Equations, hidden_size: int) -> int:
+    """Elements of each of the diagonal weights: one a channel, or one a block."""
+    return hidden_size // cell.block_size if isinstance(cell, BlockScanEquations) else hidden_size
+
+
+def state_sizes(cell: Equations, features: int, hidden_size: int, proj_size: int = 0) -> tuple[int, ...]:
+    """Channels of each tensor of `hx`; `features` of the input, the most that a layer reads."""
     first = proj_size if proj_size and cell.projects_state else hidden_size
-    return (first, *(hidden_size,) * (len(cell.states) - 1))
+    return (first, *(hidden_size,) * (len(cell.states) - 1), *(features,) * (cell.carried - len(cell.states)))
 
 
 def check_initialisation(weight_init: str, bias_init: str, longest_time_scale: float | None) -> None:
@@ -84,14 +86,19 @@ def initialise(
 
     Weights: "torch", uniform within 1/sqrt(hidden_size); "fan-in", uniform within 1/sqrt(fan-in); "xavier", Xavier
     uniform a gate; "orthogonal", the same, but an orthogonal matrix a gate where a state is read (Saxe et al. 2014,
-    arXiv:1312.6120). But with "torch", diagonal weights are as their cell says (`diagonal_init`), and what reads gaps
+    arXiv:1312.6120). But with "torch", diagonal weights are as their cell says (`fill_diagonals`), and what reads gaps
     from 0 to 0.2 over their number, so that every state decays; a learned initial state is normal (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
     replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to the
     longest, except in blocks that begin with a decay of 1.
     Only through `torch.nn.init`: transformers guards those while it loads a file.
     """
+    diagonals = [f"weight_{name}" for name in cell.diagonals] if weight_init != "torch" else []
     for name, weight in weights.items():
+        if name in diagonals[:1]:  # all at once: one may follow from another
+            _fill_diagonals(cell, {each.removeprefix("weight_"): weights[each] for each in diagonals})
+        if name in diagonals:
+            continue
         if getattr(weight, "_is_hf_initialized", False):
             continue  # transformers has loaded it, and its guard does not see into the slices below
         if name.startswith("bias"):
@@ -104,23 +111,26 @@ def initialise(
             _fill_weight(cell, name, weight.detach(), hidden_size, weight_init)
 
 
+def _fill_diagonals(cell: Equations, weights: Mapping[str, Tensor]) -> None:
+    drawn = {name: torch.empty_like(weight) for name, weight in weights.items()}
+    fill = getattr(cell, "fill_diagonals", None)
+    with torch.no_grad():
+        if fill is not None:
+            fill(drawn)
+        else:
+            for weight in drawn.values():
+                nn.init.uniform_(weight, -DIAGONAL_BOUND, DIAGONAL_BOUND)
+        for name, weight in weights.items():
+            if not getattr(weight, "_is_hf_initialized", False):
+                weight.copy_(drawn[name])
+
+
 def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, scheme: str) -> None:
     if scheme == "torch":
         bound = 1 / math.sqrt(hidden_size)
         nn.init.uniform_(weight, -bound, bound)
     elif name == "weight_gap":
         nn.init.uniform_(weight, 0.0, GAP_BOUND / weight.shape[1])
-    elif weight.dim() == 1 and cell.diagonal_init == "normal":
-        nn.init.normal_(weight, std=math.sqrt(4 / (5 * hidden_size)))
-    elif weight.dim() == 1 and cell.diagonal_init == "bounds":
-        nn.init.uniform_(weight, LEAST_BOUND, LARGEST_BOUND)
-        weight.logit_()
-    elif weight.dim() == 1 and cell.diagonal_init == "radii":
-        nn.init.uniform_(weight, LEAST_RADIUS**2, LARGEST_RADIUS**2)
-        weight.log_().mul_(-0.5).expm1_().log_()
-    elif weight.dim() == 1:
-        low, high = (0.0, 1.0) if cell.diagonal_init == "unit" else (-DIAGONAL_BOUND, DIAGONAL_BOUND)
-        nn.init.uniform_(weight, low, high)
     elif scheme == "fan-in":
         bound = 1 / math.sqrt(weight.shape[1])
         nn.init.uniform_(weight, -bound, bound)

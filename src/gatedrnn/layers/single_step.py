@@ -33,6 +33,7 @@ from gatedrnn.layers.layer import HiddenT, RecurrentLayer
 from gatedrnn.layers.module import shown_options
 from gatedrnn.layers.parameters import check_initialisation, initialise, shapes, state_sizes
 from gatedrnn.layers.step_inputs import DTYPES, ROWS, loop_weights, plain_states, plain_weights, scan_weights, streams
+from gatedrnn.layers.window import with_last_input
 from gatedrnn.ops.backends import accumulation_dtype, exporting_to_onnx, native_kernels
 from gatedrnn.ops.block_scan import block_step, has_block_step
 from gatedrnn.ops.cells import cell_program, known, loop_program
@@ -133,9 +134,9 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
-        projected = linear(x, weights["weight_ih"], weights.get("bias_ih"))
-        before = self._take_state(hx, x, batched)
-        state = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights))
+        series, before, last_input = with_last_input(self.cell, x.unsqueeze(1), self._take_state(hx, x, batched))
+        projected = linear(series.squeeze(1), weights["weight_ih"], weights.get("bias_ih"))
+        state = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights)) + last_input
         state = state if batched else tuple(s.squeeze(0) for s in state)
         return state if len(state) > 1 else state[0]
 
@@ -146,25 +147,30 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         kind: Any = getattr(nn, f"{torch_kernel.mode}Cell")
         return for_script(self, kind(self.input_size, self.hidden_size, self.bias, device="meta"), "")
 
-    def output(self, hx: State | tuple[State, ...], input: Step | None = None) -> Step:
+    def output(self, hx: Hidden, input: Step | None = None, before: Hidden | None = None) -> Step:
         """The layer's output of a state: h.
 
         Args:
             hx: the state after a step.
             input: of that step; needed by a cell whose output reads its projections.
+            before: the state before that step, for a cell whose projections read the input of the step before; None:
+                the initial state.
         """
         state = hx if isinstance(hx, (tuple, list)) else (hx,)
         gates: tuple[Step, ...] = ()
         if input is not None:
-            weights = self._weights()
-            gates = split_gates(len(self.cell.projections), linear(input, weights["weight_ih"], weights.get("bias_ih")))
-        return output_of(self.cell, tuple(state), gates)
+            weights, batched = self._weights(), input.dim() == 2
+            x = input if batched else input.unsqueeze(0)
+            series, _, _ = with_last_input(self.cell, x.unsqueeze(1), self._take_state(before, x, batched))
+            read = series.squeeze(1) if batched else series[0, 0]
+            gates = split_gates(len(self.cell.projections), linear(read, weights["weight_ih"], weights.get("bias_ih")))
+        return output_of(self.cell, tuple(state)[: len(self.cell.states)], gates)
 
     def _stream(self, x: Step, hx: State | tuple[State, ...] | None) -> tuple[State, ...] | None:
         """The step of rows that `streams` approves of in one call; None where none runs it, and where shapes or dtypes
         do not fit."""
         cell, sizes = self.cell, (self.input_size, self.hidden_size)
-        if not 0 < len(x) <= ROWS or x.shape[1] != self.input_size:
+        if not 0 < len(x) <= ROWS or x.shape[1] != self.input_size or cell.window > 1:
             return None
         loops = isinstance(cell, LoopEquations) and has_loop_kernel(cell, x.device)
         in_blocks = isinstance(cell, BlockScanEquations) and has_block_step(cell, x.device)
@@ -200,12 +206,12 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         return x.dtype if self.cell.recurrent_bias else accumulation_dtype(x.dtype)
 
     def _take_state(self, hx: State | tuple[State, ...] | None, x: Step, batched: bool) -> tuple[State, ...]:
-        sizes, dtype = state_sizes(self.cell, self.hidden_size), self._state_dtype(x)
+        sizes, dtype = state_sizes(self.cell, self.input_size, self.hidden_size), self._state_dtype(x)
         if hx is None:
             if self.cell.learns_initial_state:
                 return (self._weights()["initial_state"].to(dtype).expand(x.shape[0], -1),)
             return tuple(x.new_zeros(x.shape[0], size, dtype=dtype) for size in sizes)
-        title, states = type(self).__name__, as_states(type(self).__name__, hx, len(self.cell.states))
+        title, states = type(self).__name__, as_states(type(self).__name__, hx, self.cell.carried)
         for number, state in enumerate(states):
             if state.dim() not in (1, 2):
                 which = f"hx[{number}]" if len(states) > 1 else "hidden"

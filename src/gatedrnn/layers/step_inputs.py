@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gatedrnn.equations import BlockScanEquations, ElementwiseLoopEquations, LoopEquations, ScanEquations
 from gatedrnn.layers.arguments import autocast_dtype, observed
 from gatedrnn.layers.module import RecurrentModule
+from gatedrnn.layers.parameters import diagonal_size
 from gatedrnn.shapes import Hidden, State, Step
 
 ROWS = 8
@@ -40,9 +41,15 @@ def streams(x: Tensor) -> bool:
 
 
 def state_shapes(layer: RecurrentModule, x: Step) -> list[tuple[int, ...]] | None:
-    """The state's shapes for a step of few rows; None where something acts between the operations of a step."""
+    """The state's shapes for a step of few rows; None where something acts between the operations of a step.
+
+    Args:
+        x: all that the projections read, the input of the step before beside this one where the window is 2.
+    """
     between = layer.zoneout or layer.layer_norm or layer.proj_size or layer.bidirectional
-    if between or layer._backend not in ("auto", "native") or not 0 < len(x) <= ROWS or x.shape[1] != layer.input_size:
+    between = between or (layer.cell.window > 1 and layer.num_layers > 1)
+    features = layer.input_size * layer.cell.window
+    if between or layer._backend not in ("auto", "native") or not 0 < len(x) <= ROWS or x.shape[1] != features:
         return None
     if layer.training and (layer._draws or layer._drops(0)):
         return None
@@ -103,7 +110,7 @@ def loop_weights(cell: LoopEquations, bias: bool, inputs: int, size: int, suffix
         sizes |= {"bias_ih": rows} if bias else {}
         sizes |= {"bias_hh": rows} if bias and cell.recurrent_bias else {}
         found += [(kind + suffix, sizes[kind]) if kind in sizes else None for kind in LOOP_WEIGHTS]
-        found += [(f"weight_{name}{suffix}", size) for name in cell.diagonals]
+        found += [(f"weight_{name}{suffix}", diagonal_size(cell, size)) for name in cell.diagonals]
     return tuple(found)
 
 
@@ -117,7 +124,8 @@ def scan_weights(
     rows = len(cell.projections) * size
     matrices = [(f"weight_ih{suffix}", rows * (size if layer else inputs)) for layer, suffix in enumerate(suffixes)]
     biases = [(f"bias_ih{suffix}", rows) for suffix in suffixes if bias]
-    return (*matrices, *biases, *((f"weight_{name}{suffix}", size) for suffix in suffixes for name in cell.diagonals))
+    own = diagonal_size(cell, size)
+    return (*matrices, *biases, *((f"weight_{name}{suffix}", own) for suffix in suffixes for name in cell.diagonals))
 
 
 @cache

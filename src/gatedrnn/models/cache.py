@@ -63,7 +63,7 @@ class GatedRNNCache(Cache):
 
     def __init__(self, config: GatedRNNConfig) -> None:
         # A backbone carries the steps that it has read.
-        states = [len(cell.equations().states) for cell in config.cells] or [1]
+        states = [cell.equations().carried for cell in config.cells] or [1]
         super().__init__(layers=[RecurrentState(number_of_states=number) for number in states])
         self.seen_tokens = 0
 

@@ -223,11 +223,14 @@ def block_step(
     """One step without gradients: the product, then gates and state in one kernel call; the output.
 
     Args:
-        weights: the matrix, and the bias if there is one.
+        weights: the matrix, the bias if there is one, and the diagonal weights.
         after: the next state is written here.
     """
-    matrix, *bias = weights
+    others = len(weights) - len(cell.diagonals)
+    matrix, *bias = weights[:others]
     assert matrix is not None
     projected, output = linear(x, matrix, *bias), torch.empty_like(after)
-    native_kernels(x.device).block_step(cell.kernel, cell.block_size, projected, before, after, output)
+    native_kernels(x.device).block_step(
+        cell.kernel, cell.block_size, projected, weights[others:], before, after, output
+    )
     return output

@@ -81,7 +81,10 @@ def _direction(
     dropped = None if masks.state is None else masks.state[row : row + 1]
     if masks.weight is not None:
         weights = {**weights, "weight_hh": weights["weight_hh"] * masks.weight}
-    recurrent = Recurrent(layer.cell.projections, weights, dropped)
+    recurrent, features = Recurrent(layer.cell.projections, weights, dropped), x.shape[1]
+    if layer.cell.window > 1:  # what is wider than the input is not read, and comes back as 0
+        *others, last = state
+        state = (*others, torch.cat([last[:, :features], 0 * last[:, features:]], dim=1))
     outputs: list[Tensor] = [x.new_zeros(layer.proj_size or layer.hidden_size)] * time
     # The time since the state that is carried; None for a reversed run that has not begun.
     gaps, since = None if sequences.gaps is None else sequences.gaps[row], None if reverse else x.new_zeros(())
@@ -96,6 +99,11 @@ def _direction(
         if not sequences.mask[row, t]:
             continue
         read = x[t : t + 1] if masks.input is None else x[t : t + 1] * masks.input[row]
+        last_input: States = ()
+        if layer.cell.window > 1:
+            *states, last = state
+            state, last_input = tuple(states), (torch.cat([read, last[:, features:]], dim=1),)
+            read = torch.cat([read, last[:, :features]], dim=1)
         gates = _projected(layer, weights, read)
         before = state
         if gaps is None:
@@ -119,6 +127,7 @@ def _direction(
         if layer.proj_size and not layer.cell.projects_state:
             output = linear(output, weights["weight_hr"])
         outputs[t] = output[0]
+        state = (*state, *last_input)
     return torch.stack(outputs), state
 
 

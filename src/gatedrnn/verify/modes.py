@@ -39,7 +39,7 @@ class Setting(NamedTuple):
     gap_features: bool = False
     """With a time for each feature, for cells that learn what a gap does."""
     convex: bool = False
-    """For cells alone that mix their state with a value."""
+    """For cells alone that mix their state with a value, and read no other input than the step's."""
     regularisers: tuple[str, ...] = ()
     """Rates of the layer that are above 0; their masks are the same in every mode."""
 
@@ -239,7 +239,7 @@ def settings_for(cell: type[Equations]) -> list[Setting]:
     """Those of `SETTINGS` that a cell has: with gaps only where it takes them."""
     has = {
         "gaps": issubclass(cell, GappedEquations), "gap_features": issubclass(cell, GappedLoopEquations),
-        "convex": issubclass(cell, ConvexScanEquations),
+        "convex": issubclass(cell, ConvexScanEquations) and cell.window == 1,
     }  # fmt: skip
     return [s for s in SETTINGS if all(there or not getattr(s, name) for name, there in has.items())]
 

@@ -319,6 +319,31 @@ def rg_lru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
     return _projected(outputs, weights), (h,)
 
 
+def qrnn(x: Array, weights: Weights, state: State, *, window: int = 2) -> tuple[Array, State]:
+    """Bradbury et al. 2017 (arXiv:1611.01576), fo-pooling: f keeps. Rows z f o. State (c, last input), or (c,)."""
+    c, *rest = state
+    last, outputs = rest[0][:, : x.shape[2]] if rest else None, []
+    for t in range(x.shape[1]):
+        read = x[:, t] if last is None else np.concatenate([x[:, t], last], axis=1)
+        z, f, o = np.split(read @ weights["weight_ih"].T + weights.get("bias_ih", 0), 3, axis=1)
+        c = sigmoid(f) * c + (1 - sigmoid(f)) * np.tanh(z)
+        last = None if last is None else x[:, t]
+        outputs.append(sigmoid(o) * c)
+    return _projected(outputs, weights), (c,) if last is None else (c, last)
+
+
+def lru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
+    """Orvieto et al. 2023 (arXiv:2303.06349), complex. Rows Re B, Im B. State (Re h, Im h) side by side."""
+    h = _complex(state[0])
+    outputs, a = [], np.exp(-np.exp(weights["weight_nu"]) + 1j * np.exp(weights["weight_theta"]))
+    for t in range(x.shape[1]):
+        h = a * h + np.exp(weights["weight_gamma"]) * _complex(
+            x[:, t] @ weights["weight_ih"].T + weights.get("bias_ih", 0)
+        )
+        outputs.append(np.concatenate([h.real, h.imag], axis=1))
+    return _projected(outputs, weights), (outputs[-1],)
+
+
 def signed_mingru(x: Array, weights: Weights, state: State) -> tuple[Array, State]:
     """A decay within -1 and 1, which may change the sign of the state, and an input by what it leaves. Rows v a."""
     (h,) = state
@@ -368,6 +393,11 @@ def g(x: Array) -> Array:
     return np.where(x >= 0, x + 0.5, sigmoid(x))
 
 
+def _complex(pairs: Array) -> NDArray[np.complex128]:
+    real, imaginary = np.split(pairs, 2, axis=1)
+    return real + 1j * imaginary
+
+
 def _projected(outputs: list[Array], weights: Weights) -> Array:
     """The outputs of all steps in one array; a projection here is outside the state."""
     states = np.stack(outputs, axis=1)
@@ -392,6 +422,8 @@ ORACLES: dict[str, Callable[..., tuple[Array, State]]] = {
     "signed-mingru": signed_mingru,
     "hgrn": hgrn,
     "rg-lru": rg_lru,
+    "qrnn": qrnn,
+    "lru": lru,
     "indrnn": indrnn,
     "para-gru": para_gru,
     "para-lstm": para_lstm,

@@ -20,8 +20,8 @@ DEFAULTS |= dict.fromkeys(("lstm", "gru", "gru-reset-before"), ("torch", "torch"
 DEFAULTS |= dict.fromkeys(("lstm-peephole", "lstm-no-output-gate", "cifg"), ("fan-in", "forget-one"))
 SPREAD = (*INPUT_GATED_CELLS, "para-gru", "para-lstm", "sru", "slstm", "janet")
 DEFAULTS |= dict.fromkeys(SPREAD, ("fan-in", "time-scales"))
-DEFAULTS |= {"rg-lru": ("fan-in", "zeros")}
-NO_SIGMOID = ("own", "indrnn", "rg-lru")  # of a bias, is the decay
+DEFAULTS |= dict.fromkeys(("rg-lru", "lru"), ("fan-in", "zeros"))
+NO_SIGMOID = ("own", "indrnn", "rg-lru", "lru")  # of a bias, is the decay
 ONE_DECAY_GATE = [name for name in CELLS if name not in ("lstm-normalized", "minlstm")]
 
 

@@ -20,7 +20,7 @@ OPTIONS = {
     "minlstm": {"activation": "identity", "log_space": False},
     "mingru": {"activation": "identity", "log_space": False},
     "block-orthogonal": {"block_size": 3}, "gru-d": {"gap_features": 2}, "indrnn": {"activation": "tanh"},
-    "janet": {"beta": 0.5}, "slstm": {"heads": 3},
+    "janet": {"beta": 0.5}, "slstm": {"heads": 3}, "qrnn": {"window": 1},
 }  # fmt: skip
 MULTIPLIES_STATE = (
     "lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "gru-d", "mgu", "gru-no-reset-gate", "cifg", "janet",

@@ -43,6 +43,8 @@ BY_HAND = {
     "sru": lambda d, h: (4 * h * (d + 1) + 2 * h, 4 * h * d),
     "hgrn": lambda d, h: (2 * h * (d + 1) + h, 2 * h * d),
     "rg-lru": lambda d, h: (3 * h * (d + 1) + h, 3 * h * d),
+    "qrnn": lambda d, h: (3 * h * (2 * d + 1), 3 * h * 2 * d),
+    "lru": lambda d, h: (h * (d + 1) + 3 * h // 2, h * d),
     "slstm": lambda d, h: (4 * h * (d + h + 1), 4 * h * (d + h)),
     "cifg": lambda d, h: (3 * h * (d + h + 1), 3 * h * (d + h)),
     "janet": lambda d, h: (2 * h * (d + h + 1), 2 * h * (d + h)),
@@ -69,6 +71,8 @@ GATES = {
     "sru": "candidate forget highway skip",
     "hgrn": "candidate forget",
     "rg-lru": "candidate recurrence input",
+    "qrnn": "candidate forget output",
+    "lru": "candidate",
     "cifg": "forget candidate output",
     "janet": "forget candidate",
 }
@@ -77,12 +81,13 @@ DEFAULTS = {
     "gru": {"reset_after": True}, "gru-d": {"gap_features": 1}, "mgu": {"keep": False},
     "minlstm": {"activation": "g", "log_space": False}, "mingru": {"activation": "g", "log_space": False},
     "block-orthogonal": {"block_size": 2}, "indrnn": {"activation": "relu"}, "janet": {"beta": 1.0},
-    "slstm": {"heads": 1},
+    "slstm": {"heads": 1}, "qrnn": {"window": 2},
 }  # fmt: skip
 BIASES = {
     "lstm": "torch", "gru": "torch", "lstm-peephole": "forget-one", "lstm-no-output-gate": "forget-one",
     "cifg": "forget-one",
     "gru-d": "zeros", "mgu": "zeros", "gru-no-reset-gate": "zeros", "indrnn": "zeros", "rg-lru": "zeros",
+    "lru": "zeros",
 }  # fmt: skip
 EMBEDDING_PART = {"tokens": VOCABULARY * EMBEDDING, "numbers": FEATURES * EMBEDDING + EMBEDDING}
 FACTOR = 2  # feed_forward_factor's default
@@ -97,6 +102,14 @@ def core_of(cell, build, embedding=EMBEDDING, hidden=HIDDEN, layers=2):
         return layers * (directions * parameters + back), layers * (directions * products + back)
     widths = [embedding] + [directions * hidden] * (layers - 1)
     return tuple(directions * sum(BY_HAND[cell](width, hidden)[which] for width in widths) for which in (0, 1))
+
+
+def state_of(cell, build, embedding=EMBEDDING, hidden=HIDDEN, layers=2):
+    """Numbers of the whole state; a window of 2 keeps an input, as wide as the widest of the layers that run as one."""
+    directions, size = 2 if "both-directions" in build else 1, hidden * STATES.get(cell, 1)
+    if cell == "qrnn":
+        size += embedding if "block" in build or layers == 1 else max(embedding, directions * hidden)
+    return layers * directions * size
 
 
 def block_of(build, embedding=EMBEDDING, layers=2):
@@ -138,7 +151,7 @@ def test_the_core_follows_the_formula_at_other_sizes(cell, build, embedding, hid
     around, feed_forward = block_of(build, embedding, layers)
     assert (counts["core"], counts["block"]) == (core, around)
     assert structure["multiply_adds_per_step"] == products + feed_forward
-    assert structure["state_size"] == layers * (1 + model.config.bidirectional) * hidden * STATES.get(cell, 1)
+    assert structure["state_size"] == state_of(cell, build, embedding, hidden, layers)
 
 
 @every_cell
@@ -179,7 +192,7 @@ def test_a_structure_is_what_was_asked_for(cell, build, kind):
         },
         "block": "block" in build,
         "pooling": config.pooling,
-        "state_size": 2 * (2 if "both-directions" in build else 1) * HIDDEN * STATES.get(cell, 1),
+        "state_size": state_of(cell, build),
         "multiply_adds_per_step": mapped + core_of(cell, build)[1] + block_of(build)[1],
     }
 

@@ -27,7 +27,7 @@ def turned(weights):
     found = {}
     for name, value in weights.items():
         if "weight_ih_l1" in name or name == "classifier.weight":
-            value = torch.cat([value[:, HIDDEN:], value[:, :HIDDEN]], dim=1)
+            value = value.unflatten(1, (-1, 2, HIDDEN)).flip(2).flatten(1)  # once more for the input of the step before
         if ".layer." in name:
             name = name.removesuffix("_reverse") if name.endswith("_reverse") else f"{name}_reverse"
         found[name] = value

@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gatedrnn.ops.flops import FORMULAS
 
-BLOCKS = {"block-orthogonal": 2}  # rows of the small matrices that a state is multiplied by
+BLOCKS = {"block-orthogonal": 2, "lru": 2}  # rows of the small matrices that a state is multiplied by
 
 
 def counted(layer, x, hx=None):

@@ -10,7 +10,7 @@ import pytest
 from gatedrnn import cells, equations
 from gatedrnn.cells import activations, lstm_normalized, rg_lru
 from gatedrnn.kernels.cpu import loop
-from gatedrnn.layers import module, packing
+from gatedrnn.layers import module, packing, window
 from gatedrnn.layers.layer import RecurrentLayer
 from gatedrnn.layers.runners import Runner
 from gatedrnn.layers.runners import scan as scan_runner
@@ -84,6 +84,12 @@ MUTATIONS = [
     ("sru", cells.SRUEquations, "step", "diagonal(\"vr\") * read", "diagonal(\"vr\") * state[0]"),
     ("hgrn", cells.HGRNEquations, "coefficients", "decay, torch.sigmoid(-bound) * ", "decay, "),
     ("rg-lru", rg_lru, "_coefficients", "root * value", "square * value"),
+    ("qrnn", cells.QRNNEquations, "output", "torch.sigmoid(output) * ", ""),
+    ("qrnn", window, "_of_the_last_real_step", "found > cut", "found >= cut"),
+    ("qrnn", window, "_of_the_last_real_step", "here, 0).cummax(1).values", "here, here)"),
+    ("qrnn", window, "beside_the_last", "inputs[:, :steps]", "inputs[:, 1:]"),
+    ("qrnn", window, "beside_the_last", "reversed_resets(resets).flip(1)", "resets.flip(1)"),
+    ("lru", cells.LRUEquations, "coefficients", "torch.stack([cos, -sin])", "torch.stack([cos, sin])"),
     ("cifg", cells.CIFGEquations, "step", "(1 - f) * torch", "torch"),
     ("janet", cells.JANETEquations, "step", "self.beta - s_t", "-s_t"),
     ("mingru", gated_scan, "scan_in_torch", "drive * dropout_mask.unsqueeze(1)", "drive"),

@@ -1,6 +1,7 @@
 """The scan over small blocks, h_t = A_t h_(t-1) + b_t, its gradient, and a single step from the projections."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numba
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from gatedrnn.equations import BlockKernel
 from gatedrnn.kernels.cpu._compile import FAST, INLINED, compiled
-from gatedrnn.kernels.cpu._math import ONE, TWO, ZERO, flush_denormals, restore_denormals
+from gatedrnn.kernels.cpu._math import ONE, TWO, ZERO, exp, flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
 from gatedrnn.kernels.cpu._views import LIKE, Array, at_address, borrowed, clear, copy, flags, flat, keep_alive, view
 from gatedrnn.shapes import Channels, Flags, Series, State, Step
@@ -188,17 +189,25 @@ RUN = Kernel.of(run)
 RUN_BACKWARD = Kernel.of(run_backward)
 
 
-def block_step(kernel: BlockKernel, size: int, projected: Step, before: State, after: State, output: Step) -> None:
+def block_step(
+    kernel: BlockKernel, size: int, projected: Step, diagonals: Sequence[Channels], before: State, after: State,
+    output: Step,
+) -> None:  # fmt: skip
     """The next state from the projections of one step, written to `after` and to `output`.
 
     Args:
         size: channels of a block.
         projected: (batch, gates · channels), float32 or float64; it and the others are contiguous and of one dtype.
+        diagonals: of the form "turn", (blocks,) each: the logarithms of minus the logarithm of the decay, of the angle
+            and of what multiplies the projection.
         before, after, output: (batch, channels).
     """
     batch, channels = after.shape
-    addresses = [tensor.data_ptr() for tensor in (projected, before, after, output)]
+    addresses = [tensor.data_ptr() for tensor in (projected, before, after, output, *diagonals)]
     like, width = LIKE[after.dtype], projected.shape[1]
+    if kernel.form == "turn":
+        _step_turns(batch, channels, like, np.array(addresses, np.int64))
+        return
     _step_blocks(FORMS[kernel.form], size, batch, channels, width, like, np.array(addresses, np.int64))
 
 
@@ -226,6 +235,28 @@ def _step_blocks(form: int, size: int, batch: int, channels: int, width: int, li
                 offset = row * channels + channel
                 after[offset] = d * h[i] + (ONE - d) * projected[start + channel]
                 output[offset] = after[offset]
+
+
+@compiled(**FAST)
+def _step_turns(batch: int, channels: int, like: Any, addresses: Any) -> None:
+    """A decay and an angle a block, whatever the input."""
+    blocks = channels // 2
+    projected, before = (
+        at_address(like, addresses[0], batch * channels),
+        at_address(like, addresses[1], batch * channels),
+    )
+    after, output = at_address(like, addresses[2], batch * channels), at_address(like, addresses[3], batch * channels)
+    decay, angle = at_address(like, addresses[4], blocks), at_address(like, addresses[5], blocks)
+    scale = at_address(like, addresses[6], blocks)
+    for n in range(blocks):
+        radius, turn, factor = exp(-exp(decay[n])), exp(angle[n]), exp(scale[n])
+        cos, sin = radius * math.cos(turn), radius * math.sin(turn)
+        for row in range(batch):
+            first, second = row * channels + n, row * channels + blocks + n
+            x, y = before[first], before[second]
+            after[first] = cos * x - sin * y + factor * projected[first]
+            after[second] = sin * x + cos * y + factor * projected[second]
+            output[first], output[second] = after[first], after[second]
 
 
 @numba.njit(**INLINED)

@@ -39,7 +39,8 @@ def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
     projected = layer._project(given.x, weights)
     wide = accumulation_dtype(projected.dtype)
     gates = split_gates(len(cell.projections), projected.to(wide))
-    transition, drive = cell.coefficients(*gates)
+    own = (weights[f"weight_{name}"].to(wide) for name in cell.diagonals)
+    transition, drive = cell.coefficients(*gates, *own)
     if given.masks.state is not None:
         drive = drive * given.masks.state.unsqueeze(1)
     transition, drive = _zoned(layer._zoneout(given.masks), cell.block_size, transition, drive)
@@ -74,15 +75,18 @@ def _stream(layer: RecurrentModule, x: Step, hx: Any) -> StepResult | None:
     shapes, cell = state_shapes(layer, x), _cell(layer)
     if shapes is None or not has_block_step(cell, x.device):
         return None
-    names = scan_weights(cell, layer.bias, layer.input_size, layer.hidden_size, layer_suffixes(layer.num_layers))
+    names = scan_weights(cell, layer.bias, x.shape[1], layer.hidden_size, layer_suffixes(layer.num_layers))
     state = layer._initial_state(x) if hx is None else plain_states(hx, shapes, x)
     weights = plain_weights(layer, names, x.dtype)
     if state is None or weights is None:
         return None
     before = state[0].contiguous()
     after = torch.empty_like(before)
-    for number in range(layer.num_layers):
-        x = block_step(cell, x, weights[number :: layer.num_layers], before[number], after[number])
+    layers, own = layer.num_layers, len(cell.diagonals)
+    shared = len(weights) - own * layers
+    for number in range(layers):
+        read = [*weights[number:shared:layers], *weights[shared + number * own : shared + (number + 1) * own]]
+        x = block_step(cell, x, read, before[number], after[number])
     return x, (after,)
 
 

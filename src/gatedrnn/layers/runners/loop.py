@@ -93,7 +93,7 @@ def loop_stream(layer: RecurrentModule, x: Step, hx: Hidden | None) -> StepResul
         return _elementwise_stream(layer, cell, x, hx, shapes)
     if not has_loop_kernel(cell, x.device):
         return None
-    names = loop_weights(cell, layer.bias, layer.input_size, layer.hidden_size, layer_suffixes(layer.num_layers))
+    names = loop_weights(cell, layer.bias, x.shape[1], layer.hidden_size, layer_suffixes(layer.num_layers))
     state, weights = plain_states(hx, shapes, x), plain_weights(layer, names, x.dtype)
     if state is None or weights is None:
         return None
@@ -105,7 +105,7 @@ def _elementwise_stream(
     layer: RecurrentModule, cell: ElementwiseLoopEquations, x: Step, hx: Hidden | None, shapes: list[tuple[int, ...]]
 ) -> StepResult | None:
     suffixes = layer_suffixes(layer.num_layers)
-    names = scan_weights(cell, layer.bias, layer.input_size, layer.hidden_size, suffixes)
+    names = scan_weights(cell, layer.bias, x.shape[1], layer.hidden_size, suffixes)
     before, weights = plain_states(hx, shapes, x), plain_weights(layer, names, x.dtype)
     if before is None or weights is None or not has_elementwise_loop(cell, x.device):
         return None

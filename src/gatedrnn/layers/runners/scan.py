@@ -116,7 +116,7 @@ def _stream(layer: RecurrentModule, x: Step, hx: Any) -> StepResult | None:
     shapes, cell = state_shapes(layer, x), _cell(layer)
     if shapes is None or not has_projected_scan(cell, x.device):
         return None
-    names = scan_weights(cell, layer.bias, layer.input_size, layer.hidden_size, layer_suffixes(layer.num_layers))
+    names = scan_weights(cell, layer.bias, x.shape[1], layer.hidden_size, layer_suffixes(layer.num_layers))
     state = layer._initial_state(x) if hx is None else plain_states(hx, shapes, x)
     weights = plain_weights(layer, names, x.dtype)
     if state is None or weights is None:

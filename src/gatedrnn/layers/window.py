@@ -1,0 +1,73 @@
+"""The input of the step before, for cells whose projections read it beside that of the step itself."""
+
+import torch
+from torch.nn.functional import pad
+
+from gatedrnn.equations import Equations
+from gatedrnn.ops.masking import reversed_resets
+from gatedrnn.shapes import Flags, Series, StateTuple, Step
+
+
+def with_last_input(
+    cell: Equations, x: Series, state: StateTuple, mask: Flags | None = None, resets: Flags | None = None,
+    reverse: bool = False,
+) -> tuple[Series, StateTuple, StateTuple]:  # fmt: skip
+    """What a cell's projections read of a series, the states of its equations, and what goes on beside them: nothing,
+    or the last input.
+
+    Args:
+        state: the tensors of `hx`, of one layer and direction.
+        x, mask, resets, reverse: as in `beside_the_last`.
+    """
+    if cell.window == 1:
+        return x, state, ()
+    *states, before = state
+    read, last = beside_the_last(x, before, mask, resets, reverse)
+    return read, tuple(states), (last,)
+
+
+def beside_the_last(
+    x: Series, before: Step, mask: Flags | None, resets: Flags | None, reverse: bool
+) -> tuple[Series, Step]:  # fmt: skip
+    """Each step's input and, in the features after it, that of the real step before it: the one after it if reversed.
+
+    Args:
+        x: (batch, time, features).
+        before: (batch, features or more): the last real input before the first step; what is wider is not read.
+        mask: True for real steps.
+        resets: True at t for a cut between t-1 and t, in both directions: nothing of before it is read after it.
+
+    Returns:
+        (batch, time, 2 · features), and the last real input of all, 0 where a cut came after it, in the shape and dtype
+        of `before`.
+    """
+    if reverse:
+        flags = None if resets is None else reversed_resets(resets).flip(1)
+        found, last = beside_the_last(x.flip(1), before, None if mask is None else mask.flip(1), flags, reverse=False)
+        return found.flip(1), last
+    steps, features = x.shape[1], x.shape[2]
+    inputs = torch.cat([before[:, None, :features].to(x.dtype), x], dim=1)
+    if mask is not None or resets is not None:
+        inputs = _of_the_last_real_step(inputs, mask, resets)
+    last = pad(inputs[:, steps].to(before.dtype), (0, before.shape[1] - features))
+    return torch.cat([x, inputs[:, :steps]], dim=2), last
+
+
+def _of_the_last_real_step(inputs: Series, mask: Flags | None, resets: Flags | None) -> Series:
+    """At each place the last input that is real and after the last cut; 0 where there is none.
+
+    Args:
+        inputs: (batch, 1 + time, features), one before the first step.
+        mask, resets: of the steps, (batch, time); a cut at t acts on the place before it too.
+    """
+    batch, places, _ = inputs.shape
+    here = torch.arange(places, device=inputs.device).expand(batch, places)
+    found = here
+    if mask is not None:
+        found = torch.where(pad(mask, (1, 0), value=True), here, 0).cummax(1).values
+        inputs = inputs.gather(1, found.unsqueeze(2).expand_as(inputs))
+    if resets is not None:
+        # Place t holds what step t may read: a cut at t leaves nothing of the places up to t.
+        cut = torch.where(pad(resets, (0, 1)), here, -1).cummax(1).values
+        inputs = torch.where((found > cut).unsqueeze(2), inputs, 0)
+    return inputs
