@@ -11,10 +11,9 @@ from typing import TypeGuard
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from gatedrnn.equations import Equations, GappedEquations, TorchKernel
-from gatedrnn.ops.backends import transforming
+from gatedrnn.ops.backends import observed
 from gatedrnn.shapes import Flags
 
 
@@ -132,16 +131,6 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
     """What autocast computes in on this device; None where it is off, or unknown."""
     known = torch.amp.is_autocast_available(device.type)
     return torch.get_autocast_dtype(device.type) if known and torch.is_autocast_enabled(device.type) else None
-
-
-def observed(x: Tensor) -> bool:
-    """Whether something follows what is done to x, and would lose sight of it in compiled code that is no op: a
-    tracer, a transform, a mode, a tensor of another kind, forward differentiation."""
-    if torch.compiler.is_compiling() or transforming() or type(x) is not Tensor:
-        return True
-    # torch has no public words for these.
-    modes, traced = torch._C._len_torch_dispatch_stack() > 0, torch._C._get_tracing_state() is not None
-    return modes or traced or forward_ad._current_level >= 0
 
 
 def check_features(x: Tensor, weight: Tensor, expected: int) -> None:

@@ -43,6 +43,7 @@ from gatedrnn.layers.step_inputs import plain_states, streams
 from gatedrnn.layers.window import with_last_input
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.ops.cells import known
+from gatedrnn.ops.dropout import dropout
 from gatedrnn.ops.flops import register_flop_formulas
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.step import one_step
@@ -427,9 +428,9 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if not self._drops(layer):
             return x
         if self.cell.torch_kernel is None or x.dim() == 2:
-            return nn.functional.dropout(x, self.dropout)
+            return dropout(x, self.dropout)
         # With time first, as torch draws it: the same seed then drops the same elements.
-        return nn.functional.dropout(x.transpose(0, 1).contiguous(), self.dropout).transpose(0, 1)
+        return dropout(x.transpose(0, 1).contiguous(), self.dropout).transpose(0, 1)
 
     def _masks(self, given: DropoutMasks | None, batch: int, steps: int) -> DropoutMasks | None:
         if given is None:

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from gatedrnn.equations import BlockScanEquations, ElementwiseLoopEquations, LoopEquations, ScanEquations
-from gatedrnn.layers.arguments import autocast_dtype, observed
+from gatedrnn.layers.arguments import autocast_dtype
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.parameters import diagonal_size
+from gatedrnn.ops.backends import observed
 from gatedrnn.shapes import Hidden, State, Step
 
 ROWS = 8

@@ -10,7 +10,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel
+from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout
 from gatedrnn.ops.cross_entropy import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
 
@@ -30,7 +30,7 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         self.model = GatedRNNModel(config)
         core, width = self.model.output_size, config.embedding_size
         self.projection = nn.Identity() if core == width else nn.Linear(core, width, bias=False)
-        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.head_dropout = KernelDropout(config.head_dropout)
         self.lm_head = nn.Linear(width, config.vocab_size, bias=False)
         self.post_init()
 

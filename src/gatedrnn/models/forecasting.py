@@ -10,7 +10,7 @@ from transformers.utils import ModelOutput
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale, last_seasons, last_steps, repeated
-from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel
+from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout
 from gatedrnn.shapes import Flags, Hidden
 
 LEAST_UNIT = 0.01
@@ -163,7 +163,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         config.validate_forecast()  # once more: a field set after the configuration was made is not checked there
         super().__init__(config)
         self.model = GatedRNNModel(config)
-        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.head_dropout = KernelDropout(config.head_dropout)
         self.head = ForecastHead(config, self.model.output_size)
         self.post_init()
 

@@ -17,7 +17,7 @@ from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
-from gatedrnn.ops import masked_max
+from gatedrnn.ops import dropout, masked_max
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import Flags, Gaps, Hidden, Series, Step
 
@@ -85,6 +85,13 @@ def advance(
     return layer(x, hx, mask=mask, resets=resets, gaps=gaps)
 
 
+class KernelDropout(nn.Dropout):
+    """`torch.nn.Dropout`, value for value, drawn by `gatedrnn.ops.dropout`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return dropout(input, self.p, self.training)
+
+
 class GatedRNNEmbeddings(nn.Module):
     """Tokens through a table, or numbers through a linear map or as they are, to (batch, time, output_size)."""
 
@@ -104,7 +111,7 @@ class GatedRNNEmbeddings(nn.Module):
             raise ValueError("a configuration needs vocab_size (tokens) or input_size (numbers); both are None")
         scales = config.gap_unit is None and (config.channel_means is not None or config.flagged_channels)
         self.scale = ChannelScale(config) if scales else None
-        self.dropout = nn.Dropout(config.embedding_dropout)
+        self.dropout = KernelDropout(config.embedding_dropout)
         self.output_size = config.embedding_size or config.input_features
 
     def forward(self, inputs: Tensor) -> Series:
@@ -127,7 +134,7 @@ class GatedRNNBlock(nn.Module):
         self.layers = 1
         self.projection = nn.Linear(self.layer.output_size, width, bias=False)
         self.feed_forward = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = KernelDropout(config.dropout)
 
     def forward(
         self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
@@ -225,7 +232,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 part = GatedRNNPart(config, cell, size, len(list(same)))
                 parts.append(part)
                 size = part.layer.output_size
-            self.between = nn.Dropout(config.dropout)
+            self.between = KernelDropout(config.dropout)
         self.parts, self.in_blocks = nn.ModuleList(parts), config.block and config.backbone is None
         self.gradient_checkpointing = False
         self.output_size = size
@@ -370,7 +377,7 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         super().__init__(config)
         self.num_labels = config.num_labels
         self.model = GatedRNNModel(config)
-        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.head_dropout = KernelDropout(config.head_dropout)
         self.classifier = nn.Linear(self.model.output_size, config.num_labels)
         self.post_init()
 

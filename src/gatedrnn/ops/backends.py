@@ -81,6 +81,16 @@ def transforming() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None or forward_mode()
 
 
+def observed(x: torch.Tensor) -> bool:
+    """Whether something follows what is done to x, and would lose sight of it in compiled code that is no op: a
+    tracer, a transform, a mode, a tensor of another kind, forward differentiation."""
+    if torch.compiler.is_compiling() or transforming() or type(x) is not torch.Tensor:
+        return True
+    # torch has no public words for these.
+    modes, traced = torch._C._len_torch_dispatch_stack() > 0, torch._C._get_tracing_state() is not None
+    return modes or traced or forward_ad._current_level >= 0
+
+
 def forward_mode() -> bool:
     """Whether forward-mode differentiation is active (`torch.func.jvp`, `torch.autograd.forward_ad`)."""
     return not torch.compiler.is_compiling() and forward_ad._current_level >= 0

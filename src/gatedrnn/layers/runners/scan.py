@@ -6,7 +6,7 @@ import torch
 
 from gatedrnn.equations import ScanEquations
 from gatedrnn.errors import BackendUnavailable
-from gatedrnn.layers.arguments import autocast_dtype, observed
+from gatedrnn.layers.arguments import autocast_dtype
 from gatedrnn.layers.dropout import DropoutMasks
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.parameters import Weights
@@ -19,7 +19,7 @@ from gatedrnn.layers.step_inputs import (
     state_shapes,
     takes_products,
 )
-from gatedrnn.ops.backends import accumulation_dtype, choose_backend, native_kernels, plain_torch_only
+from gatedrnn.ops.backends import accumulation_dtype, choose_backend, native_kernels, observed, plain_torch_only
 from gatedrnn.ops.by_channel import by_channel
 from gatedrnn.ops.cells import cell_program, why_no_program
 from gatedrnn.ops.gated_scan import gated_scan, has_gated_scan, has_projected_scan, projected_scan, scan_in_torch
