@@ -16,7 +16,7 @@ from gatedrnn.bench.drop_in import (
     with_kernels,
 )
 from gatedrnn.bench.layers import by_loop, products_of
-from gatedrnn.bench.measure import BOTH, FORWARD, Mode
+from gatedrnn.bench.measure import BOTH, FORWARD
 from gatedrnn.bench.memory import KEPT
 from gatedrnn.bench.peers import PEER_SCANS
 from gatedrnn.bench.record import Findings, Judged
@@ -55,6 +55,8 @@ def judged(findings: Findings) -> list[Judged]:
 A, B, C, D = (8, 1024, 256), (2, 4096, 256), (64, 64, 128), (32, 512, 64)
 LOOPS = {(8, 512, 256): 2.2, (32, 128, 256): 1.7}
 MINIMAL = {"mingru": "minGRU-pytorch minGRU", "minlstm": "minGRU-pytorch minLSTM"}
+TRAINING = {"AG News": 2.0} | dict.fromkeys(("Tiny Shakespeare", "WikiText-2", "MNIST", "ETTh1"), 1.6)
+"""Whole training steps over their products, by model."""
 WITHOUT_TORCHS_KERNEL = ("lstm-peephole", "mgu", "gru reset-before")
 """Loop cells."""
 
@@ -88,6 +90,8 @@ def bars() -> Iterator[Bar]:
         "language", BOTH.name, "embedding and loss", "the three products of the scores", (20, 35, 256), at_most=1.3
     )
     yield _ratio("language", ONE_TOKEN, "mingru", products_of("mingru"), (1, 1, 512), at_most=2)
+    for title, most in TRAINING.items():
+        yield _largest(f"{title}, training step", ["mingru"], "mingru", products_of("mingru"), most, section="training")
     yield Bar("cpu", f"{WHOLE_RUN}, seconds", None, lambda found: found.count("run", WHOLE_RUN, "", None), at_most=180)
     yield from _drop_in()
     yield from _on_gpu()
@@ -98,18 +102,20 @@ def _drop_in() -> Iterator[Bar]:
     larger = [cell for cell in with_kernels() if larger_than_gru(cell)]
     others = [cell for cell in with_kernels() if cell not in larger]
     for count in THREADS:
-        yield _largest(on(count, BOTH), ["gru"], "gru", "nn.GRU", 1.05)
+        yield _largest(on(count, BOTH).name, ["gru"], "gru", "nn.GRU", 1.05)
         for cells, title, most in ((others, "gru and cells with as few weights", 1.05), (larger, "larger cells", 1.45)):
-            yield _largest(on(count, ONE_STEP), cells, title, "nn.GRU", most)
-            yield _largest(on(count, ONE_STEP), [by_step(cell) for cell in cells], by_step(title), "nn.GRU", most)
+            yield _largest(on(count, ONE_STEP).name, cells, title, "nn.GRU", most)
+            yield _largest(on(count, ONE_STEP).name, [by_step(cell) for cell in cells], by_step(title), "nn.GRU", most)
         for theirs, cell in TORCHS_CELLS.items():
-            yield _largest(on(count, CELL), [cell_of(cell)], cell_of(cell), theirs, 1.05)
+            yield _largest(on(count, CELL).name, [cell_of(cell)], cell_of(cell), theirs, 1.05)
 
 
-def _largest(mode: Mode, numerators: list[str], title: str, denominator: str, most: float) -> Bar:
+def _largest(
+    mode: str, numerators: list[str], title: str, denominator: str, most: float, section: str = "drop-in"
+) -> Bar:
     return Bar(
-        "cpu", f"{title} ÷ {denominator} ({mode.name}), the largest", None,
-        lambda found: found.largest_ratio("drop-in", mode.name, numerators, denominator), at_most=most,
+        "cpu", f"{title} ÷ {denominator} ({mode}), the largest", None,
+        lambda found: found.largest_ratio(section, mode, numerators, denominator), at_most=most,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from gatedrnn.records import Machine, write_whole
 FILE = "bench.json"
 VERSION = 2
 Section: TypeAlias = Literal[
-    "layers", "scan", "memory", "loops", "step", "length", "model", "language", "forecast", "drop-in"
+    "layers", "scan", "memory", "loops", "step", "length", "model", "language", "forecast", "training", "drop-in"
 ]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 
@@ -107,6 +107,11 @@ class Findings:
         wanted = (section, mode, numerator, denominator, shape, other)
         keys: Sequence[str] = ("section", "mode", "numerator", "denominator", "shape", "denominator_shape")
         return next((q.ratio for q in self.ratios if tuple(getattr(q, key) for key in keys) == wanted), None)
+
+    def median(self, section: str, mode: str, contender: str) -> float | None:
+        """Milliseconds of a contender; None if it was not timed."""
+        wanted = (section, mode, contender)
+        return next((t.median_ms for t in self.timings if (t.section, t.mode, t.contender) == wanted), None)
 
     def largest_ratio(self, section: str, mode: str, numerators: Container[str], denominator: str) -> float | None:
         """Of all that were measured, over all shapes; None if there was none."""

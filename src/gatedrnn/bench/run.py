@@ -19,15 +19,15 @@ from gatedrnn.equations import ScanEquations
 from gatedrnn.records import environment
 from gatedrnn.registry import CELLS
 
-DEFAULT = SECTIONS[:-1]
-"""Of a default run; the last section takes minutes by itself."""
-WITH_MODELS = ("model", "language", "forecast")
+DEFAULT = SECTIONS[:-2]
+"""Of a default run; the last two sections take minutes by themselves."""
+WITH_MODELS = ("model", "language", "forecast", "training")
 SECONDS = 60.0
 PARTS = {
     "layers": 0.46, "scan": 0.05, "loops": 0.17, "step": 0.07, "length": 0.11, "model": 0.08, "language": 0.08,
-    "forecast": 0.05, "drop-in": 4.0,
+    "forecast": 0.05, "training": 2.0, "drop-in": 4.0,
 }  # fmt: skip
-"""Of the time for measuring; memory is counted and takes none of it. The last comes on top."""
+"""Of the time for measuring; memory is counted and takes none of it. The last two come on top."""
 
 
 class Request(NamedTuple):
@@ -80,6 +80,7 @@ def default_cells(section: str) -> tuple[str, ...]:
     chosen = {
         "layers": ("mingru", "minlstm"), "memory": scans, "loops": ("lstm", "gru", "lstm-peephole", "mgu"),
         "length": ("mingru", "minlstm", "lstm"), "language": ("mingru",), "forecast": ("gru", "mingru"),
+        "training": ("mingru", "lstm"),
         "drop-in": with_kernels(),
     }  # fmt: skip
     return chosen.get(section, tuple(CELLS))
@@ -91,12 +92,13 @@ def _with_models(name: str, at_work: Bench, sizes: Sizes, cells: Sequence[str], 
         return
     from gatedrnn.bench.forecasts import forecast
     from gatedrnn.bench.models import language, model
+    from gatedrnn.bench.training import training
 
     seconds = PARTS[name] * request.seconds
     if name == "model":
         model(at_work, sizes, cells, request.compile, seconds)
     else:
-        {"language": language, "forecast": forecast}[name](at_work, sizes, cells, seconds)
+        {"language": language, "forecast": forecast, "training": training}[name](at_work, sizes, cells, seconds)
 
 
 def record_of(findings: Findings, request: Request, command: str) -> BenchRecord:

@@ -32,6 +32,10 @@ class Sizes:
     """Layers, width and vocabulary of the model whose tokens are timed."""
     series: Shape = (414, 168, 128)
     """Series, values of each and width of the model that forecasts them."""
+    training_scale: int = 1
+    """By what the sizes of the standard models are divided."""
+    copied: int = 1 << 24
+    """Numbers of the arrays whose sum says how fast memory is."""
     drop_in: tuple[Shape, ...] = tuple(
         (batch, time, width)
         for width in (32, 64, 128, 256, 512, 1024)

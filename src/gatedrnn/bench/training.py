@@ -1,0 +1,450 @@
+"""Training steps of standard models: over their matrix products alone, over their floor, and where the time goes."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
+from gatedrnn.bench.layers import is_scan_cell, products_of
+from gatedrnn.bench.measure import Bench, Mode, disagreement, threads
+from gatedrnn.bench.models import BATCHES, in_float64
+from gatedrnn.bench.record import Count
+from gatedrnn.bench.sizes import Shape, Sizes
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.models import (
+    GatedRNNConfig,
+    GatedRNNForCausalLM,
+    GatedRNNForecastConfig,
+    GatedRNNForForecasting,
+    GatedRNNForSequenceClassification,
+)
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel, KernelDropout
+from gatedrnn.timing import Action
+from gatedrnn.train.resources import keep_freed_memory
+from gatedrnn.train.settings import TrainSettings
+
+Batch: TypeAlias = dict[str, Tensor]
+Loss: TypeAlias = Callable[[Callable[..., Any], Batch], Tensor]
+"""Of a model on a batch."""
+SECTION = "training"
+BFLOAT16 = ", bfloat16"
+"""Added to the name of a model that is trained under autocast."""
+PROFILED = 5
+"""Steps whose time is divided into parts."""
+ORIGINS = 24
+"""Forecasts of a window."""
+
+
+class Standard(NamedTuple):
+    """A model as a recipe of this project trains it."""
+
+    title: str
+    shape: Shape
+    """Sequences, steps of each, and width of the embedding."""
+    widths: tuple[int, int]
+    """Of minGRU, and of LSTM with as many parameters."""
+    build: Callable[..., GatedRNNPreTrainedModel]
+    """From cell and hidden size."""
+    batch: Callable[[Setting], Batch]
+    loss: Loss
+
+
+def training(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
+    """Each model by itself: its steps and its products in turn, on one thread."""
+    keep_freed_memory()
+    chosen = list(standards(sizes))
+    with threads(1):
+        bandwidth = _bandwidth(sizes.copied)
+        for standard, narrow in chain(
+            ((one, False) for one in chosen), ((one, True) for one in chosen if one.title in IN_BFLOAT16)
+        ):
+            _one(bench, standard, cells, narrow, bandwidth, seconds / (len(chosen) + len(IN_BFLOAT16)))
+
+
+def _train_step(contender: Contender) -> Action:
+    assert isinstance(contender, (TrainingStep, Products))
+    return contender.train_step
+
+
+def step_of(title: str) -> str:
+    """The name of the mode in which a model's steps are timed."""
+    return f"{title}, training step"
+
+
+def _one(
+    bench: Bench, standard: Standard, cells: Sequence[str], narrow: bool, bandwidth: float, seconds: float
+) -> None:
+    title = standard.title + (BFLOAT16 if narrow else "")
+    steps = {cell: _step(standard, cell, narrow) for cell in cells if is_scan_cell(cell) or not narrow}
+    both = [contender for cell, step in steps.items() for contender in (step, _products(step, cell))]
+    pairs = [(cell, products_of(cell)) for cell in cells]
+    bench.compare(SECTION, both, pairs, (Mode(step_of(title), _train_step, backward=True),), seconds)
+    for cell, step in steps.items():
+        products = bench.findings.median(SECTION, step_of(title), products_of(cell))
+        if products is None or bench.findings.median(SECTION, step_of(title), cell) is None:
+            continue
+        remaining = 1000 * _bytes_beside_products(step) / bandwidth
+        found = {"floor: products, and one pass over the rest": products + remaining, **_parts(step)}
+        for part, value in found.items():
+            bench.findings.counts.append(
+                Count(SECTION, f"{title}, where the time goes", f"{cell}: {part}", standard.shape, value, "ms")
+            )
+
+
+@dataclass(frozen=True)
+class TrainingStep(Contender):
+    """A model with its optimizer; what it gives is the loss without dropout."""
+
+    model: nn.Module | None = None
+    batch: Batch | None = None
+    loss: Loss | None = None
+    optimizer: torch.optim.Optimizer | None = None
+
+    def train_step(self) -> None:
+        """One update, as the training loop makes it."""
+        assert self.model is not None and self.optimizer is not None
+        self.model.train()
+        with torch.autocast(self.setting.device, torch.bfloat16, enabled=self.autocast):
+            loss = self._loss()
+        loss.backward()
+        clip_grad_norm_(self.model.parameters(), TrainSettings().clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def _loss(self) -> Tensor:
+        assert self.model is not None and self.batch is not None and self.loss is not None
+        return self.loss(self.model, self.batch)
+
+
+@dataclass(frozen=True)
+class Products(Contender):
+    """Matrix products alone, forward and backward; what it gives are the forward ones."""
+
+    multiply: Action | None = None
+
+    def forward_backward(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """The outputs; of gradients none."""
+        return self.outputs(), ()
+
+    def train_step(self) -> None:
+        """All products of a step."""
+        assert self.multiply is not None
+        self.multiply()
+
+
+def _step(standard: Standard, cell: str, narrow: bool) -> TrainingStep:
+    """The contender on the first draw of weights on which it passes the gate; the last one's if it passes on none."""
+    contender = _drawn(standard, cell, narrow, 0)
+    for number in range(1, BATCHES):
+        if disagreement(contender, forward=False) is None:
+            break
+        contender = _drawn(standard, cell, narrow, number)
+    return contender
+
+
+def _drawn(standard: Standard, cell: str, narrow: bool, number: int) -> TrainingStep:
+    setting = Setting(standard.shape)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(number)
+        model = standard.build(cell, standard.widths[cell != "mingru"])
+        batch = standard.batch(setting)
+    leaves: dict[str, Tensor] = dict(model.named_parameters())
+    exact = in_float64(model).eval()
+    wide = {name: x.double() if x.is_floating_point() else x for name, x in batch.items()}
+
+    def formula(weights: Weights) -> list[Tensor]:
+        return [standard.loss(lambda **given: functional_call(exact, dict(weights), (), given), wide)]
+
+    def evaluated() -> Tensor:
+        return standard.loss(model.eval(), batch)
+
+    precision: torch.dtype | str = torch.bfloat16 if narrow else torch.float32
+    return TrainingStep(
+        cell, setting, evaluated, leaves, Expected(formula, leaves, torch.ones(())), precision, autocast=narrow,
+        work=(standard.shape[0] * standard.shape[1], "tokens/s"), model=model, batch=batch, loss=standard.loss,
+        optimizer=torch.optim.AdamW(model.parameters(), lr=1e-9, fused=True),
+    )  # fmt: skip
+
+
+class Product(NamedTuple):
+    """y = x W^T of so many rows, as often as there are steps, and its gradients."""
+
+    rows: int
+    weight: Tensor
+    times: int
+    of_input: bool
+    """Whether the gradient of x is needed."""
+
+
+def _products_in(step: TrainingStep) -> list[Product]:
+    """The products of one step, by the shapes that reach its modules."""
+    assert step.model is not None
+    found: list[Product] = []
+
+    def linear(module: nn.Module, given: tuple[Any, ...], _: Any) -> None:
+        x, weight = given[0], cast(nn.Linear, module).weight
+        found.append(Product(x.numel() // x.shape[-1], weight, 1, x.requires_grad))
+
+    def recurrent(module: nn.Module, given: tuple[Any, ...], _: Any) -> None:
+        x = given[0]
+        batch, steps = x.shape[0], x.shape[1]
+        for name, weight in module.named_parameters():
+            if name.startswith("weight_hh"):
+                found.append(Product(batch, weight, steps, True))
+            elif weight.dim() == 2:
+                first = name.startswith("weight_ih_l0")
+                found.append(Product(batch * steps, weight, 1, x.requires_grad or not first))
+
+    with ExitStack() as hooks:
+        for module in step.model.modules():
+            if isinstance(module, (nn.Linear, RecurrentLayer)):
+                hook = linear if isinstance(module, nn.Linear) else recurrent
+                hooks.callback(module.register_forward_hook(hook).remove)
+        step._loss()
+    if isinstance(step.model, GatedRNNForCausalLM):  # whose scores belong to the loss
+        found = [one for one in found if one.weight is not step.model.lm_head.weight]
+        batch, steps, _ = step.setting.shape
+        found.append(Product(batch * steps, step.model.lm_head.weight, 1, True))
+    return found
+
+
+def _products(step: TrainingStep, cell: str) -> Products:
+    """Into memory that is there already, each where it is fastest."""
+    dtype, products = torch.bfloat16 if step.autocast else torch.float32, _products_in(step)
+    read, forward, backward = dict[str, Tensor](), list[Callable[[], Tensor]](), list[Callable[[], Tensor]]()
+    for number, one in enumerate(products):
+        weight = one.weight.detach().to(dtype)
+        x = step.setting.normal(one.rows * one.times, weight.shape[1]).to(dtype)
+        grad = step.setting.normal(one.rows * one.times, len(weight)).to(dtype)
+        read |= {f"x{number}": x, f"w{number}": weight}
+        y, of_x = (torch.empty_like(each) for each in (grad, x))
+        cuts = [slice(t * one.rows, (t + 1) * one.rows) for t in range(one.times)]
+        forward += [partial(torch.mm, x[cut], weight.t(), out=y[cut]) for cut in cuts]
+        if one.of_input:
+            backward += [partial(torch.mm, grad[cut], weight, out=of_x[cut]) for cut in cuts]
+        backward.append(partial(torch.mm, grad.t(), x, out=torch.empty_like(weight)))
+
+    def multiply() -> None:
+        for product in (*forward, *backward):
+            product()
+
+    def multiplied() -> tuple[Tensor, ...]:
+        return tuple(read[f"x{n}"] @ read[f"w{n}"].t() for n in range(len(products)))
+
+    expected = Expected(lambda w: [w[f"x{n}"] @ w[f"w{n}"].t() for n in range(len(products))], read, None)
+    precision: torch.dtype | str = torch.bfloat16 if step.autocast else torch.float32
+    return Products(products_of(cell), step.setting, multiplied, {}, expected, precision, multiply=multiply)
+
+
+PARTS = {
+    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm"),
+    "torch's LSTM or GRU, products and gates": ("mkldnn_rnn", "aten::lstm", "aten::gru"),
+    "gates and scan, or loop": ("_scan", "loop_cells", "elementwise_loop", "gatedrnn::loop"),
+    "dropout": ("dropout", "bernoulli"),
+    "pooling": ("masked_max",),
+    "norms": ("layer_norm",),
+    "activations": ("gelu",),
+    "embedding": ("embedding", "index_select", "Embedding"),
+    "loss": ("CrossEntropy", "softmax", "nll_loss"),
+    "optimizer": ("adamw", "Optimizer."),
+    "clipping": ("norm", "clamp"),
+    "copies and fills": ("copy_", "fill_", "zero_", "clone", "aten::cat"),
+}
+"""By what an operation's name contains; the first that fits."""
+REST = "all other operations, and the calls"
+
+
+def _parts(step: TrainingStep) -> dict[str, float]:
+    """Milliseconds of a step by part."""
+    assert step.model is not None
+    step.train_step()
+    with ExitStack() as hooks:
+        for module in step.model.modules():
+            if isinstance(module, KernelDropout):
+                _name_in_profile(module, "dropout", hooks)
+        with profile(activities=[ProfilerActivity.CPU]) as found:
+            with record_function("all steps"):
+                for _ in range(PROFILED):
+                    step.train_step()
+    spent, total = defaultdict[str, float](float), 0.0
+    for event in found.key_averages():
+        if event.key == "all steps":
+            total = event.cpu_time_total
+        else:
+            part = next((part for part, names in PARTS.items() if any(name in event.key for name in names)), REST)
+            spent[part] += event.self_cpu_time_total
+    spent[REST] += total - sum(spent.values())
+    return {part: spent[part] / PROFILED / 1000 for part in (*PARTS, REST) if spent[part]}
+
+
+def _name_in_profile(module: nn.Module, name: str, hooks: ExitStack) -> None:
+    """What a module does by no operation of torch bears its name."""
+    open_ranges: list[record_function] = []
+
+    def enter(*_: Any) -> None:
+        open_ranges.append(record_function(name))
+        open_ranges[-1].__enter__()
+
+    def leave(*_: Any) -> None:
+        open_ranges.pop().__exit__(None, None, None)
+
+    hooks.callback(module.register_forward_pre_hook(enter).remove)
+    hooks.callback(module.register_forward_hook(leave).remove)
+
+
+class _Written(TorchDispatchMode):
+    """Adds up the bytes of what operations write into new memory; products are left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if not any(name in str(func) for name in ("aten.mm", "aten.addmm", "aten.bmm")):
+            known = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
+            for x in found if isinstance(found, (tuple, list)) else (found,):
+                if isinstance(x, Tensor) and x.untyped_storage().data_ptr() not in known:
+                    self.bytes += x.numel() * x.element_size()
+        return found
+
+
+def _bytes_beside_products(step: TrainingStep) -> int:
+    """What a step must move beside its products: all that it writes once out and once in, and the optimizer's reading
+    of weight, gradient and two moments, and writing of weight and moments."""
+    assert step.model is not None
+    with _Written() as written:
+        step.train_step()
+    return 2 * written.bytes + 7 * sum(4 * weight.numel() for weight in step.model.parameters())
+
+
+def _bandwidth(numbers: int) -> float:
+    """Bytes a second of `torch.add`, the best of several."""
+    x, y, out = (torch.ones(numbers) for _ in range(3))
+    best = min(_seconds_of(lambda: torch.add(x, y, out=out)) for _ in range(5))
+    return 3 * 4 * numbers / best
+
+
+def _seconds_of(action: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    action()
+    return time.perf_counter() - begun
+
+
+def standards(sizes: Sizes) -> Iterator[Standard]:
+    """The models of the kept results: AG News, Tiny Shakespeare, WikiText-2, MNIST by pixels, ETTh1."""
+    scale = sizes.training_scale
+
+    def shape(batch: int, steps: int, width: int) -> Shape:
+        return max(2, batch // scale), max(4, steps // scale), max(8, width // scale)
+
+    def widths(mingru: int, lstm: int) -> tuple[int, int]:
+        return max(8, mingru // scale), max(8, lstm // scale)
+
+    words, characters, vocabulary = 23_487 // scale, 67, sizes.words // scale
+    news = shape(64, 35, 128)
+    yield Standard(
+        "AG News", news, widths(512, 128),
+        lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, vocab_size=words, embedding_size=news[2], num_hidden_layers=1, num_labels=4,
+            pooling="max", token_dropout=0.25, embedding_dropout=0.5, head_dropout=0.4,
+        )),
+        partial(_texts, words), partial(_classified, 0.05),
+    )  # fmt: skip
+    plays = shape(32, 128, 128)
+    yield Standard(
+        "Tiny Shakespeare", plays, widths(340, 117),
+        lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, vocab_size=characters, embedding_size=plays[2], num_hidden_layers=4,
+            block=True, feed_forward_factor=2, dropout=0.1, pad_token_id=None,
+        )),
+        partial(_following, characters), _next_token,
+    )  # fmt: skip
+    articles = shape(20, 35, 256)
+    yield Standard(
+        "WikiText-2", articles, widths(342, 235),
+        lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, vocab_size=vocabulary, embedding_size=articles[2], num_hidden_layers=4,
+            block=True, feed_forward_factor=1, embedding_dropout=0.3, dropout=0.3, head_dropout=0.3, pad_token_id=None,
+        )),
+        partial(_following, vocabulary), _next_token,
+    )  # fmt: skip
+    pixels = shape(16, 784, 64)
+    yield Standard(
+        "MNIST", pixels, widths(128, 53),
+        lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, input_size=1, embedding_size=pixels[2], num_hidden_layers=3, num_labels=10,
+            block=True, feed_forward_factor=1, cell_options={"activation": "identity"} if cell == "mingru" else None,
+        )),
+        _images, partial(_classified, 0.0),
+    )  # fmt: skip
+    hours = shape(32, 119, 64)
+    yield Standard(
+        "ETTh1", hours, widths(128, 56),
+        lambda cell, hidden: GatedRNNForForecasting(GatedRNNForecastConfig(
+            cell=cell, hidden_size=hidden, input_size=3, embedding_size=hours[2], num_hidden_layers=1, horizon=96,
+            context=96, seasons=[24, 1], linear_size=min(96, hours[1] - ORIGINS), embedding_dropout=0.2,
+            head_dropout=0.5,
+        )),
+        _windows, lambda model, batch: cast(Tensor, model(**batch, origins=min(ORIGINS, hours[1] // 2)).loss),
+    )  # fmt: skip
+
+
+IN_BFLOAT16 = ("WikiText-2", "MNIST")
+"""Those whose recipe trains under autocast; scan cells alone."""
+
+
+def _tokens(vocabulary: int, batch: int, steps: int) -> Tensor:
+    return torch.randint(2, vocabulary, (batch, steps))
+
+
+def _texts(vocabulary: int, setting: Setting) -> Batch:
+    """Of unequal lengths."""
+    batch, steps, _ = setting.shape
+    lengths = torch.randint(steps // 2, steps + 1, (batch, 1))
+    lengths[0] = steps
+    mask = (torch.arange(steps) < lengths).long()
+    return {"input_ids": _tokens(vocabulary, batch, steps) * mask, "attention_mask": mask, "labels": _labels(batch, 4)}
+
+
+def _following(vocabulary: int, setting: Setting) -> Batch:
+    batch, steps, _ = setting.shape
+    return {name: _tokens(vocabulary, batch, steps) for name in ("input_ids", "shift_labels")}
+
+
+def _images(setting: Setting) -> Batch:
+    batch, steps, _ = setting.shape
+    return {"input_values": torch.rand(batch, steps, 1), "labels": _labels(batch, 10)}
+
+
+def _windows(setting: Setting) -> Batch:
+    batch, steps, _ = setting.shape
+    return {"past_values": torch.randn(batch, steps).cumsum(1), "labels": torch.randn(batch, 96)}
+
+
+def _labels(batch: int, classes: int) -> Tensor:
+    return torch.arange(batch) % classes
+
+
+def _classified(smoothing: float, model: Callable[..., Any], batch: Batch) -> Tensor:
+    given = {name: x for name, x in batch.items() if name != "labels"}
+    logits = model(**given).logits
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return cross_entropy(wide, batch["labels"], label_smoothing=smoothing)
+
+
+def _next_token(model: Callable[..., Any], batch: Batch) -> Tensor:
+    return cast(Tensor, model(**batch).loss)
