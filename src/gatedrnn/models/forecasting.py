@@ -462,7 +462,9 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         error = (true.unsqueeze(-1) - found) / unit
         losses = torch.maximum(levels * error, (levels - 1) * error)
         labelled = ~true.isnan()
-        return losses.masked_fill(~labelled.unsqueeze(-1), 0.0).sum() / (labelled.sum() * len(levels)).clamp(min=1)
+        if torch.compiler.is_compiling() or not labelled.all():
+            losses = losses.masked_fill(~labelled.unsqueeze(-1), 0.0)
+        return losses.sum() / (labelled.sum() * len(levels)).clamp(min=1)
 
     def _keep_recent(self, state: ForecastState) -> None:
         for name, value in state.recent.items():

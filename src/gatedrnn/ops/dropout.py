@@ -24,14 +24,15 @@ def dropout(x: Tensor, rate: float, training: bool = True) -> Tensor:
     if not training or not 0 < rate < 1 or not _has_kernel(x):
         return functional.dropout(x, rate, training)
     mask, kept = torch.empty_like(x), torch.ones((), dtype=x.dtype).div_(1 - rate)
+    if not (mask.is_contiguous() or (mask.dim() == 3 and time_first(mask))):
+        return functional.dropout(x, rate)
     native_kernels(x.device).fill_dropout_mask(mask, 1 - rate, kept, torch.default_generator)
     return x * mask
 
 
 def _has_kernel(x: Tensor) -> bool:
     """Whether a kernel draws for x: it is read through its memory, so that nothing may follow the call."""
-    dense = x.is_contiguous() or (x.dim() == 3 and time_first(x))
-    if observed(x) or not x.is_floating_point() or not dense or not has_cpu_kernels(x.device):
+    if observed(x) or not x.is_floating_point() or not has_cpu_kernels(x.device):
         return False
     found: bool = native_kernels(x.device).draws_as_torch()
     return found

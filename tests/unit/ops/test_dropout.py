@@ -49,7 +49,8 @@ def test_the_same_elements_are_dropped_and_the_generator_goes_on_alike(dtype, nu
 
 
 def test_elements_are_drawn_in_the_order_of_memory():
-    for x in (torch.randn(4, 5, 6).transpose(0, 1), torch.randn(5, 6).t(), torch.randn(4, 10)[:, ::2]):
+    strided = torch.randn(4, 10)[:, ::2], torch.randn(6, 9, 4)[:, -3:], torch.randn(9, 6, 4)[-3:].transpose(0, 1)
+    for x in (torch.randn(4, 5, 6).transpose(0, 1), torch.randn(5, 6).t(), *strided):
         (expected, *_), (found, *_) = both(x, 0.5)
         assert torch.equal(found, expected) and found.stride() == expected.stride()
 
