@@ -9,7 +9,9 @@ SHAPE = (2, 6, 4)
 SIZES = Sizes(
     layers=(SHAPE,), autocast=(SHAPE,), scan=(SHAPE, (1, 40, 4)), memory=(SHAPE,), loops=(SHAPE,), step_widths=(4,),
     lengths=(4, 8), loop_lengths=4, length_width=4, model=(2, 5, 4), model_layers=2, vocabulary=11,
-    softmax=(2, 5, 4), words=13, stream=(2, 4, 7), series=(3, 30, 4), drop_in=(SHAPE,), drop_in_widths=(4,),
+    softmax=(2, 5, 4), words=13, stream=(2, 4, 7), series=(3, 30, 4), family=((2, 6, 4),),
+    training_scale=16, copied=1000,
+    drop_in=(SHAPE,), drop_in_widths=(4,),
 )  # fmt: skip
 
 

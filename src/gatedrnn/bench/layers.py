@@ -81,10 +81,13 @@ NEAR_KINK = 1e-5
 """A candidate closer to 0 than this is drawn again: g has a kink there, and rounding decides the side."""
 BEYOND_KINK = 4.0
 """Bias of the candidates where bfloat16 rounds too many of them across the kink to draw them all again."""
+TORCHS = "nn.LSTM"
 PYTHON_LOOP = "python-loop LSTM"
 LOOP_STEPS = 512
 """Steps that it is run for at most: its time is multiplied by how many times as many there are."""
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"gru reset-before": ("gru", {"reset_after": False})}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gru reset-before": ("gru", {"reset_after": False}), "slstm, 4 heads": ("slstm", {"heads": 4}),
+}  # fmt: skip
 """Cells that the command line does not know by a name of their own."""
 
 
@@ -137,8 +140,10 @@ def products_alone(of: Ours) -> Contender:
     """The input projection of all rows: what a scan cell multiplies."""
     contender, layer = of
     x = contender.leaves["input"]
-    batch, time, _ = x.shape
-    projection = nn.Linear(layer.input_size, layer.weight_ih_l0.shape[0], device=x.device)
+    if layer.cell.window > 1:  # its weights read two inputs
+        x = torch.cat([x, x], dim=2).detach().requires_grad_()
+    batch, time, features = x.shape
+    projection = nn.Linear(features, layer.weight_ih_l0.shape[0], device=x.device)
     projection.load_state_dict({"weight": layer.weight_ih_l0, "bias": layer.get_parameter("bias_ih_l0")})
     leaves = {"input": x, **dict(projection.named_parameters())}
     upstream = contender.setting.normal(batch, time, layer.weight_ih_l0.shape[0])

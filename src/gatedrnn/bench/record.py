@@ -15,7 +15,18 @@ from gatedrnn.records import Machine, write_whole
 FILE = "bench.json"
 VERSION = 2
 Section: TypeAlias = Literal[
-    "layers", "scan", "memory", "loops", "step", "length", "model", "language", "forecast", "training", "drop-in"
+    "layers",
+    "scan",
+    "memory",
+    "loops",
+    "step",
+    "length",
+    "model",
+    "language",
+    "forecast",
+    "training",
+    "family",
+    "drop-in",
 ]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 

@@ -11,7 +11,7 @@ from gatedrnn.bench.record import BenchRecord, Disagreement, Timing
 TITLES = {
     "layers": "Layers", "scan": "The bare scan", "memory": "Memory", "loops": "Loop cells", "step": "Streaming",
     "length": "Time against length", "model": "Whole models", "language": "Language models",
-    "forecast": "Forecasts", "training": "Training", "drop-in": "In the place of torch's",
+    "forecast": "Forecasts", "training": "Training", "family": "The family", "drop-in": "In the place of torch's",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import torch
 from gatedrnn.bench import sections
 from gatedrnn.bench.bars import WHOLE_RUN, judged
 from gatedrnn.bench.drop_in import drop_in, with_kernels
+from gatedrnn.bench.family import family
 from gatedrnn.bench.measure import Bench, OnStep
 from gatedrnn.bench.memory import memory
 from gatedrnn.bench.peers import PEERS
@@ -19,15 +20,15 @@ from gatedrnn.equations import ScanEquations
 from gatedrnn.records import environment
 from gatedrnn.registry import CELLS
 
-DEFAULT = SECTIONS[:-2]
-"""Of a default run; the last two sections take minutes by themselves."""
+DEFAULT = SECTIONS[:-3]
+"""Of a default run; the last three sections take minutes by themselves."""
 WITH_MODELS = ("model", "language", "forecast", "training")
 SECONDS = 60.0
 PARTS = {
     "layers": 0.46, "scan": 0.05, "loops": 0.17, "step": 0.07, "length": 0.11, "model": 0.08, "language": 0.08,
-    "forecast": 0.05, "training": 2.0, "drop-in": 4.0,
+    "forecast": 0.05, "training": 2.0, "family": 3.0, "drop-in": 4.0,
 }  # fmt: skip
-"""Of the time for measuring; memory is counted and takes none of it. The last two come on top."""
+"""Of the time for measuring; memory is counted and takes none of it. The last three come on top."""
 
 
 class Request(NamedTuple):
@@ -58,7 +59,7 @@ def bench(request: Request, on_step: OnStep = lambda _: None) -> Findings:
             at_work.leave_out(peer.package, why)
     timed: dict[str, Callable[[Bench, Sizes, Sequence[str], float], None]] = {
         "layers": sections.layers, "scan": sections.scan, "loops": sections.loops, "step": sections.step,
-        "length": sections.length, "drop-in": drop_in,
+        "length": sections.length, "family": family, "drop-in": drop_in,
     }  # fmt: skip
     for name in request.only:
         cells = request.cells or default_cells(name)

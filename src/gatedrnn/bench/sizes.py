@@ -32,6 +32,7 @@ class Sizes:
     """Layers, width and vocabulary of the model whose tokens are timed."""
     series: Shape = (414, 168, 128)
     """Series, values of each and width of the model that forecasts them."""
+    family: tuple[Shape, ...] = ((8, 1024, 256),)
     training_scale: int = 1
     """By what the sizes of the standard models are divided."""
     copied: int = 1 << 24
@@ -45,7 +46,16 @@ class Sizes:
 
     def at(self, shapes: tuple[Shape, ...]) -> "Sizes":
         """The same with other shapes wherever there are any."""
-        return replace(self, layers=shapes, autocast=shapes, scan=shapes, memory=shapes, loops=shapes, drop_in=shapes)
+        return replace(
+            self,
+            layers=shapes,
+            autocast=shapes,
+            scan=shapes,
+            memory=shapes,
+            loops=shapes,
+            family=shapes,
+            drop_in=shapes,
+        )
 
 
 LONG, SHORT = 65_536, 4_096

@@ -44,8 +44,6 @@ BFLOAT16 = ", bfloat16"
 """Added to the name of a model that is trained under autocast."""
 PROFILED = 5
 """Steps whose time is divided into parts."""
-ORIGINS = 24
-"""Forecasts of a window."""
 
 
 class Standard(NamedTuple):
@@ -354,7 +352,7 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
     def widths(mingru: int, lstm: int) -> tuple[int, int]:
         return max(8, mingru // scale), max(8, lstm // scale)
 
-    words, characters, vocabulary = 23_487 // scale, 67, sizes.words // scale
+    words, characters, vocabulary = 23_487 // scale, 67, max(9, sizes.words // scale)
     news = shape(64, 35, 128)
     yield Standard(
         "AG News", news, widths(512, 128),
@@ -391,15 +389,15 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
         )),
         _images, partial(_classified, 0.0),
     )  # fmt: skip
-    hours = shape(32, 119, 64)
+    hours, day = shape(32, 119, 64), max(2, 24 // scale)
+    ahead = 4 * day
     yield Standard(
-        "ETTh1", hours, widths(128, 56),
+        "ETTh1", (hours[0], ahead + day - 1, hours[2]), widths(128, 56),
         lambda cell, hidden: GatedRNNForForecasting(GatedRNNForecastConfig(
-            cell=cell, hidden_size=hidden, input_size=3, embedding_size=hours[2], num_hidden_layers=1, horizon=96,
-            context=96, seasons=[24, 1], linear_size=min(96, hours[1] - ORIGINS), embedding_dropout=0.2,
-            head_dropout=0.5,
+            cell=cell, hidden_size=hidden, input_size=3, embedding_size=hours[2], num_hidden_layers=1, horizon=ahead,
+            context=ahead, seasons=[day, 1], linear_size=ahead, embedding_dropout=0.2, head_dropout=0.5,
         )),
-        _windows, lambda model, batch: cast(Tensor, model(**batch, origins=min(ORIGINS, hours[1] // 2)).loss),
+        partial(_windows, ahead), lambda model, batch: cast(Tensor, model(**batch, origins=day).loss),
     )  # fmt: skip
 
 
@@ -430,9 +428,9 @@ def _images(setting: Setting) -> Batch:
     return {"input_values": torch.rand(batch, steps, 1), "labels": _labels(batch, 10)}
 
 
-def _windows(setting: Setting) -> Batch:
+def _windows(ahead: int, setting: Setting) -> Batch:
     batch, steps, _ = setting.shape
-    return {"past_values": torch.randn(batch, steps).cumsum(1), "labels": torch.randn(batch, 96)}
+    return {"past_values": torch.randn(batch, steps).cumsum(1), "labels": torch.randn(batch, ahead)}
 
 
 def _labels(batch: int, classes: int) -> Tensor:
