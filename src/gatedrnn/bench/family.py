@@ -26,7 +26,7 @@ OTHER_STEPS = 128
 """That layers of other libraries run at most: in a loop each step takes as long as any other, and their time is
 multiplied by how many times as many there are."""
 FURTHER = ("slstm, 4 heads",)
-"""Variants of cells that stand beside them."""
+"""Variants of cells that are measured too."""
 TURNING = Tolerance(0.1, 1.0)
 THEIR_OWN = Tolerance(1e-3, 1e-2)
 """Slack of layers whose weights are their own, and whose sums may grow as they like."""
@@ -83,7 +83,7 @@ class Other:
     """A layer of another library."""
 
     cell: str
-    """Ours, beside which it stands."""
+    """Ours that it is held against."""
     name: str
     peer: Peer
     build: Callable[[int], nn.Module]

@@ -56,6 +56,7 @@ def test_the_map_of_numbers_needs_no_gradient_of_its_input_and_scores_belong_to_
     assert [(one.rows, one.times) for one in scores] == [(words.setting.shape[0] * words.setting.shape[1], 1)]
 
 
+@pytest.mark.slow
 def test_ratios_floors_and_parts_of_all_models_are_found():
     bench = Bench()
     training.training(bench, SIZES, ("mingru", "lstm"), 0.5)
