@@ -1,63 +1,34 @@
-"""Training steps of standard models: over their matrix products alone, over their floor, and where the time goes."""
+"""Training steps of standard models over their matrix products alone."""
 
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
-from torch.profiler import ProfilerActivity, profile, record_function
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
 from gatedrnn.bench.layers import is_scan_cell, products_of
 from gatedrnn.bench.measure import Bench, Mode, disagreement, threads
 from gatedrnn.bench.models import BATCHES, in_float64
+from gatedrnn.bench.parts import bandwidth_of_memory, bytes_beside_products, parts_of
 from gatedrnn.bench.record import Count
-from gatedrnn.bench.sizes import Shape, Sizes
+from gatedrnn.bench.sizes import Sizes
+from gatedrnn.bench.standards import IN_BFLOAT16, Batch, Loss, Standard, standards
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.models import (
-    GatedRNNConfig,
-    GatedRNNForCausalLM,
-    GatedRNNForecastConfig,
-    GatedRNNForForecasting,
-    GatedRNNForSequenceClassification,
-)
-from gatedrnn.models.modeling import GatedRNNPreTrainedModel, KernelDropout
+from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.timing import Action
 from gatedrnn.train.resources import keep_freed_memory
 from gatedrnn.train.settings import TrainSettings
 
-Batch: TypeAlias = dict[str, Tensor]
-Loss: TypeAlias = Callable[[Callable[..., Any], Batch], Tensor]
-"""Of a model on a batch."""
 SECTION = "training"
 BFLOAT16 = ", bfloat16"
 """Added to the name of a model that is trained under autocast."""
-PROFILED = 5
-"""Steps whose time is divided into parts."""
-
-
-class Standard(NamedTuple):
-    """A model as a recipe of this project trains it."""
-
-    title: str
-    shape: Shape
-    """Sequences, steps of each, and width of the embedding."""
-    widths: tuple[int, int]
-    """Of minGRU, and of LSTM with as many parameters."""
-    build: Callable[..., GatedRNNPreTrainedModel]
-    """From cell and hidden size."""
-    batch: Callable[[Setting], Batch]
-    loss: Loss
 
 
 def training(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
@@ -65,7 +36,7 @@ def training(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -
     keep_freed_memory()
     chosen = list(standards(sizes))
     with threads(1):
-        bandwidth = _bandwidth(sizes.copied)
+        bandwidth = bandwidth_of_memory(sizes.copied)
         for standard, narrow in chain(
             ((one, False) for one in chosen), ((one, True) for one in chosen if one.title in IN_BFLOAT16)
         ):
@@ -94,8 +65,11 @@ def _one(
         products = bench.findings.median(SECTION, step_of(title), products_of(cell))
         if products is None or bench.findings.median(SECTION, step_of(title), cell) is None:
             continue
-        remaining = 1000 * _bytes_beside_products(step) / bandwidth
-        found = {"floor: products, and one pass over the rest": products + remaining, **_parts(step)}
+        remaining = 1000 * bytes_beside_products(cast(nn.Module, step.model), step.train_step) / bandwidth
+        found = {
+            "floor: products, and one pass over the rest": products + remaining,
+            **parts_of(cast(nn.Module, step.model), step.train_step),
+        }
         for part, value in found.items():
             bench.findings.counts.append(
                 Count(SECTION, f"{title}, where the time goes", f"{cell}: {part}", standard.shape, value, "ms")
@@ -245,204 +219,3 @@ def _products(step: TrainingStep, cell: str) -> Products:
     expected = Expected(lambda w: [w[f"x{n}"] @ w[f"w{n}"].t() for n in range(len(products))], read, None)
     precision: torch.dtype | str = torch.bfloat16 if step.autocast else torch.float32
     return Products(products_of(cell), step.setting, multiplied, {}, expected, precision, multiply=multiply)
-
-
-PARTS = {
-    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm"),
-    "torch's LSTM or GRU, products and gates": ("mkldnn_rnn", "aten::lstm", "aten::gru"),
-    "gates and scan, or loop": ("_scan", "loop_cells", "elementwise_loop", "gatedrnn::loop"),
-    "dropout": ("dropout", "bernoulli"),
-    "pooling": ("masked_max",),
-    "norms": ("layer_norm",),
-    "activations": ("gelu",),
-    "embedding": ("embedding", "index_select", "Embedding"),
-    "loss": ("CrossEntropy", "softmax", "nll_loss"),
-    "optimizer": ("adamw", "Optimizer."),
-    "clipping": ("norm", "clamp"),
-    "copies and fills": ("copy_", "fill_", "zero_", "clone", "aten::cat"),
-}
-"""By what an operation's name contains; the first that fits."""
-REST = "all other operations, and the calls"
-
-
-def _parts(step: TrainingStep) -> dict[str, float]:
-    """Milliseconds of a step by part."""
-    assert step.model is not None
-    step.train_step()
-    with ExitStack() as hooks:
-        for module in step.model.modules():
-            if isinstance(module, KernelDropout):
-                _name_in_profile(module, "dropout", hooks)
-        with profile(activities=[ProfilerActivity.CPU]) as found:
-            with record_function("all steps"):
-                for _ in range(PROFILED):
-                    step.train_step()
-    spent, total = defaultdict[str, float](float), 0.0
-    for event in found.key_averages():
-        if event.key == "all steps":
-            total = event.cpu_time_total
-        else:
-            part = next((part for part, names in PARTS.items() if any(name in event.key for name in names)), REST)
-            spent[part] += event.self_cpu_time_total
-    spent[REST] += total - sum(spent.values())
-    return {part: spent[part] / PROFILED / 1000 for part in (*PARTS, REST) if spent[part]}
-
-
-def _name_in_profile(module: nn.Module, name: str, hooks: ExitStack) -> None:
-    """What a module does by no operation of torch bears its name."""
-    open_ranges: list[record_function] = []
-
-    def enter(*_: Any) -> None:
-        open_ranges.append(record_function(name))
-        open_ranges[-1].__enter__()
-
-    def leave(*_: Any) -> None:
-        open_ranges.pop().__exit__(None, None, None)
-
-    hooks.callback(module.register_forward_pre_hook(enter).remove)
-    hooks.callback(module.register_forward_hook(leave).remove)
-
-
-class _Written(TorchDispatchMode):
-    """Adds up the bytes of what operations write into new memory; products are left out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        if not any(name in str(func) for name in ("aten.mm", "aten.addmm", "aten.bmm")):
-            known = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
-            for x in found if isinstance(found, (tuple, list)) else (found,):
-                if isinstance(x, Tensor) and x.untyped_storage().data_ptr() not in known:
-                    self.bytes += x.numel() * x.element_size()
-        return found
-
-
-def _bytes_beside_products(step: TrainingStep) -> int:
-    """What a step must move beside its products: all that it writes once out and once in, and the optimizer's reading
-    of weight, gradient and two moments, and writing of weight and moments."""
-    assert step.model is not None
-    with _Written() as written:
-        step.train_step()
-    return 2 * written.bytes + 7 * sum(4 * weight.numel() for weight in step.model.parameters())
-
-
-def _bandwidth(numbers: int) -> float:
-    """Bytes a second of `torch.add`, the best of several."""
-    x, y, out = (torch.ones(numbers) for _ in range(3))
-    best = min(_seconds_of(lambda: torch.add(x, y, out=out)) for _ in range(5))
-    return 3 * 4 * numbers / best
-
-
-def _seconds_of(action: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    action()
-    return time.perf_counter() - begun
-
-
-def standards(sizes: Sizes) -> Iterator[Standard]:
-    """The models of the kept results: AG News, Tiny Shakespeare, WikiText-2, MNIST by pixels, ETTh1."""
-    scale = sizes.training_scale
-
-    def shape(batch: int, steps: int, width: int) -> Shape:
-        return max(2, batch // scale), max(4, steps // scale), max(8, width // scale)
-
-    def widths(mingru: int, lstm: int) -> tuple[int, int]:
-        return max(8, mingru // scale), max(8, lstm // scale)
-
-    words, characters, vocabulary = 23_487 // scale, 67, max(9, sizes.words // scale)
-    news = shape(64, 35, 128)
-    yield Standard(
-        "AG News", news, widths(512, 128),
-        lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
-            cell=cell, hidden_size=hidden, vocab_size=words, embedding_size=news[2], num_hidden_layers=1, num_labels=4,
-            pooling="max", token_dropout=0.25, embedding_dropout=0.5, head_dropout=0.4,
-        )),
-        partial(_texts, words), partial(_classified, 0.05),
-    )  # fmt: skip
-    plays = shape(32, 128, 128)
-    yield Standard(
-        "Tiny Shakespeare", plays, widths(340, 117),
-        lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
-            cell=cell, hidden_size=hidden, vocab_size=characters, embedding_size=plays[2], num_hidden_layers=4,
-            block=True, feed_forward_factor=2, dropout=0.1, pad_token_id=None,
-        )),
-        partial(_following, characters), _next_token,
-    )  # fmt: skip
-    articles = shape(20, 35, 256)
-    yield Standard(
-        "WikiText-2", articles, widths(342, 235),
-        lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
-            cell=cell, hidden_size=hidden, vocab_size=vocabulary, embedding_size=articles[2], num_hidden_layers=4,
-            block=True, feed_forward_factor=1, embedding_dropout=0.3, dropout=0.3, head_dropout=0.3, pad_token_id=None,
-        )),
-        partial(_following, vocabulary), _next_token,
-    )  # fmt: skip
-    pixels = shape(16, 784, 64)
-    yield Standard(
-        "MNIST", pixels, widths(128, 53),
-        lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
-            cell=cell, hidden_size=hidden, input_size=1, embedding_size=pixels[2], num_hidden_layers=3, num_labels=10,
-            block=True, feed_forward_factor=1, cell_options={"activation": "identity"} if cell == "mingru" else None,
-        )),
-        _images, partial(_classified, 0.0),
-    )  # fmt: skip
-    hours, day = shape(32, 119, 64), max(2, 24 // scale)
-    ahead = 4 * day
-    yield Standard(
-        "ETTh1", (hours[0], ahead + day - 1, hours[2]), widths(128, 56),
-        lambda cell, hidden: GatedRNNForForecasting(GatedRNNForecastConfig(
-            cell=cell, hidden_size=hidden, input_size=3, embedding_size=hours[2], num_hidden_layers=1, horizon=ahead,
-            context=ahead, seasons=[day, 1], linear_size=ahead, embedding_dropout=0.2, head_dropout=0.5,
-        )),
-        partial(_windows, ahead), lambda model, batch: cast(Tensor, model(**batch, origins=day).loss),
-    )  # fmt: skip
-
-
-IN_BFLOAT16 = ("WikiText-2", "MNIST")
-"""Those whose recipe trains under autocast; scan cells alone."""
-
-
-def _tokens(vocabulary: int, batch: int, steps: int) -> Tensor:
-    return torch.randint(2, vocabulary, (batch, steps))
-
-
-def _texts(vocabulary: int, setting: Setting) -> Batch:
-    """Of unequal lengths."""
-    batch, steps, _ = setting.shape
-    lengths = torch.randint(steps // 2, steps + 1, (batch, 1))
-    lengths[0] = steps
-    mask = (torch.arange(steps) < lengths).long()
-    return {"input_ids": _tokens(vocabulary, batch, steps) * mask, "attention_mask": mask, "labels": _labels(batch, 4)}
-
-
-def _following(vocabulary: int, setting: Setting) -> Batch:
-    batch, steps, _ = setting.shape
-    return {name: _tokens(vocabulary, batch, steps) for name in ("input_ids", "shift_labels")}
-
-
-def _images(setting: Setting) -> Batch:
-    batch, steps, _ = setting.shape
-    return {"input_values": torch.rand(batch, steps, 1), "labels": _labels(batch, 10)}
-
-
-def _windows(ahead: int, setting: Setting) -> Batch:
-    batch, steps, _ = setting.shape
-    return {"past_values": torch.randn(batch, steps).cumsum(1), "labels": torch.randn(batch, ahead)}
-
-
-def _labels(batch: int, classes: int) -> Tensor:
-    return torch.arange(batch) % classes
-
-
-def _classified(smoothing: float, model: Callable[..., Any], batch: Batch) -> Tensor:
-    given = {name: x for name, x in batch.items() if name != "labels"}
-    logits = model(**given).logits
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return cross_entropy(wide, batch["labels"], label_smoothing=smoothing)
-
-
-def _next_token(model: Callable[..., Any], batch: Batch) -> Tensor:
-    return cast(Tensor, model(**batch).loss)

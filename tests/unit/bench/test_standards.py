@@ -5,14 +5,14 @@ import torch
 from small_bench import SIZES
 
 from gatedrnn.bench import family as of_family
-from gatedrnn.bench import training
+from gatedrnn.bench import standards, training
 from gatedrnn.bench.bars import TRAINING
 from gatedrnn.bench.layers import TORCHS, products_of
 from gatedrnn.bench.measure import Bench, disagreement
 from gatedrnn.bench.sizes import Sizes
 from gatedrnn.registry import CELLS
 
-STANDARDS = {one.title: one for one in training.standards(SIZES)}
+STANDARDS = {one.title: one for one in standards.standards(SIZES)}
 every_standard = pytest.mark.parametrize("title", STANDARDS)
 
 
@@ -97,6 +97,6 @@ def test_a_layer_of_another_library_is_held_to_itself_and_runs_a_part(monkeypatc
 
 
 def test_default_sizes_are_those_of_the_recipes():
-    assert [one.shape for one in training.standards(Sizes())] == [
+    assert [one.shape for one in standards.standards(Sizes())] == [
         (64, 35, 128), (32, 128, 128), (20, 35, 256), (16, 784, 64), (32, 119, 64)
     ]  # fmt: skip

@@ -1,0 +1,144 @@
+"""The models whose training steps are timed, as this project's recipes train them, on random data of their shapes."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from gatedrnn.bench.contenders import Setting
+from gatedrnn.bench.sizes import Shape, Sizes
+from gatedrnn.models import (
+    GatedRNNConfig,
+    GatedRNNForCausalLM,
+    GatedRNNForecastConfig,
+    GatedRNNForForecasting,
+    GatedRNNForSequenceClassification,
+)
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+
+Batch: TypeAlias = dict[str, Tensor]
+Loss: TypeAlias = Callable[[Callable[..., Any], Batch], Tensor]
+"""Of a model on a batch."""
+
+
+class Standard(NamedTuple):
+    """A model as a recipe of this project trains it."""
+
+    title: str
+    shape: Shape
+    """Sequences, steps of each, and width of the embedding."""
+    widths: tuple[int, int]
+    """Of minGRU, and of LSTM with as many parameters."""
+    build: Callable[..., GatedRNNPreTrainedModel]
+    """From cell and hidden size."""
+    batch: Callable[[Setting], Batch]
+    loss: Loss
+
+
+def standards(sizes: Sizes) -> Iterator[Standard]:
+    """The models of the kept results: AG News, Tiny Shakespeare, WikiText-2, MNIST by pixels, ETTh1."""
+    scale = sizes.training_scale
+
+    def shape(batch: int, steps: int, width: int) -> Shape:
+        return max(2, batch // scale), max(4, steps // scale), max(8, width // scale)
+
+    def widths(mingru: int, lstm: int) -> tuple[int, int]:
+        return max(8, mingru // scale), max(8, lstm // scale)
+
+    words, characters, vocabulary = 23_487 // scale, 67, max(9, sizes.words // scale)
+    news = shape(64, 35, 128)
+    yield Standard(
+        "AG News", news, widths(512, 128),
+        lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, vocab_size=words, embedding_size=news[2], num_hidden_layers=1, num_labels=4,
+            pooling="max", token_dropout=0.25, embedding_dropout=0.5, head_dropout=0.4,
+        )),
+        partial(_texts, words), partial(_classified, 0.05),
+    )  # fmt: skip
+    plays = shape(32, 128, 128)
+    yield Standard(
+        "Tiny Shakespeare", plays, widths(340, 117),
+        lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, vocab_size=characters, embedding_size=plays[2], num_hidden_layers=4,
+            block=True, feed_forward_factor=2, dropout=0.1, pad_token_id=None,
+        )),
+        partial(_following, characters), _next_token,
+    )  # fmt: skip
+    articles = shape(20, 35, 256)
+    yield Standard(
+        "WikiText-2", articles, widths(342, 235),
+        lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, vocab_size=vocabulary, embedding_size=articles[2], num_hidden_layers=4,
+            block=True, feed_forward_factor=1, embedding_dropout=0.3, dropout=0.3, head_dropout=0.3, pad_token_id=None,
+        )),
+        partial(_following, vocabulary), _next_token,
+    )  # fmt: skip
+    pixels = shape(16, 784, 64)
+    yield Standard(
+        "MNIST", pixels, widths(128, 53),
+        lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, input_size=1, embedding_size=pixels[2], num_hidden_layers=3, num_labels=10,
+            block=True, feed_forward_factor=1, cell_options={"activation": "identity"} if cell == "mingru" else None,
+        )),
+        _images, partial(_classified, 0.0),
+    )  # fmt: skip
+    hours, day = shape(32, 119, 64), max(2, 24 // scale)
+    ahead = 4 * day
+    yield Standard(
+        "ETTh1", (hours[0], ahead + day - 1, hours[2]), widths(128, 56),
+        lambda cell, hidden: GatedRNNForForecasting(GatedRNNForecastConfig(
+            cell=cell, hidden_size=hidden, input_size=3, embedding_size=hours[2], num_hidden_layers=1, horizon=ahead,
+            context=ahead, seasons=[day, 1], linear_size=ahead, embedding_dropout=0.2, head_dropout=0.5,
+        )),
+        partial(_windows, ahead), lambda model, batch: cast(Tensor, model(**batch, origins=day).loss),
+    )  # fmt: skip
+
+
+IN_BFLOAT16 = ("WikiText-2", "MNIST")
+"""Those whose recipe trains under autocast; scan cells alone."""
+
+
+def _tokens(vocabulary: int, batch: int, steps: int) -> Tensor:
+    return torch.randint(2, vocabulary, (batch, steps))
+
+
+def _texts(vocabulary: int, setting: Setting) -> Batch:
+    """Of unequal lengths."""
+    batch, steps, _ = setting.shape
+    lengths = torch.randint(steps // 2, steps + 1, (batch, 1))
+    lengths[0] = steps
+    mask = (torch.arange(steps) < lengths).long()
+    return {"input_ids": _tokens(vocabulary, batch, steps) * mask, "attention_mask": mask, "labels": _labels(batch, 4)}
+
+
+def _following(vocabulary: int, setting: Setting) -> Batch:
+    batch, steps, _ = setting.shape
+    return {name: _tokens(vocabulary, batch, steps) for name in ("input_ids", "shift_labels")}
+
+
+def _images(setting: Setting) -> Batch:
+    batch, steps, _ = setting.shape
+    return {"input_values": torch.rand(batch, steps, 1), "labels": _labels(batch, 10)}
+
+
+def _windows(ahead: int, setting: Setting) -> Batch:
+    batch, steps, _ = setting.shape
+    return {"past_values": torch.randn(batch, steps).cumsum(1), "labels": torch.randn(batch, ahead)}
+
+
+def _labels(batch: int, classes: int) -> Tensor:
+    return torch.arange(batch) % classes
+
+
+def _classified(smoothing: float, model: Callable[..., Any], batch: Batch) -> Tensor:
+    given = {name: x for name, x in batch.items() if name != "labels"}
+    logits = model(**given).logits
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return cross_entropy(wide, batch["labels"], label_smoothing=smoothing)
+
+
+def _next_token(model: Callable[..., Any], batch: Batch) -> Tensor:
+    return cast(Tensor, model(**batch).loss)
