@@ -10,8 +10,8 @@ import pytest
 import gatedrnn
 
 TENSOR = "torch._tensor.Tensor"
-PAIRS = {name + end for name in ("LSTM", "PeepholeLSTM", "CIFG", "ParaLSTM", "SRU") for end in ("", "Cell")}
-"""Their state is the pair (h, c)."""
+PAIRS = {name + end for name in ("LSTM", "PeepholeLSTM", "CIFG", "ParaLSTM", "SRU", "QRNN") for end in ("", "Cell")}
+"""Their state is a pair."""
 FOURS = {"SLSTM", "SLSTMCell"}
 """Theirs is (h, c, n, m)."""
 LAYERS = [

@@ -1,6 +1,6 @@
 """Quasi-recurrent network (Bradbury et al. 2017, arXiv:1611.01576)."""
 
-from typing import Any, Never
+from typing import Never
 
 import torch
 
@@ -44,7 +44,7 @@ class QRNNEquations(ConvexScanEquations):
 
 
 @documented
-class QRNN(RecurrentLayer[Any]):
+class QRNN(RecurrentLayer[tuple[Tensor, Tensor]]):
     """Quasi-recurrent network (Bradbury et al. 2017, arXiv:1611.01576), run by a scan; the forget gate *keeps*.
 
     Each gate reads the input of a step and that of the real step before it: the columns of `weight_ih_l0` are those of
@@ -52,7 +52,8 @@ class QRNN(RecurrentLayer[Any]):
     and `h_n` are (c, x'), with x' as wide as the widest input of a layer, 0 at the beginning and after a reset.
 
     Keyword Args:
-        window: inputs that a gate reads: 2, or 1 for the step's own alone; `hx` and `h_n` are then c.
+        window: inputs that a gate reads: 2, or 1 for the step's own alone; `hx` and `h_n` are then c (type checkers are
+            told of the pair).
 
     Example:
         >>> layer = QRNN(3, 8, batch_first=True)
@@ -80,7 +81,7 @@ class QRNN(RecurrentLayer[Any]):
 
 
 @documented
-class QRNNCell(SingleStep[Any]):
+class QRNNCell(SingleStep[tuple[Tensor, Tensor]]):
     """One step of `QRNN`, whose state is (c, x'); `window` as there. `output` needs the input and the state before."""
 
     layer_class = QRNN
