@@ -3,6 +3,7 @@
 from typing import Never
 
 import torch
+from torch import Tensor
 
 from gatedrnn.equations import ConvexScanEquations
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
