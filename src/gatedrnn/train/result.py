@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import re
 import zlib
 from pathlib import Path
@@ -27,12 +28,13 @@ class Record(BaseModel):
     """A file that a command writes and a report reads, or a part of one; unknown keys are ignored."""
 
     model_config = ConfigDict(
-        frozen=True, populate_by_name=True, serialize_by_alias=True, use_attribute_docstrings=True
-    )
+        frozen=True, populate_by_name=True, serialize_by_alias=True, use_attribute_docstrings=True,
+        ser_json_inf_nan="constants",
+    )  # fmt: skip
 
     def text(self) -> str:
         """The content of its file."""
-        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        return json.dumps(_in_words(self.model_dump(mode="json")), indent=1, ensure_ascii=False, allow_nan=False)
 
     def write(self, path: Path) -> None:
         """Write its file, so that it is whole or as it was; compressed if the name ends in .gz.
@@ -42,6 +44,17 @@ class Record(BaseModel):
         """
         text = self.text()
         write_whole(path, gzip.compress(text.encode(), mtime=0) if path.suffix == ".gz" else text)
+
+
+def _in_words(value: Json) -> Json:
+    """With "Infinity" and "NaN" for what JSON has no numbers for: the loss of a state that grew beyond all of them."""
+    if isinstance(value, dict):
+        return {name: _in_words(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_in_words(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
