@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from gatedrnn.equations import BlockScanEquations, Equations, ScanEquations
+from gatedrnn.equations import BlockScanEquations, ElementwiseLoopEquations, Equations, ScanEquations
 
 DRAWS, SPREAD = 1000, 4.0
 
@@ -54,6 +54,13 @@ FIXED = Tracking(
     "group; S5 however deep",
     "Merrill et al. 2024, arXiv:2404.08819",
 )
+CHANNELWISE = Tracking(
+    "channelwise",
+    "a non-linear function of the input and of the channel's own previous state",
+    "parity and what else one channel can tell from itself",
+    "in no run here found: products in a group where order matters, such as S3",
+    "measured, docs/expressivity.md",
+)
 STATE_DEPENDENT = Tracking(
     "state-dependent",
     "a non-linear function of the input and of the previous state",
@@ -70,6 +77,8 @@ def tracking(cell: Equations) -> Tracking:
         drawn = torch.randn(len(cell.projections), 2, cell.block_size, generator=torch.Generator().manual_seed(0))
         transitions, _ = cell.coefficients(*drawn, *own)
         return FIXED if torch.equal(*transitions) else ROTATING
+    if isinstance(cell, ElementwiseLoopEquations):
+        return CHANNELWISE
     if not isinstance(cell, ScanEquations):
         return STATE_DEPENDENT
     # Evaluating the equations finds a negative decay in a user's own cell too.

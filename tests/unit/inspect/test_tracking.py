@@ -37,7 +37,14 @@ def test_a_class_is_what_one_step_does_to_two_states(name):
         none = layer.step(x, tuple([0 * before] * states) if states > 1 else 0 * before)[1]
         linear = [memory[1] if states > 1 else memory for memory in (none, once, twice)]
     if not torch.allclose(linear[2] - linear[1], linear[1] - linear[0], atol=1e-9):
-        found = "state-dependent"
+        alone = before.clone()
+        alone[..., 1:] = 0  # a state of one channel
+        with torch.no_grad():
+            one, zero = (
+                layer.step(x, tuple([state] * states) if states > 1 else state)[1] for state in (alone, 0 * alone)
+            )
+        moved = [a - b for a, b in zip(*((s if states > 1 else (s,)) for s in (one, zero)), strict=True)]
+        found = "state-dependent" if any(bool(m[..., 1:].any()) for m in moved) else "channelwise"
     elif torch.allclose(layer.step(x.flip(0), 2 * before)[1] - layer.step(x.flip(0), before)[1], linear[2] - linear[1]):
         found = "fixed"
     elif torch.allclose(after.norm(dim=-1), before.norm(dim=-1)) or bool((after / before).abs().max() > 1 + 1e-9):
