@@ -10,8 +10,11 @@ from plotly.io import to_html
 from gatedrnn.pages.words import latex, plural
 from gatedrnn.records import Machine, write_whole
 
-# Okabe & Ito's colours, which colour-blind readers distinguish too.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442")
+# Okabe & Ito's colours, which colour-blind readers distinguish too; from the ninth on the same, darker.
+COLOURS = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442",
+    "#003A5C", "#7A5400", "#00513B", "#6E3F59", "#1F6A96", "#703100", "#4D4D4D", "#857B00",
+)  # fmt: skip
 PLOTLY = "plotly-cartesian.min.js"
 """plotly.js with the two-dimensional traces alone, as npm has it: a third of what the Python package brings. Of the
 version of the package in constraints.txt; MIT."""
