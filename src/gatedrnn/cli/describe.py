@@ -20,6 +20,8 @@ from gatedrnn.layers import Path, RecurrentLayer
 from gatedrnn.ops.cells import why_no_program
 from gatedrnn.registry import CELLS, CellChoice
 
+OF_BLOCKS = "one kernel scans the blocks of every such cell, and reads their matrices"
+"""Why there is no source of a cell of small blocks."""
 PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
 """Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
 
@@ -93,7 +95,7 @@ def describe(
 def _print_kernel(layer: RecurrentLayer, console: Console) -> None:
     sources = kernel_sources(layer.cell)
     if not sources:
-        console.print(f"no kernel is generated: {why_no_program(layer.cell) or 'gates read the state before'}\n")
+        console.print(f"no kernel is generated: {why_no_program(layer.cell) or OF_BLOCKS}\n")
     for source in sources:
         console.print(Syntax(source, "python", background_color="default"), "", soft_wrap=True)
 

@@ -120,3 +120,16 @@ def test_an_option_is_shown_and_one_of_another_cell_is_refused(capsys):
 def test_a_layer_beyond_this_machine_is_refused_with_its_bytes(width, said, capsys):
     code, error = said_by(capsys, "lstm", "--hidden-size", width)
     assert code == 2 and said in error
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("mingru", "def mingru_forward("),
+        ("lru", "no kernel is generated: one kernel scans the blocks of every such cell"),
+        ("gru-d", "mixes or picks channels"),
+    ],
+)
+def test_a_kernel_is_shown_or_why_there_is_none(cell, said, capsys):
+    code, printed = said_by(capsys, cell, "--kernel")
+    assert code == 0 and said in printed
