@@ -143,3 +143,25 @@ def test_what_does_not_fit_is_refused():
     state = tuple(torch.zeros(1, BATCH, HIDDEN + 1, dtype=x.dtype) for _ in range(2))
     with pytest.raises(RuntimeError, match=r"Expected hidden\[0\] size"):
         layer(x, state)
+
+
+def test_frozen_weights_and_input_that_is_not_contiguous():
+    layer = layer_of().requires_grad_(False)
+    wide = series(BATCH, STEPS, 2 * FEATURES).requires_grad_()
+    (found,) = torch.autograd.grad(layer(wide[..., ::2])[0].square().sum(), wide)
+    x = wide.detach()[..., ::2].contiguous().requires_grad_()
+    (expected,) = torch.autograd.grad(layer(x)[0].square().sum(), x)
+    assert_equal_within(found[..., ::2], expected, x.dtype, "gradient", gradient=True)
+    assert not found[..., 1::2].any()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_compute_the_same(threads):
+    layer, x = layer_of(), series(1, 3000, FEATURES)
+    before = torch.get_num_threads()
+    expected, _ = layer(x)
+    try:
+        torch.set_num_threads(threads)
+        assert_equal_within(layer(x)[0], expected, x.dtype, "output")
+    finally:
+        torch.set_num_threads(before)

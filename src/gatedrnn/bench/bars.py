@@ -15,7 +15,7 @@ from gatedrnn.bench.drop_in import (
     on,
     with_kernels,
 )
-from gatedrnn.bench.layers import by_loop, products_of
+from gatedrnn.bench.layers import by_loop, products_of, step_of
 from gatedrnn.bench.measure import BOTH, FORWARD
 from gatedrnn.bench.memory import KEPT
 from gatedrnn.bench.peers import PEER_SCANS
@@ -91,7 +91,7 @@ def bars() -> Iterator[Bar]:
     )
     yield _ratio("language", ONE_TOKEN, "mingru", products_of("mingru"), (1, 1, 512), at_most=2)
     for title, most in TRAINING.items():
-        yield _largest(f"{title}, training step", ["mingru"], "mingru", products_of("mingru"), most, section="training")
+        yield _largest(step_of(title), ["mingru"], "mingru", products_of("mingru"), most, section="training")
     yield Bar("cpu", f"{WHOLE_RUN}, seconds", None, lambda found: found.count("run", WHOLE_RUN, "", None), at_most=180)
     yield from _drop_in()
     yield from _on_gpu()

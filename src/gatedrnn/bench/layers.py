@@ -81,7 +81,7 @@ NEAR_KINK = 1e-5
 """A candidate closer to 0 than this is drawn again: g has a kink there, and rounding decides the side."""
 BEYOND_KINK = 4.0
 """Bias of the candidates where bfloat16 rounds too many of them across the kink to draw them all again."""
-TORCHS = "nn.LSTM"
+TORCHS_LSTM = "nn.LSTM"
 PYTHON_LOOP = "python-loop LSTM"
 LOOP_STEPS = 512
 """Steps that it is run for at most: its time is multiplied by how many times as many there are."""
@@ -106,6 +106,11 @@ def products_of(cell: str) -> str:
 def by_loop(cell: str) -> str:
     """The name of a cell that runs by a python loop."""
     return f"{cell} by python loop"
+
+
+def step_of(title: str) -> str:
+    """The name of the mode in which a model's training steps are timed."""
+    return f"{title}, training step"
 
 
 def is_scan_cell(cell: str) -> bool:

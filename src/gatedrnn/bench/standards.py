@@ -1,6 +1,6 @@
 """The models whose training steps are timed, as this project's recipes train them, on random data of their shapes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -18,6 +18,7 @@ from gatedrnn.models import (
     GatedRNNForSequenceClassification,
 )
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.train.recipes import with_options
 
 Batch: TypeAlias = dict[str, Tensor]
 Loss: TypeAlias = Callable[[Callable[..., Any], Batch], Tensor]
@@ -30,8 +31,8 @@ class Standard(NamedTuple):
     title: str
     shape: Shape
     """Sequences, steps of each, and width of the embedding."""
-    widths: tuple[int, int]
-    """Of minGRU, and of LSTM with as many parameters."""
+    widths: Mapping[str, int]
+    """Hidden sizes by cell, for as many parameters; other cells have that of the LSTM."""
     build: Callable[..., GatedRNNPreTrainedModel]
     """From cell and hidden size."""
     batch: Callable[[Setting], Batch]
@@ -45,13 +46,13 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
     def shape(batch: int, steps: int, width: int) -> Shape:
         return max(2, batch // scale), max(4, steps // scale), max(8, width // scale)
 
-    def widths(mingru: int, lstm: int) -> tuple[int, int]:
-        return max(8, mingru // scale), max(8, lstm // scale)
+    def widths(**sizes: int) -> dict[str, int]:
+        return {cell: max(8, size // scale) for cell, size in sizes.items()}
 
     words, characters, vocabulary = 23_487 // scale, 67, max(9, sizes.words // scale)
     news = shape(64, 35, 128)
     yield Standard(
-        "AG News", news, widths(512, 128),
+        "AG News", news, widths(mingru=512, lstm=128),
         lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
             cell=cell, hidden_size=hidden, vocab_size=words, embedding_size=news[2], num_hidden_layers=1, num_labels=4,
             pooling="max", token_dropout=0.25, embedding_dropout=0.5, head_dropout=0.4,
@@ -60,7 +61,7 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
     )  # fmt: skip
     plays = shape(32, 128, 128)
     yield Standard(
-        "Tiny Shakespeare", plays, widths(340, 117),
+        "Tiny Shakespeare", plays, widths(mingru=340, lstm=117),
         lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
             cell=cell, hidden_size=hidden, vocab_size=characters, embedding_size=plays[2], num_hidden_layers=4,
             block=True, feed_forward_factor=2, dropout=0.1, pad_token_id=None,
@@ -69,7 +70,7 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
     )  # fmt: skip
     articles = shape(20, 35, 256)
     yield Standard(
-        "WikiText-2", articles, widths(342, 235),
+        "WikiText-2", articles, widths(mingru=342, lstm=235),
         lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
             cell=cell, hidden_size=hidden, vocab_size=vocabulary, embedding_size=articles[2], num_hidden_layers=4,
             block=True, feed_forward_factor=1, embedding_dropout=0.3, dropout=0.3, head_dropout=0.3, pad_token_id=None,
@@ -78,17 +79,17 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
     )  # fmt: skip
     pixels = shape(16, 784, 64)
     yield Standard(
-        "MNIST", pixels, widths(128, 53),
+        "MNIST", pixels, widths(mingru=128, lstm=53),
         lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
-            cell=cell, hidden_size=hidden, input_size=1, embedding_size=pixels[2], num_hidden_layers=3, num_labels=10,
-            block=True, feed_forward_factor=1, cell_options={"activation": "identity"} if cell == "mingru" else None,
+            cell=with_options("mnist", cell), hidden_size=hidden, input_size=1, embedding_size=pixels[2],
+            num_hidden_layers=3, num_labels=10, block=True, feed_forward_factor=1,
         )),
         _images, partial(_classified, 0.0),
     )  # fmt: skip
     hours, day = shape(32, 119, 64), max(2, 24 // scale)
     ahead = 4 * day
     yield Standard(
-        "ETTh1", (hours[0], ahead + day - 1, hours[2]), widths(128, 56),
+        "ETTh1", (hours[0], ahead + day - 1, hours[2]), widths(mingru=128, lstm=56),
         lambda cell, hidden: GatedRNNForForecasting(GatedRNNForecastConfig(
             cell=cell, hidden_size=hidden, input_size=3, embedding_size=hours[2], num_hidden_layers=1, horizon=ahead,
             context=ahead, seasons=[day, 1], linear_size=ahead, embedding_dropout=0.2, head_dropout=0.5,

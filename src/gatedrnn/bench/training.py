@@ -13,9 +13,9 @@ from torch.func import functional_call
 from torch.nn.utils import clip_grad_norm_
 
 from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
-from gatedrnn.bench.layers import is_scan_cell, products_of
+from gatedrnn.bench.layers import is_scan_cell, products_of, step_of
 from gatedrnn.bench.measure import Bench, Mode, disagreement, threads
-from gatedrnn.bench.models import BATCHES, in_float64
+from gatedrnn.bench.models import BASELINE, BATCHES, in_float64
 from gatedrnn.bench.parts import bandwidth_of_memory, bytes_beside_products, parts_of
 from gatedrnn.bench.record import Count
 from gatedrnn.bench.sizes import Sizes
@@ -23,7 +23,6 @@ from gatedrnn.bench.standards import IN_BFLOAT16, Batch, Loss, Standard, standar
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.timing import Action
-from gatedrnn.train.resources import keep_freed_memory
 from gatedrnn.train.settings import TrainSettings
 
 SECTION = "training"
@@ -33,7 +32,6 @@ BFLOAT16 = ", bfloat16"
 
 def training(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
     """Each model by itself: its steps and its products in turn, on one thread."""
-    keep_freed_memory()
     chosen = list(standards(sizes))
     with threads(1):
         bandwidth = bandwidth_of_memory(sizes.copied)
@@ -46,11 +44,6 @@ def training(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -
 def _train_step(contender: Contender) -> Action:
     assert isinstance(contender, (TrainingStep, Products))
     return contender.train_step
-
-
-def step_of(title: str) -> str:
-    """The name of the mode in which a model's steps are timed."""
-    return f"{title}, training step"
 
 
 def _one(
@@ -131,7 +124,7 @@ def _drawn(standard: Standard, cell: str, narrow: bool, number: int) -> Training
     setting = Setting(standard.shape)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number)
-        model = standard.build(cell, standard.widths[cell != "mingru"])
+        model = standard.build(cell, standard.widths.get(cell, standard.widths[BASELINE]))
         batch = standard.batch(setting)
     leaves: dict[str, Tensor] = dict(model.named_parameters())
     exact = in_float64(model).eval()

@@ -14,7 +14,7 @@ from gatedrnn.bench.report import print_report, verdict
 from gatedrnn.bench.run import DEFAULT, SECONDS, Request, record_of
 from gatedrnn.bench.run import bench as measure
 from gatedrnn.bench.sizes import SIZES, Shape
-from gatedrnn.cli.arguments import CellName, command_line
+from gatedrnn.cli.arguments import CellName, command_line, use_large_pages
 from gatedrnn.errors import UsageError
 
 FAILED = 1
@@ -52,6 +52,8 @@ def bench(
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: this torch sees no CUDA device; use --device cpu")
+    if "training" in only:
+        use_large_pages()  # as every training does
     sizes = SIZES[device].at(tuple(_shape(text) for text in shapes)) if shapes else None
     request = Request(only, cells, sizes, device, compile, seconds)
     console = Console()

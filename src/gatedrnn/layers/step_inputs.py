@@ -111,7 +111,7 @@ def loop_weights(cell: LoopEquations, bias: bool, inputs: int, size: int, suffix
         sizes |= {"bias_ih": rows} if bias else {}
         sizes |= {"bias_hh": rows} if bias and cell.recurrent_bias else {}
         found += [(kind + suffix, sizes[kind]) if kind in sizes else None for kind in LOOP_WEIGHTS]
-        found += [(f"weight_{name}{suffix}", diagonal_size(cell, size)) for name in cell.diagonals]
+        found += [(f"weight_{name}{suffix}", size) for name in cell.diagonals]
     return tuple(found)
 
 

@@ -21,13 +21,12 @@ def dropout(x: Tensor, rate: float, training: bool = True) -> Tensor:
         >>> sorted(set(dropped.tolist()))
         [0.0, 2.0]
     """
-    if not training or not 0 < rate < 1 or not _has_kernel(x):
-        return functional.dropout(x, rate, training)
-    mask, kept = torch.empty_like(x), torch.ones((), dtype=x.dtype).div_(1 - rate)
-    if not (mask.is_contiguous() or (mask.dim() == 3 and time_first(mask))):
-        return functional.dropout(x, rate)
-    native_kernels(x.device).fill_dropout_mask(mask, 1 - rate, kept, torch.default_generator)
-    return x * mask
+    if training and 0 < rate < 1 and _has_kernel(x):
+        mask, kept = torch.empty_like(x), torch.ones((), dtype=x.dtype).div_(1 - rate)
+        if mask.is_contiguous() or (mask.dim() == 3 and time_first(mask)):  # elements are drawn in the order of memory
+            native_kernels(x.device).fill_dropout_mask(mask, 1 - rate, kept, torch.default_generator)
+            return x * mask
+    return functional.dropout(x, rate, training)
 
 
 def _has_kernel(x: Tensor) -> bool:

@@ -16,7 +16,6 @@ from gatedrnn.study.results import Speed
 from gatedrnn.timing import interleave
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.loop import Trainer
-from gatedrnn.train.resources import keep_freed_memory
 from gatedrnn.train.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")
@@ -41,7 +40,6 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: flo
     LOG.info(
         "measuring the training speed of %d contenders on %s, about %.0f s", len(runs), data.name, seconds * len(runs)
     )
-    keep_freed_memory()  # as every run does
     before = torch.get_num_threads()
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +99,6 @@ def _measure(settings: RunSettings) -> float | None:
 
 
 def _train(settings: RunSettings, steps: int) -> None:
-    keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder:
         Trainer(settings, load_task(settings.data), RunFolder(Path(folder))).rehearse(steps)
 

@@ -30,7 +30,7 @@ from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
 from gatedrnn.train.model import build_model, model_card, write_model
 from gatedrnn.train.objective import objective_of, rows_of
 from gatedrnn.train.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
-from gatedrnn.train.resources import compile_kernels, demand_room, keep_freed_memory
+from gatedrnn.train.resources import compile_kernels, demand_room
 from gatedrnn.train.result import RunMeasured, RunResult
 from gatedrnn.train.settings import RunSettings
 
@@ -113,7 +113,6 @@ def run(
         if done is not None:
             return done
         compile_kernels([settings])
-        keep_freed_memory()
         torch.set_num_threads(settings.threads)
         trainer = Trainer(settings, data, folder, accelerator)
         trainer.resume()

@@ -1,7 +1,5 @@
 """What a run takes of the machine: memory and threads, refused before anything is allocated; compiled kernels."""
 
-import ctypes
-import platform
 from collections.abc import Iterable
 
 import psutil
@@ -18,8 +16,6 @@ COPIES = 4
 """Of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
 STACK = 8 * 2**20
 """Bytes of a thread's stack where the system sets no other size."""
-_TRIM_THRESHOLD, _MMAP_MAX, _LARGEST = -1, -4, 2**31 - 1
-"""Parameters of mallopt in glibc's malloc.h, and the largest value that one takes."""
 COUNTED_LAYERS = 3
 """From the second on, layers of one cell are alike: more than these are not built to be counted."""
 
@@ -106,19 +102,6 @@ def _available(host: bool = False) -> int:
             return min(found, int(limit.read()) - int(used.read()))
     except (OSError, ValueError):  # no container, or one without a limit
         return found
-
-
-def keep_freed_memory() -> None:
-    """Let this process keep the memory that it frees, where the C library is glibc; elsewhere nothing.
-
-    A training step frees its tensors and asks for as many of the same sizes at once. By default glibc gives large ones
-    back to the system each time, which then provides every page anew, filled with zeros.
-    """
-    if platform.libc_ver()[0] != "glibc":
-        return
-    libc = ctypes.CDLL(None)
-    libc.mallopt(_MMAP_MAX, 0)
-    libc.mallopt(_TRIM_THRESHOLD, _LARGEST)
 
 
 def compile_kernels(runs: Iterable[RunSettings]) -> None:

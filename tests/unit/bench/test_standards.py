@@ -7,19 +7,13 @@ from small_bench import SIZES
 from gatedrnn.bench import family as of_family
 from gatedrnn.bench import standards, training
 from gatedrnn.bench.bars import TRAINING
-from gatedrnn.bench.layers import TORCHS, products_of
+from gatedrnn.bench.layers import TORCHS_LSTM, products_of, step_of
 from gatedrnn.bench.measure import Bench, disagreement
 from gatedrnn.bench.sizes import Sizes
 from gatedrnn.registry import CELLS
 
 STANDARDS = {one.title: one for one in standards.standards(SIZES)}
 every_standard = pytest.mark.parametrize("title", STANDARDS)
-
-
-@pytest.fixture(autouse=True)
-def memory_of_the_tests_own(monkeypatch):
-    """The process of the tests goes on giving memory back."""
-    monkeypatch.setattr(training, "keep_freed_memory", lambda: None)
 
 
 @every_standard
@@ -38,7 +32,7 @@ def test_the_products_of_a_step_are_those_of_its_matrices():
     """By hand, for an LSTM over embedded texts: two matrices of the layer, and a classifier that reads a state each."""
     standard = STANDARDS["AG News"]
     batch, steps, width = standard.shape
-    hidden = standard.widths[1]
+    hidden = standard.widths["lstm"]
     found = training._products_in(training._step(standard, "lstm", narrow=False))
     named = {(one.rows, *one.weight.shape, one.times, one.of_input) for one in found}
     assert named == {
@@ -63,12 +57,12 @@ def test_ratios_floors_and_parts_of_all_models_are_found():
     assert not bench.findings.wrong
     titles = [*TRAINING, *(f"{title}{training.BFLOAT16}" for title in training.IN_BFLOAT16)]
     found = {(row.mode, row.numerator) for row in bench.findings.ratios}
-    wanted = {(training.step_of(title), "mingru") for title in titles}
-    assert found == wanted | {(training.step_of(title), "lstm") for title in TRAINING}
+    wanted = {(step_of(title), "mingru") for title in titles}
+    assert found == wanted | {(step_of(title), "lstm") for title in TRAINING}
     for title in titles:
         parts = {row.contender: row.value for row in bench.findings.counts if row.mode.startswith(f"{title}, where")}
         floor = parts.pop("mingru: floor: products, and one pass over the rest")
-        products = bench.findings.median("training", training.step_of(title), products_of("mingru"))
+        products = bench.findings.median("training", step_of(title), products_of("mingru"))
         assert floor > products
         assert parts["mingru: matrix products"] > 0 and parts["mingru: gates and scan, or loop"] > 0
 
@@ -80,7 +74,7 @@ def test_every_cell_of_the_family_stands_beside_its_projection_and_torchs_lstm(m
     assert not bench.findings.wrong
     names = {*cells, *of_family.FURTHER}
     found = {(row.numerator, row.denominator) for row in bench.findings.ratios}
-    assert found == {(name, other) for name in names for other in (products_of(name), TORCHS)}
+    assert found == {(name, other) for name in names for other in (products_of(name), TORCHS_LSTM)}
     counted = {row.contender: row.value for row in bench.findings.counts}
     assert counted.keys() == names and counted["mingru"] == 2 * 4 * (4 + 1)
 

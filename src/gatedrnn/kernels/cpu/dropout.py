@@ -1,4 +1,4 @@
-"""Dropout mask from torch's own generator: the numbers that `Tensor.bernoulli_` would draw, in a third of its time.
+"""Dropout masks from torch's own generator: the numbers that `Tensor.bernoulli_` would draw, faster.
 
 torch draws on a CPU from the Mersenne Twister MT19937 (Matsumoto & Nishimura 1998), two words of 32 bits a number. Its
 loop goes number by number; here a block of 624 words is made and compared at a time, which LLVM vectorises.
