@@ -15,9 +15,9 @@ import numpy as np
 from cyclopts import App
 
 from gatedrnn.cli.progress import RunsDisplay
+from gatedrnn.executors import executor_for
 from gatedrnn.study.experiment import Comparison
 from gatedrnn.study.results import ComparisonResults, run_name
-from gatedrnn.study.runs import run_all
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.terminal import Console
@@ -43,10 +43,10 @@ def repeat(kept: Path, data: Path, runs: Path, *, seed: int, trials: int, jobs: 
     first = read_record(kept / ComparisonResults.FILE, ComparisonResults)
     comparison = Comparison(_settings(first, data, seed, trials), runs)
     comparison.folder.mkdir(parents=True, exist_ok=True)
-    with RunsDisplay(Console(), "repeat") as display:
-        comparison.prepare(jobs, display.show)
+    with executor_for(jobs=jobs) as executor, RunsDisplay(Console(), "repeat") as display:
+        comparison.prepare(executor, display.show)
         winners = {name: run.model_copy(update={"trial": True}) for name, run in comparison.runs.items()}
-        _, diverged = run_all(winners, runs / "winners", jobs, display.show)
+        _, diverged = executor.run_all(winners, runs / "winners", display.show)
     if diverged:
         raise diverged[0]
     assert comparison.found is not None

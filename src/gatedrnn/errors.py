@@ -76,6 +76,22 @@ class NonFiniteLoss(Error):
     """The loss, or the norm of its gradient, became NaN or infinite."""
 
 
+class NoCluster(Error):
+    """The engine that `--on` names cannot be reached."""
+
+
+class WorkerDiffers(Error):
+    """A worker has another version of what must agree, or does not see the driver's folder."""
+
+
+class WorkerLost(Error):
+    """The process that a run was handed to is no more."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """A run needs more memory than its machine has."""
+
+
 class ExportWrong(Error, RuntimeError):
     """The exported graph does not give the model's numbers."""
 

@@ -46,7 +46,7 @@ def environment() -> Environment:
         "environment": {
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.machine()}",
-            "processor": _processor(),
+            "processor": processor(),
             "cores": os.cpu_count(),
             "versions": {package: found for package in PACKAGES if (found := _version(package)) is not None},
         },
@@ -118,7 +118,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The model of this machine's processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

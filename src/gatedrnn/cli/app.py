@@ -22,7 +22,10 @@ from gatedrnn.train.interrupt import ended_by_signals
 
 OF_TASKS = ("compare", "forecast", "train")
 """Commands whose flags are those of the task that is named."""
-EXTRAS = {"export": ("onnx", "onnxruntime", "onnxscript"), "series": ("statsforecast", "statsmodels", "sktime")}
+EXTRAS = {
+    "ray": ("ray",), "slurm": ("submitit",),
+    "export": ("onnx", "onnxruntime", "onnxscript"), "series": ("statsforecast", "statsmodels", "sktime"),
+}  # fmt: skip
 """Packages by the extra that brings them; all others come with [train]."""
 
 
@@ -109,6 +112,8 @@ def _read_config(path: Path) -> dict[str, Any]:
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise yaml.YAMLError(f"{path}: must hold settings as 'name: value' lines")
+    if True in content:  # YAML 1.1 reads the word "on" as a truth value
+        content["on"] = content.pop(True)
     return with_cell_options(own_settings(content))
 
 

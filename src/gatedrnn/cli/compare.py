@@ -35,7 +35,8 @@ def compare(
     contenders: Annotated[ContenderSettings, Parameter(name="*", group=COMPARISON)] = ContenderSettings(),
     model: Annotated[ModelSettings, Parameter(name="*", group=MODEL)] = ModelSettings(),
     train: Annotated[TrainSettings, Parameter(name="*", group=TRAINING)] = TrainSettings(),
-    jobs: Annotated[int, Parameter(validator=at_least_one, group=RUN)] = 1,
+    on: Annotated[str, Parameter(group=RUN)] = "local",
+    jobs: Annotated[int | None, Parameter(validator=at_least_one, group=RUN)] = None,
     threads: Annotated[int | None, Parameter(validator=at_least_one, group=RUN)] = None,
     memory: Annotated[bool, Parameter(group=RUN)] = False,
     margin: Annotated[float | None, Parameter(validator=not_negative, group=COMPARISON)] = None,
@@ -56,9 +57,11 @@ def compare(
     Flags are those of the task, their defaults its recipe: `--task NAME --help` shows them.
 
     Args:
-        jobs: Runs in parallel, each in a process of its own.
+        on: Where runs run: local, slurm, ray (a cluster on this machine) or ray:HOST:6379; options of the engine after
+            commas, as in slurm,slurm_partition=long. The results do not depend on it.
+        jobs: Runs in parallel, each in a process of its own; 1 if not given, and on slurm or ray as many as run there.
         threads: Threads of each run; the machine's cores divided by the jobs, or OMP_NUM_THREADS if that is less, if
-            not given.
+            not given, and 1 on slurm or ray.
         memory: Measure the memory that training each contender takes.
         margin: The largest difference that does not matter: in accuracy, as a part of a perplexity, or in scaled error.
             0.005, 0.01 and 0.01 if not given. Another one judges finished runs anew.
@@ -76,17 +79,18 @@ def compare(
         wait: Wait while another process writes into the folder, instead of stopping.
     """
     use_large_pages()
+    from gatedrnn.executors import executor_for
     from gatedrnn.study import report as reports
     from gatedrnn.study.experiment import compare as run_comparison
     from gatedrnn.study.printing import print_comparison, print_joined
     from gatedrnn.study.suite import read_suite, run_suite
 
-    console, threads = Console(), threads or threads_for(jobs)
+    console, threads = Console(), threads or (threads_for(jobs or 1) if on == "local" else 1)
     search: dict[str, Any] = {"trials": trials, "space": space, "minutes": minutes, "search_seed": search_seed}
-    with RunsDisplay(console, "compare") as display:
+    with executor_for(on, jobs, threads) as executor, RunsDisplay(console, "compare") as display:
         run = partial(
-            run_comparison, jobs=jobs, memory=memory, fresh=fresh, wait=wait, margin=margin, command=command_line(),
-            on_progress=display.show,
+            run_comparison, executor=executor, memory=memory, fresh=fresh, wait=wait, margin=margin,
+            command=command_line(), on_progress=display.show,
         )  # fmt: skip
         if suite is not None:
             _refuse_settings([data, contenders, model, train], search)

@@ -17,6 +17,7 @@ def probe(
     tasks: tuple[str, ...] = ProbeSettings.model_fields["tasks"].default,
     seeds: tuple[int, ...] = ProbeSettings.model_fields["seeds"].default,
     lengths: tuple[int, ...] = ProbeSettings.model_fields["lengths"].default,
+    on: str = "local",
     jobs: Annotated[int | None, Parameter(validator=at_least_one)] = None,
     output: Path = Path("runs/probes"),
     fresh: bool = False,
@@ -36,21 +37,26 @@ def probe(
         seeds: One run each.
         lengths: Of the tests, beside the training length; up to 65,536 (4,096 where a row has but a few labels), if
             none is given.
-        jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given.
+        on: Where runs run: local, slurm, ray (a cluster on this machine) or ray:HOST:6379; options of the engine after
+            commas, as in slurm,slurm_partition=long. The results do not depend on it.
+        jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given, and
+            on slurm or ray as many as run there.
         output: Folder of the suite.
         fresh: Remove the results of these tasks first and start over.
         wait: Wait while another process writes into the folder, instead of stopping.
     """
     use_large_pages()
+    from gatedrnn.executors import executor_for
     from gatedrnn.study.printing import print_probes
     from gatedrnn.study.probes import probe as run_suite
     from gatedrnn.study.report import write_report
 
     console = Console()
     settings = ProbeSettings(cells=cells or PROBE_CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
-    with RunsDisplay(console, "probe") as display:
+    jobs = jobs or (cores() if on == "local" else None)
+    with executor_for(on, jobs) as executor, RunsDisplay(console, "probe") as display:
         results = run_suite(
-            settings, output, jobs=jobs or cores(), fresh=fresh, wait=wait, command=command_line(),
+            settings, output, executor=executor, fresh=fresh, wait=wait, command=command_line(),
             on_progress=display.show,
         )  # fmt: skip
     page = write_report(output)

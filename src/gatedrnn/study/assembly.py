@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gatedrnn.data import TaskData
+from gatedrnn.executors import Records
 from gatedrnn.inspect.tracking import tracking
 from gatedrnn.models.backbones import BACKBONES, enter, file_of, is_in_file
 from gatedrnn.registry import CellChoice
@@ -28,7 +29,6 @@ from gatedrnn.study.results import (
     Source,
     run_name,
 )
-from gatedrnn.study.runs import Records
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.statistics import MARGINS, Sample, Table
 from gatedrnn.train.folder import read_metrics

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from gatedrnn import manifest
 from gatedrnn.data import TaskData, load_task
 from gatedrnn.errors import Damaged, DataError, FolderTaken
+from gatedrnn.executors import HERE, Executor, OnProgress, Records
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.locks import LOCK, empty, sole_writer
 from gatedrnn.models.backbones import file_of, is_in_file
@@ -24,7 +25,6 @@ from gatedrnn.study.match import Contender, contenders
 from gatedrnn.study.plain import plain_baselines
 from gatedrnn.study.profile import tokens_of_step, training_memory, training_speed
 from gatedrnn.study.results import ComparisonMeasured, ComparisonResults, PlainFit, SearchResults, Speed, run_name
-from gatedrnn.study.runs import OnProgress, Records, run_all
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.space import with_values
 from gatedrnn.study.tuning import FOLDER as TRIALS
@@ -50,7 +50,7 @@ Made = TypeVar("Made")
 
 
 def compare(
-    settings: CompareSettings, folder: Path, *, jobs: int = 1, memory: bool = False, fresh: bool = False,
+    settings: CompareSettings, folder: Path, *, executor: Executor = HERE, memory: bool = False, fresh: bool = False,
     wait: bool = False, margin: float | None = None, command: str = "", on_progress: OnProgress = lambda *_: None,
 ) -> ComparisonResults:  # fmt: skip
     """Run what is not finished yet and assemble the results.
@@ -58,7 +58,7 @@ def compare(
     Args:
         settings: the whole comparison.
         folder: the comparison's folder, with one folder a run.
-        jobs: processes at a time; scores do not depend on it, times do.
+        executor: where runs run, one after another in this process by default; scores do not depend on it.
         memory: measure each contender's memory in a process of its own.
         fresh: remove the comparison that is in `folder` first; not before the new settings are checked.
         wait: wait for another process that writes into the folder, instead of giving up.
@@ -72,8 +72,8 @@ def compare(
     Raises:
         FolderTaken: the folder holds another comparison.  InUse: another process writes into it.
         Damaged: a record of it, or of one of its runs, is not as it was written.  NoMatch: a width cannot be found.
-        NonFiniteLoss: of a run, after all others are finished; and any other error of a run. Finished runs are kept,
-        and the same call resumes.
+        NonFiniteLoss, WorkerLost, OutOfMemory: of a run, after all others are finished; and any other error of a run.
+        Finished runs are kept, and the same call resumes.
     """
     comparison = Comparison(settings, folder)
     comparison.check(fresh=fresh)  # before a lock is written into a folder of something else
@@ -81,12 +81,12 @@ def compare(
         comparison.claim(fresh=fresh)
         since = None if comparison.has_begun() else time.perf_counter()
         comparison.plain()
-        comparison.prepare(jobs, on_progress)
-        records, diverged = run_all(comparison.runs, folder, jobs, on_progress)
+        comparison.prepare(executor, on_progress)
+        records, diverged = executor.run_all(comparison.runs, folder, on_progress)
         if diverged:
             raise diverged[0]
         return comparison.assemble(
-            records, speed_seconds=SPEED_SECONDS, memory=memory, since=since, jobs=jobs, margin=margin, command=command
+            records, executor, speed_seconds=SPEED_SECONDS, memory=memory, since=since, margin=margin, command=command
         )
 
 
@@ -140,7 +140,7 @@ class Comparison:
         seed = self.settings.contenders.seeds[0]
         return {one.name: self.settings.run(one.cell, one.hidden_size, seed) for one in self.contenders}
 
-    def prepare(self, jobs: int, on_progress: OnProgress) -> None:
+    def prepare(self, executor: Executor, on_progress: OnProgress) -> None:
         """Whatever the settings of runs depend on: steps that take equal seconds, and the trials of a search.
 
         Raises:
@@ -149,7 +149,7 @@ class Comparison:
         if "time" in self.settings.contenders.match:
             self.steps = _once(self.folder / "steps.json", STEPS, self._steps_in_equal_seconds)
         if self.search is not None:
-            trials = self.search.run(jobs, on_progress)
+            trials = self.search.run(executor, on_progress)
             self.trials, self.found = Trials(trials=trials), self.search.results(trials)
 
     def _steps_in_equal_seconds(self) -> dict[str, int]:
@@ -242,15 +242,16 @@ class Comparison:
         return _once(path, PLAIN, fit)
 
     def assemble(
-        self, records: Records, *, speed_seconds: float, memory: bool = False,
-        since: float | None = None, jobs: int = 1, margin: float | None = None, command: str = "",
+        self, records: Records, executor: Executor, *, speed_seconds: float, memory: bool = False,
+        since: float | None = None, margin: float | None = None, command: str = "",
     ) -> ComparisonResults:  # fmt: skip
         """Baselines and measurements, each made once, and results.json, which is returned.
 
         Args:
             records: every run's result.
+            executor: where the runs ran.
             speed_seconds: how long the speed of each contender is measured.
-            memory, jobs, margin, command: as in `compare`.
+            memory, margin, command: as in `compare`.
             since: when the first run began, by `time.perf_counter`; None if that was in an earlier call, or if other
                 runs were trained in between.
         """
@@ -258,13 +259,14 @@ class Comparison:
         seed = settings.contenders.seeds[0]
         firsts = {contender.name: self.runs[run_name(contender.name, seed)] for contender in self.contenders}
         measured = ComparisonMeasured(
-            runs={name: record.measured for name, record in records.items()},
+            runs={name: record.measured.model_copy(update={"host": None}) for name, record in records.items()},
             plain_seconds={one.name: one.seconds for one in plain},
             memory_mib=_once(folder / "memory.json", MEMORY, lambda: _memory(firsts)) if memory else None,
             speed=self._speed(firsts, speed_seconds),
             trial_seconds=None if self.trials is None else mean_seconds(self.trials.trials),
             runs_on={contender.name: _runs_on(settings, data, contender) for contender in self.contenders},
-            jobs=jobs,
+            on=executor.on,
+            jobs=executor.jobs,
             wall_seconds=None if since is None else time.perf_counter() - since,
             command=command,
             **environment(),

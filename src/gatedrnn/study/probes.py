@@ -11,6 +11,7 @@ from gatedrnn.data import Examples, load_task
 from gatedrnn.data.probes import PROBES, labels_in
 from gatedrnn.data.settings import ProbeTask
 from gatedrnn.errors import DataError
+from gatedrnn.executors import HERE, Executor, OnProgress
 from gatedrnn.inspect.tracking import Tracking
 from gatedrnn.locks import sole_writer
 from gatedrnn.records import environment
@@ -18,7 +19,6 @@ from gatedrnn.study.experiment import Comparison
 from gatedrnn.study.match import core_parameters
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import CellAnswers, ComparisonResults, Measured, ProbeResults, ProbesAsked, TaskAnswers
-from gatedrnn.study.runs import OnProgress, run_all
 from gatedrnn.study.settings import CompareSettings, ContenderSettings, ProbeSettings
 from gatedrnn.train.recipes import with_options, with_recipe
 from gatedrnn.train.settings import ModelSettings, TrainSettings
@@ -33,7 +33,7 @@ SPEED_SECONDS = 1.0
 
 
 def probe(
-    settings: ProbeSettings, folder: Path, *, jobs: int = 1, fresh: bool = False, wait: bool = False,
+    settings: ProbeSettings, folder: Path, *, executor: Executor = HERE, fresh: bool = False, wait: bool = False,
     command: str = "", on_progress: OnProgress = lambda *_: None,
 ) -> ProbeResults:  # fmt: skip
     """Run what is not finished yet and assemble the results.
@@ -41,7 +41,7 @@ def probe(
     Args:
         settings: the whole suite.
         folder: the suite's folder, with one a task: a comparison with its own report.
-        jobs: processes at a time; scores do not depend on it.
+        executor: where runs run, one after another in this process by default; scores do not depend on it.
         fresh: remove the comparisons of these tasks that are in `folder` first.
         wait: wait for another process that writes into the folder, instead of giving up.
         command: the command line, for the record.
@@ -63,25 +63,25 @@ def probe(
         for comparison in comparisons.values():
             comparison.claim(fresh=fresh)
         manifest.say_what_is_made_again(folder)
-        return _run(settings, comparisons, folder, jobs, command, on_progress)
+        return _run(settings, comparisons, folder, executor, command, on_progress)
 
 
 def _run(
-    settings: ProbeSettings, comparisons: dict[str, Comparison], folder: Path, jobs: int, command: str,
+    settings: ProbeSettings, comparisons: dict[str, Comparison], folder: Path, executor: Executor, command: str,
     on_progress: OnProgress,
 ) -> ProbeResults:  # fmt: skip
     """All runs of all comparisons, their reports, and probes.json, which is returned."""
     whole, started = not any(comparison.has_begun() for comparison in comparisons.values()), time.perf_counter()
     # All tasks' runs in one queue, so that no process is idle at the end of a task.
     runs = {f"{task}/{name}": run for task, comparison in comparisons.items() for name, run in comparison.runs.items()}
-    records, diverged = run_all(runs, folder, jobs, on_progress)
+    records, diverged = executor.run_all(runs, folder, on_progress)
     found: dict[str, TaskAnswers] = {}
     classes: dict[str, Tracking] = {}
     for task, comparison in comparisons.items():
         own = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
         if len(own) < len(comparison.runs):
             continue
-        compared = comparison.assemble(own, speed_seconds=SPEED_SECONDS, jobs=jobs, command=command)
+        compared = comparison.assemble(own, executor, speed_seconds=SPEED_SECONDS, command=command)
         write_report(folder / task)
         found[task], classes = _answers(task, settings.cells, comparison, compared), compared.classes
     if diverged:  # the other tasks have their reports by now
@@ -92,7 +92,8 @@ def _run(
         classes=classes,
         measured=Measured(
             wall_seconds=time.perf_counter() - started if whole else None,  # None: some runs were begun before
-            jobs=jobs,
+            on=executor.on,
+            jobs=executor.jobs,
             command=command,
             **environment(),
         ),

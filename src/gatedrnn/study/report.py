@@ -16,7 +16,7 @@ from gatedrnn.study import joined_summary, probe_summary, tables, verdict
 from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.figures import figures, rank_figure, reach_figure, shows_confusion
 from gatedrnn.study.joined import Joined, join
-from gatedrnn.study.results import ComparisonResults, ProbeResults
+from gatedrnn.study.results import ComparisonResults, Measured, ProbeResults
 from gatedrnn.study.words import MATCH_WORDS
 from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes
 from gatedrnn.train.result import read_record
@@ -148,7 +148,7 @@ def _comparison(folder: Path) -> Report:
         "details": _details(results, confusion, outcomes),
         "settings": _settings(results),
         "environment": [
-            *environment_rows(measured.date, measured.environment), ("processes at a time", str(measured.jobs)),
+            *environment_rows(measured.date, measured.environment), ("processes at a time", _at_a_time(measured)),
         ],
     }  # fmt: skip
     return Report("compare", shown, lambda: figures(results, curves, confusion))
@@ -167,6 +167,12 @@ def _probes(folder: Path) -> Report:
         "environment": environment_rows(results.measured.date, results.measured.environment),
     }
     return Report("probes", shown, lambda: {task: reach_figure(own) for task, own in results.tasks.items()})
+
+
+def _at_a_time(measured: Measured) -> str:
+    if measured.on == "local":
+        return str(measured.jobs)
+    return f"{measured.jobs or 'as many as there was room for'}, by {measured.on.partition(':')[0]}"
 
 
 def _details(

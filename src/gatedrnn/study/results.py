@@ -226,8 +226,10 @@ class Measured(Record):
 
     wall_seconds: float | None = None
     """Of the whole study; None if it was run in several calls."""
-    jobs: int
-    """Processes at a time."""
+    on: str = "local"
+    """Where the runs ran, as `--on` names it."""
+    jobs: int | None
+    """Runs at a time; None for as many as a cluster ran."""
     command: str
     date: str
     environment: Machine

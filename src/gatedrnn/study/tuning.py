@@ -14,10 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 from gatedrnn import manifest
 from gatedrnn.data import TaskData
 from gatedrnn.errors import Damaged, NonFiniteLoss
+from gatedrnn.executors import Executor, OnProgress, Records
 from gatedrnn.records import read_json, write_whole
 from gatedrnn.study.beside import Trial
 from gatedrnn.study.results import Metric, SearchResults, TuningCurve
-from gatedrnn.study.runs import OnProgress, Records, run_all
 from gatedrnn.study.settings import FIRST_SEED, SearchSettings
 from gatedrnn.study.space import Dimension, Draw, Edge, draw
 from gatedrnn.study.statistics import BOUNDS, Score
@@ -55,7 +55,7 @@ class Search:
         found = draw(self.settings.space, base, self.settings.seed, trial)
         return found._replace(run=found.run.model_copy(update={"seed": seed, "trial": True}))
 
-    def run(self, jobs: int, on_progress: OnProgress) -> list[Trial]:
+    def run(self, executor: Executor, on_progress: OnProgress) -> list[Trial]:
         """Run what is not finished, round after round: one trial of every contender.
 
         No new round begins after the minutes that were given; what an earlier call took counts.
@@ -65,9 +65,9 @@ class Search:
         """
         rounds, limit = self.settings.trials, self.settings.minutes
         if limit is None:
-            records = run_all(self._runs(range(rounds)), self.folder, jobs, on_progress)[0]
+            records = executor.run_all(self._runs(range(rounds)), self.folder, on_progress).records
         else:
-            records, rounds = self._until(60 * limit, jobs, on_progress)
+            records, rounds = self._until(60 * limit, executor, on_progress)
         found = [
             self._trial(name, trial, records.get(self._place(name, trial)) is not None, records)
             for name in self.bases
@@ -78,7 +78,7 @@ class Search:
                 raise NonFiniteLoss(f"{name}: the loss of every trial became NaN or infinite; give a narrower --space")
         return found
 
-    def _until(self, seconds: float, jobs: int, on_progress: OnProgress) -> tuple[Records, int]:
+    def _until(self, seconds: float, executor: Executor, on_progress: OnProgress) -> tuple[Records, int]:
         """All trials of the rounds that begin within so many seconds, and how many these are."""
         path, records = self.folder / ELAPSED, Records()
         elapsed = self._elapsed(path)
@@ -90,7 +90,7 @@ class Search:
             def tell(name: str, progress: Progress | None, finished: int, runs: int, done: int = done) -> None:
                 on_progress(name, progress, done + finished, self.settings.trials * len(self.bases))
 
-            records |= run_all(self._runs(range(round_, round_ + 1)), self.folder, jobs, tell)[0]
+            records |= executor.run_all(self._runs(range(round_, round_ + 1)), self.folder, tell).records
             if len(elapsed) == round_:
                 elapsed.append(time.perf_counter() - started)
                 write_whole(path, json.dumps(elapsed))

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from gatedrnn.errors import FolderTaken, Interrupted, NonFiniteLoss
 from gatedrnn.locks import sole_writer
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.records import naming
+from gatedrnn.records import naming, processor
 from gatedrnn.train import checkpoint
 from gatedrnn.train.evaluate import Evaluation, evaluate
 from gatedrnn.train.folder import MetricsLog, RunFolder
@@ -256,6 +257,8 @@ class Trainer:
                 training_seconds=state.seconds,
                 tokens_per_second=state.timed_tokens / state.seconds if state.seconds else None,
                 threads=self.settings.threads,
+                host=platform.node(),
+                processor=processor(),
             ),
         )
 

@@ -169,6 +169,10 @@ class RunMeasured(Record):
     tokens_per_second: float | None
     """None where the run was too short to measure it."""
     threads: int
+    host: str | None = None
+    """The machine that ended it; in the run's own folder alone, as results are shown to others."""
+    processor: str | None = None
+    """Of that machine; None in a file from before it was recorded."""
 
 
 class RunResult(RunScores):

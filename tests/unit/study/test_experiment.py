@@ -13,7 +13,7 @@ from train_helpers import digits_run
 from gatedrnn import manifest
 from gatedrnn.data import DataSettings, data_settings
 from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
-from gatedrnn.study import runs
+from gatedrnn.executors import executor_for, here
 from gatedrnn.study.experiment import Comparison, compare
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults, PairResults, Speed
@@ -64,7 +64,8 @@ def test_the_same_comparison_gives_the_same_results_but_for_what_is_measured(
 
 @pytest.mark.slow
 def test_several_processes_give_the_scores_of_one(finished: tuple[Path, ComparisonResults], tmp_path: Path) -> None:
-    assert unmeasured(compare(small(), tmp_path / "parallel", jobs=2)) == unmeasured(finished[1])
+    with executor_for(jobs=2) as pair:
+        assert unmeasured(compare(small(), tmp_path / "parallel", executor=pair)) == unmeasured(finished[1])
 
 
 def test_a_half_finished_comparison_goes_on_and_finished_runs_are_not_run_again(
@@ -75,14 +76,14 @@ def test_a_half_finished_comparison_goes_on_and_finished_runs_are_not_run_again(
     shutil.rmtree(folder / "mingru-params" / "seed-1")
     (folder / "results.json").unlink()
     started = []
-    original = runs.run
+    original = here.run
 
     def counted(settings: Any, path: Path, on_step: Any = None) -> RunResult:
         if not (path / "result.json").exists():
             started.append(path.relative_to(folder).as_posix())
         return original(settings, path, on_step)
 
-    monkeypatch.setattr(runs, "run", counted)
+    monkeypatch.setattr(here, "run", counted)
     assert unmeasured(compare(small(), folder)) == unmeasured(finished[1])
     assert started == ["mingru-params/seed-1"]
     kept = [read_record(path / "results.json", ComparisonResults) for path in (finished[0], folder)]
@@ -148,14 +149,14 @@ def test_a_folder_that_was_claimed_and_no_more_is_taken_by_another_comparison(tm
 
 @pytest.mark.slow
 def test_a_run_that_diverges_loses_nothing_that_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = runs.run
+    original = here.run
 
     def diverging(settings: Any, path: Path, on_step: Any = None) -> RunResult:
         if path.as_posix().endswith("mingru-layers/seed-0"):
             raise NonFiniteLoss(f"{path}: the loss is nan at step 1")
         return original(settings, path, on_step)
 
-    monkeypatch.setattr(runs, "run", diverging)
+    monkeypatch.setattr(here, "run", diverging)
     with pytest.raises(NonFiniteLoss, match="mingru-layers/seed-0"):
         compare(small(), tmp_path / "comparison")
     finished = {path.parent.relative_to(tmp_path / "comparison").as_posix() for path in tmp_path.rglob("result.json")}

@@ -9,8 +9,9 @@ from browser import needs_a_browser, visit
 from gatedrnn.cli.app import main
 from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import FolderTaken, NonFiniteLoss
+from gatedrnn.executors import here
 from gatedrnn.records import environment
-from gatedrnn.study import probe_summary, probes, runs
+from gatedrnn.study import probe_summary, probes
 from gatedrnn.study.results import CellAnswers, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.settings import ProbeSettings
 from gatedrnn.train.recipes import RECIPES
@@ -131,14 +132,14 @@ def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, 
 
 
 def test_a_run_that_diverges_leaves_the_other_tasks_their_reports(tmp_path, monkeypatch):
-    original = runs.run
+    original = here.run
 
     def diverging(settings, path, on_step=None):
         if path.as_posix().endswith("s3/mingru/seed-0"):
             raise NonFiniteLoss(f"{path}: the loss is nan at step 1")
         return original(settings, path, on_step)
 
-    monkeypatch.setattr(runs, "run", diverging)
+    monkeypatch.setattr(here, "run", diverging)
     settings = ProbeSettings(cells=("mingru",), tasks=("s3", "parity"), seeds=(0,), lengths=(48,))
     with pytest.raises(NonFiniteLoss, match="s3/mingru/seed-0"):
         probes.probe(settings, tmp_path)

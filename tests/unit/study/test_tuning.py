@@ -9,7 +9,8 @@ import pytest
 from train_helpers import digits_run
 
 from gatedrnn.errors import FolderTaken, NonFiniteLoss
-from gatedrnn.study import runs, tuning
+from gatedrnn.executors import here
+from gatedrnn.study import tuning
 from gatedrnn.study.beside import Trials, beside
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.results import ComparisonResults
@@ -76,14 +77,14 @@ def test_an_interrupted_search_goes_on_where_it_was(finished, tmp_path, monkeypa
     shutil.rmtree(folder / "trials" / "lstm" / "trial-2")
     shutil.rmtree(folder / "lstm")
     (folder / "results.json").unlink()
-    started, original = [], runs.run
+    started, original = [], here.run
 
     def counted(run, path, on_step=None):
         if not (path / "result.json").exists():
             started.append(path.relative_to(folder).as_posix())
         return original(run, path, on_step)
 
-    monkeypatch.setattr(runs, "run", counted)
+    monkeypatch.setattr(here, "run", counted)
     assert unmeasured(compare(settings(), folder)) == unmeasured(finished[1])
     assert started == ["trials/lstm/trial-2", "lstm/seed-0", "lstm/seed-1"]
 
@@ -109,20 +110,20 @@ def test_no_new_round_begins_after_the_minutes(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_trial_that_diverges_counts_as_the_worst(tmp_path, monkeypatch):
-    original = runs.run
+    original = here.run
 
     def diverging(run, path, on_step=None):
         if path.as_posix().endswith(("lstm/trial-0", "lstm/trial-2")):
             raise NonFiniteLoss("the loss is NaN")
         return original(run, path, on_step)
 
-    monkeypatch.setattr(runs, "run", diverging)
+    monkeypatch.setattr(here, "run", diverging)
     results = compare(settings(), tmp_path / "some")
     trials = [one for one in beside(tmp_path / "some", Trials).trials if one.contender == "lstm"]
     assert [one.score is None for one in trials] == [True, False, True]
     assert results.search.best["lstm"].number == 1
     assert read_record(tmp_path / "some" / "results.json", ComparisonResults) == results
-    monkeypatch.setattr(runs, "run", lambda run, path, on_step=None: diverging(run, path.parent / "trial-0", on_step)
+    monkeypatch.setattr(here, "run", lambda run, path, on_step=None: diverging(run, path.parent / "trial-0", on_step)
                         if "lstm" in path.as_posix() else original(run, path, on_step))  # fmt: skip
     with pytest.raises(NonFiniteLoss, match="lstm: the loss of every trial"):
         compare(settings(), tmp_path / "all")

@@ -1,0 +1,53 @@
+"""What an executor is: it brings the folders of runs to their ends. Where it does so changes no result."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol, Self
+
+from gatedrnn.errors import NonFiniteLoss
+from gatedrnn.train.loop import Progress, run
+from gatedrnn.train.result import RunResult
+from gatedrnn.train.settings import RunSettings
+
+OnProgress = Callable[[str, Progress | None, int, int], None]
+"""Called with (run, how far it is or None where it has ended, finished runs, runs in all)."""
+Records = dict[str, RunResult]
+"""Results by the names of the runs."""
+
+
+class Ended(NamedTuple):
+    """What runs have come to."""
+
+    records: Records
+    diverged: list[NonFiniteLoss]
+    """Of runs whose loss is no number any more; they have no record."""
+
+
+class Executor(Protocol):
+    """Runs the folders of runs to their ends; used in a `with` block, in which it may be asked several times."""
+
+    on: str
+    """As `--on` names it."""
+    jobs: int | None
+    """Runs at a time; None for as many as a cluster takes."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def run_all(self, runs: Mapping[str, RunSettings], folder: Path, on_progress: OnProgress) -> Ended:
+        """Every run, each in a folder of its name in `folder`; what is finished there is not run again.
+
+        A loss that is not finite ends only its own run, and so does a worker that is lost too often or runs out of
+        memory: all others end first. Any other error ends all of them, and the same call resumes.
+
+        Raises:
+            NoCluster: it cannot be reached.  WorkerDiffers: a worker has other versions, or does not see the folder.
+            WorkerLost, OutOfMemory: of a run, once all others have ended; and any other error of a run.
+        """
+        ...
+
+
+def finished(runs: Mapping[str, RunSettings], folder: Path) -> Records:
+    """The results that are there already, each run's files checked."""
+    return {name: run(own, folder / name) for name, own in runs.items() if (folder / name / "result.json").exists()}

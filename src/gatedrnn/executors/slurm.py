@@ -1,0 +1,120 @@
+"""Runs as jobs of SLURM, one array of jobs for all that are handed out together, through submitit."""
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from gatedrnn.errors import Interrupted, NoCluster, OutOfMemory, UsageError, WorkerLost
+from gatedrnn.executors.work import Report, Task, work
+from gatedrnn.train.settings import cores
+
+if TYPE_CHECKING:  # it is imported when jobs are needed
+    from submitit import Job
+    from submitit.helpers import DelayedSubmission
+
+FOLDER = "jobs"
+"""In the driver's folder: what jobs are sent, and what they have printed."""
+MINUTES = 24 * 60
+"""Of a job, unless `timeout_min` says otherwise; a run that takes longer goes on in another job."""
+TIMES_OUT = 1000
+"""Jobs that one run may take."""
+SECONDS_BETWEEN_LOOKS = 0.1
+
+
+class OnSlurm:
+    """The engine of `--on slurm`; `--on slurm,cluster=local` has submitit run the same jobs as processes here.
+
+    Args:
+        jobs: at a time; None for as many as SLURM runs.
+        threads: cores of a job.
+        options: as submitit's `update_parameters` has them: `timeout_min`, `slurm_partition`, `gpus_per_node`.
+    """
+
+    def __init__(self, jobs: int | None, threads: int, options: Mapping[str, JsonValue]) -> None:
+        self.on, self.threads = "slurm", threads
+        self.options = {"timeout_min": MINUTES, **options}
+        self.cluster = str(self.options.pop("cluster", "slurm"))
+        self.jobs = jobs or max(1, cores() // threads) if self.cluster == "local" else jobs
+        self._executor: Any = None
+
+    def open(self, folder: Path) -> None:
+        """See `Engine`."""
+        import submitit
+
+        if self.cluster == "slurm" and shutil.which("sbatch") is None:
+            raise NoCluster("--on slurm: there is no sbatch on this machine; run it where jobs are submitted")
+        self._executor = submitit.AutoExecutor(
+            folder / FOLDER, cluster=self.cluster, **{f"{self.cluster}_max_num_timeout": TIMES_OUT}
+        )
+        array = {} if self.jobs is None else {"slurm_array_parallelism": self.jobs}
+        try:
+            self._executor.update_parameters(name="gatedrnn", cpus_per_task=self.threads, **array, **self.options)
+        except (AssertionError, NameError, TypeError, ValueError) as error:
+            raise UsageError(f"--on {self.on}: {error}") from error
+
+    def start(self, tasks: Sequence[Task]) -> Sequence["Job[Report]"]:
+        """See `Engine`."""
+        import submitit
+
+        try:
+            return self._executor.map_array(_Work(), tasks)
+        except submitit.core.utils.FailedJobError as error:
+            raise NoCluster(
+                f"--on {self.on}: sbatch refuses the jobs ({str(error).strip().splitlines()[-1]})"
+            ) from error
+
+    def wait(self, jobs: Collection["Job[Report]"], seconds: float) -> Collection["Job[Report]"]:
+        """See `Engine`."""
+        last = time.monotonic() + seconds
+        while not (ended := [job for job in jobs if job.done()]) and time.monotonic() < last:
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        return ended
+
+    def report(self, job: "Job[Report]") -> Report:
+        """See `Engine`."""
+        import submitit
+
+        try:
+            return job.result()
+        except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError) as error:
+            if job.state == "OUT_OF_MEMORY":
+                raise OutOfMemory(f"job {job.job_id} took more memory than it may; see --on slurm,mem_gb=…") from error
+            raise WorkerLost(f"job {job.job_id} is lost ({job.state}), its log {job.paths.stderr}") from error
+
+    def stop(self, jobs: Collection["Job[Report]"]) -> None:
+        """See `Engine`."""
+        for job in jobs:
+            job.cancel()
+
+    def close(self) -> None:
+        """See `Engine`."""
+        self._executor = None
+
+
+class _Work:
+    """`work`; at the end of a job's time the run saves, and the job is put in the queue again."""
+
+    def __call__(self, task: Task) -> Report:
+        time_is_up = threading.Event()
+
+        def set_flag(number: int, frame: FrameType | None) -> None:
+            time_is_up.set()
+
+        requeue: Any = signal.signal(signal.SIGUSR2, set_flag)  # submitit's own handler
+        report = work(task, time_is_up)
+        if time_is_up.is_set() and isinstance(report.fault, Interrupted):
+            requeue(signal.SIGUSR2, None)
+        return report
+
+    def checkpoint(self, task: Task) -> "DelayedSubmission":
+        """What submitit puts in the queue."""
+        import submitit
+
+        return submitit.helpers.DelayedSubmission(self, task)

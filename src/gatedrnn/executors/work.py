@@ -1,0 +1,148 @@
+"""What a worker does, wherever it is: see that it is like the driver, then run one folder to its end."""
+
+import json
+import os
+import pickle
+import platform
+import time
+import traceback
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import torch
+from pydantic import JsonValue
+
+from gatedrnn.errors import Error, OutOfMemory, TooLarge, WorkerDiffers
+from gatedrnn.locks import LOCK
+from gatedrnn.train.interrupt import StopFlag
+from gatedrnn.train.loop import Progress, run
+from gatedrnn.train.settings import RunSettings
+
+PROGRESS = "progress.json"
+"""In the folder of a run that a worker is at."""
+SECONDS_BETWEEN_REPORTS = 1.0
+"""Of a worker's progress."""
+MUST_AGREE = ("gatedrnn", "torch")
+"""Packages that a worker must have in the driver's version, for the same bits."""
+_begun = False  # whether this process has had a task before
+
+
+class Task(NamedTuple):
+    """One run, as it is sent to a worker."""
+
+    name: str
+    settings: dict[str, JsonValue]
+    driver: Path
+    """The driver's folder, absolute; the run's is the one of its name in it."""
+    lock: str
+    """What the driver has written into its folder's lock file, by which a worker knows the folder; empty where nothing
+    is locked."""
+    place: Path
+    """The folder that relative paths of the settings begin at."""
+    versions: dict[str, str]
+
+
+class Report(NamedTuple):
+    """How a task has ended in a worker; its result is in its folder."""
+
+    fault: Exception | None
+    seconds: float
+    """That the worker took for it."""
+    starting: float
+    """Seconds from the start of the worker's process to its first task; 0 for later ones."""
+
+
+def task_of(name: str, settings: RunSettings, folder: Path) -> Task:
+    """A run of a driver in whose `folder` it has one of its name."""
+    lock = folder / LOCK
+    return Task(
+        name=name, settings=settings.flat(), driver=folder.absolute(),
+        lock=lock.read_text() if lock.exists() else "", place=Path.cwd(), versions=_versions(),
+    )  # fmt: skip
+
+
+def work(task: Task, stop: StopFlag | None = None) -> Report:
+    """Run a task to its end.
+
+    Args:
+        task: the run.
+        stop: when set, the run saves and ends after its step.
+    """
+    global _begun
+    starting = 0.0 if _begun else time.time() - psutil.Process().create_time()
+    _begun, started = True, time.perf_counter()
+    folder, fault = task.driver / task.name, None
+    try:
+        _demand_like_driver(task)
+        os.chdir(task.place)
+        # Where another worker is still at the run, of a driver that is no more, its result is as good.
+        run(RunSettings.from_flat(task.settings), folder, _Telling(folder / PROGRESS), stop, wait=True)
+    except Exception as error:
+        fault = _as_it_is_sent(task, error)
+    finally:
+        (folder / PROGRESS).unlink(missing_ok=True)
+    return Report(fault, time.perf_counter() - started, starting)
+
+
+def progress_of(folder: Path) -> Progress | None:
+    """How far the run of a folder is; None where nothing is known."""
+    try:
+        return Progress(*json.loads((folder / PROGRESS).read_text()))
+    except (OSError, ValueError):
+        return None
+
+
+class _Telling:
+    """Writes how far a run is, every so often."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.next = path, 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        if time.monotonic() < self.next and not progress.doing:
+            return
+        self.next = time.monotonic() + SECONDS_BETWEEN_REPORTS
+        writing = self.path.with_suffix(".writing")
+        writing.write_text(json.dumps(progress))
+        writing.replace(self.path)
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version().rpartition(".")[0], **{name: version(name) for name in MUST_AGREE}}
+
+
+def _demand_like_driver(task: Task) -> None:
+    """See that results will be the driver's, and that it will find them.
+
+    Raises:
+        WorkerDiffers: a version is another one, or the folder another one.
+    """
+    host = platform.node()
+    for name, own in _versions().items():
+        if own != task.versions[name]:
+            raise WorkerDiffers(f"{host}: has {name} {own}, the driver {task.versions[name]}; install the same version")
+    lock = task.driver / LOCK
+    if task.lock and not (lock.exists() and lock.read_text() == task.lock):
+        raise WorkerDiffers(
+            f"{host}: does not see the driver's folder {task.driver}; give an --output on a file system that "
+            "workers share"
+        )
+    if not task.place.is_dir():
+        raise WorkerDiffers(
+            f"{host}: does not see {task.place}, where the driver runs; run it in a folder that is shared"
+        )
+
+
+def _as_it_is_sent(task: Task, error: Exception) -> Exception:
+    """An error in a form that comes through to the driver: want of memory by that name."""
+    if isinstance(error, (MemoryError, TooLarge, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+        return OutOfMemory(f"{task.name}: out of memory on {platform.node()} ({str(error).splitlines()[0]})")
+    if not isinstance(error, Error):
+        error.add_note("".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # an error may hold whatever it likes
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error

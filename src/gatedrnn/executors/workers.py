@@ -1,0 +1,216 @@
+"""The driver of runs in workers: hands them out, follows them, hands out again what is lost."""
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+
+from gatedrnn.errors import Error, Interrupted, NonFiniteLoss, OutOfMemory, WorkerDiffers, WorkerLost
+from gatedrnn.executors.executor import Ended, OnProgress, finished
+from gatedrnn.executors.work import Report, Task, progress_of, task_of
+from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.loop import Progress
+from gatedrnn.train.resources import compile_kernels
+from gatedrnn.train.result import RunResult
+from gatedrnn.train.settings import RunSettings
+
+LOG = logging.getLogger("gatedrnn")
+LOST_AT_MOST = 3
+"""Times that a run whose worker was lost is handed out again."""
+SECONDS_BETWEEN_LOOKS = 0.5
+"""At how far runs are."""
+SECONDS_TO_STOP = 60.0
+"""That runs have to save after they were asked to stop."""
+SECONDS_TO_APPEAR = 60.0
+"""That a file may take from a worker to the driver: file systems of clusters keep what a folder holds for a while."""
+Job: TypeAlias = Any
+"""A task under way, as an engine has it."""
+
+
+class Engine(Protocol):
+    """What runs tasks in workers."""
+
+    on: str
+    """As `--on` names it."""
+    jobs: int | None
+    """Tasks under way at most; None for as many as there are."""
+
+    def open(self, folder: Path) -> None:
+        """Get ready for tasks of a driver's folder; may come again, for another one.
+
+        Raises:
+            NoCluster: there is none.
+        """
+        ...
+
+    def start(self, tasks: Sequence[Task]) -> Sequence[Job]:
+        """Hand out tasks."""
+        ...
+
+    def wait(self, jobs: Collection[Job], seconds: float) -> Collection[Job]:
+        """Those that have ended, as soon as there is one; none after so many seconds."""
+        ...
+
+    def report(self, job: Job) -> Report:
+        """Of a job that has ended.
+
+        Raises:
+            WorkerLost: its worker is no more.  OutOfMemory: for want of memory.  WorkerDiffers: it has no gatedrnn.
+        """
+        ...
+
+    def stop(self, jobs: Collection[Job]) -> None:
+        """Have the runs under way save and end, and no other begin."""
+        ...
+
+    def close(self) -> None:
+        """Let all workers go."""
+        ...
+
+
+class _Handed(NamedTuple):
+    """A run under way."""
+
+    name: str
+    since: float
+
+
+class Beyond(NamedTuple):
+    """Seconds that handing a run to a worker took beyond the run itself."""
+
+    scheduling: float
+    """From handing it out to its report, without what the worker counts."""
+    starting: float
+    """From the start of the worker's process to its first task; 0 for later ones."""
+
+
+class Workers:
+    """The executor over an engine.
+
+    A run whose worker is lost is handed out again, `LOST_AT_MOST` times, and resumes from its checkpoint. One that runs
+    out of memory is handed out once more, when no other is under way.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.on, self.jobs = engine, engine.on, engine.jobs
+        self.beyond: dict[str, Beyond] = {}
+        """By run, of those that a worker has brought to their end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.engine.close()
+
+    def run_all(self, runs: Mapping[str, RunSettings], folder: Path, on_progress: OnProgress) -> Ended:
+        """See `Executor`."""
+        drive = _Drive(self.engine, runs, folder, on_progress)
+        try:
+            drive.to_the_end()
+        except BaseException:
+            drive.stop()
+            raise
+        finally:
+            self.beyond |= drive.beyond
+        return drive.ended()
+
+
+class _Drive:
+    """All runs of one call."""
+
+    def __init__(self, engine: Engine, runs: Mapping[str, RunSettings], folder: Path, on_progress: OnProgress) -> None:
+        self.engine, self.runs, self.folder, self.on_progress = engine, runs, folder, on_progress
+        self.records = finished(runs, folder)
+        self.waiting = deque(name for name in runs if name not in self.records)
+        self.alone = deque[str]()
+        """Runs that are to be handed out when no other is under way."""
+        self.under_way: dict[Job, _Handed] = {}
+        self.lost, self.without_memory, self.failed = Counter[str](), set[str](), dict[str, Error]()
+        self.beyond: dict[str, Beyond] = {}
+
+    def to_the_end(self) -> None:
+        """Until every run has a result or has failed."""
+        compile_kernels(self.runs[name] for name in self.waiting)
+        self._tell("", None)
+        if self.waiting:
+            self.engine.open(self.folder)
+        while self.waiting or self.alone or self.under_way:
+            self._hand_out()
+            for job in self.engine.wait(self.under_way, SECONDS_BETWEEN_LOOKS):
+                self._take(job)
+            for name, _ in self.under_way.values():
+                if (progress := progress_of(self.folder / name)) is not None:
+                    self._tell(name, progress)
+
+    def ended(self) -> Ended:
+        """What all came to.
+
+        Raises:
+            WorkerLost, OutOfMemory: of a run.
+        """
+        diverged = [fault for fault in self.failed.values() if isinstance(fault, NonFiniteLoss)]
+        for fault in self.failed.values():
+            if fault not in diverged:
+                raise fault
+        return Ended({name: self.records[name] for name in self.runs if name in self.records}, diverged)
+
+    def stop(self) -> None:
+        """Have the runs under way save and end, and see that they have."""
+        self.engine.stop(self.under_way)
+        last = time.monotonic() + SECONDS_TO_STOP
+        while self.under_way and time.monotonic() < last:
+            for job in self.engine.wait(self.under_way, SECONDS_BETWEEN_LOOKS):
+                del self.under_way[job]
+
+    def _hand_out(self) -> None:
+        if self.waiting:
+            free = len(self.waiting) if self.engine.jobs is None else self.engine.jobs - len(self.under_way)
+            names = [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]
+        else:
+            names = [self.alone.popleft()] if self.alone and not self.under_way else []
+        if names:
+            now = time.monotonic()
+            jobs = self.engine.start([task_of(name, self.runs[name], self.folder) for name in names])
+            self.under_way |= {job: _Handed(name, now) for job, name in zip(jobs, names, strict=True)}
+
+    def _take(self, job: Job) -> None:
+        name, since = self.under_way.pop(job)
+        try:
+            report = self.engine.report(job)
+            fault = report.fault
+            self.beyond[name] = Beyond(time.monotonic() - since - report.seconds - report.starting, report.starting)
+        except (WorkerLost, OutOfMemory) as error:
+            fault = type(error)(f"{name}: {error}")
+        match fault:
+            case None:
+                self.records[name] = _result(self.folder / name)
+            case OutOfMemory() if name not in self.without_memory:
+                LOG.warning("%s; it is run once more, alone", fault)
+                self.without_memory.add(name)
+                self.alone.append(name)
+                return
+            case WorkerLost() | Interrupted() if self.lost[name] < LOST_AT_MOST:
+                self.lost[name] += 1
+                LOG.warning("%s; it is handed out again, %d of %d times", fault, self.lost[name], LOST_AT_MOST)
+                self.waiting.appendleft(name)
+                return
+            case OutOfMemory() | WorkerLost() | Interrupted() | NonFiniteLoss():
+                self.failed[name] = fault
+            case _:
+                raise fault
+        self._tell(name, None)
+
+    def _tell(self, name: str, progress: Progress | None) -> None:
+        self.on_progress(name, progress, len(self.records) + len(self.failed), len(self.runs))
+
+
+def _result(folder: Path) -> RunResult:
+    """Of a run that a worker has ended, as soon as it is seen here."""
+    last = time.monotonic() + SECONDS_TO_APPEAR
+    while (found := RunFolder(folder).finished()) is None:
+        if time.monotonic() > last:
+            raise WorkerDiffers(f"{folder}: its worker says that the run has ended, and its result is not there")
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    return found
