@@ -386,7 +386,9 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 times = gaps  # which a cell that learns them may have for each direction
                 if gaps is not None and gaps.dim() == 3:
                     times = gaps.chunk(len(self._directions), dim=2)[direction]
-                read, start, last_input = with_last_input(self.cell, read, start, mask, resets, reverse=direction == 1)
+                read, start, last_input = with_last_input(
+                    self.cell, read, start, mask, resets, direction == 1, self._ranks
+                )
                 given = Direction(read, start, weights, own, mask, resets, reverse=direction == 1, gaps=times)
                 output, last = self._runner.direction(self, given)
                 outputs.append(output)

@@ -21,6 +21,7 @@ from gatedrnn.layers.dropout import (
 from gatedrnn.layers.parameters import Weights, initialise, shapes, state_sizes
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.ops.flops import register_flop_formulas
+from gatedrnn.ops.over_ranks import TimeRanks
 from gatedrnn.ops.step import ZoneoutMask
 from gatedrnn.shapes import Hidden, StateTuple, time_first
 
@@ -48,6 +49,8 @@ class RecurrentModule(nn.RNNBase):
     cell_class: ClassVar[type[Equations]]
     """The equations; keyword arguments of theirs are keyword arguments of the layer."""
     _backend: str = "auto"
+    _ranks: TimeRanks | None = None
+    """Processes that sequences are cut over; see `gatedrnn.layers.context_parallel`."""
     cell: Equations
     layer_norm: bool
     zoneout: float

@@ -5,29 +5,31 @@ from torch.nn.functional import pad
 
 from gatedrnn.equations import Equations
 from gatedrnn.ops.masking import reversed_resets
+from gatedrnn.ops.over_ranks import TimeRanks
 from gatedrnn.shapes import Flags, Series, StateTuple, Step
 
 
 def with_last_input(
     cell: Equations, x: Series, state: StateTuple, mask: Flags | None = None, resets: Flags | None = None,
-    reverse: bool = False,
+    reverse: bool = False, ranks: TimeRanks | None = None,
 ) -> tuple[Series, StateTuple, StateTuple]:  # fmt: skip
     """What a cell's projections read of a series, the states of its equations, and what goes on beside them: nothing,
     or the last input.
 
     Args:
         state: the tensors of `hx`, of one layer and direction.
-        x, mask, resets, reverse: as in `beside_the_last`.
+        x, mask, resets, reverse, ranks: as in `beside_the_last`.
     """
     if cell.window == 1:
         return x, state, ()
     *states, before = state
-    read, last = beside_the_last(x, before, mask, resets, reverse)
+    read, last = beside_the_last(x, before, mask, resets, reverse, ranks)
     return read, tuple(states), (last,)
 
 
 def beside_the_last(
-    x: Series, before: Step, mask: Flags | None, resets: Flags | None, reverse: bool
+    x: Series, before: Step, mask: Flags | None, resets: Flags | None, reverse: bool,
+    ranks: TimeRanks | None = None,
 ) -> tuple[Series, Step]:  # fmt: skip
     """Each step's input and, in the features after it, that of the real step before it: the one after it if reversed.
 
@@ -36,21 +38,41 @@ def beside_the_last(
         before: (batch, features or more): the last real input before the first step; what is wider is not read.
         mask: True for real steps.
         resets: True at t for a cut between t-1 and t, in both directions: nothing of before it is read after it.
+        ranks: processes that the sequence is cut over: `before` is then that of the whole, and so is the last input.
 
     Returns:
         (batch, time, 2 · features), and the last real input of all, 0 where a cut came after it, in the shape and dtype
         of `before`.
     """
     if reverse:
-        flags = None if resets is None else reversed_resets(resets).flip(1)
-        found, last = beside_the_last(x.flip(1), before, None if mask is None else mask.flip(1), flags, reverse=False)
+        after = None if ranks is None or resets is None else ranks.cut_after(resets)
+        flags = None if resets is None else reversed_resets(resets, after).flip(1)
+        turned, real = x.flip(1), None if mask is None else mask.flip(1)
+        if ranks is None:
+            found, last = beside_the_last(turned, before, real, flags, reverse=False)
+        else:
+            found, last = _over_ranks(turned, before, real, flags, True, ranks)
         return found.flip(1), last
+    if ranks is not None:
+        return _over_ranks(x, before, mask, resets, False, ranks)
     steps, features = x.shape[1], x.shape[2]
     inputs = torch.cat([before[:, None, :features].to(x.dtype), x], dim=1)
     if mask is not None or resets is not None:
         inputs = _of_the_last_real_step(inputs, mask, resets)
     last = pad(inputs[:, steps].to(before.dtype), (0, before.shape[1] - features))
     return torch.cat([x, inputs[:, :steps]], dim=2), last
+
+
+def _over_ranks(
+    x: Series, before: Step, mask: Flags | None, resets: Flags | None, reverse: bool, ranks: TimeRanks
+) -> tuple[Series, Step]:
+    """A piece in the order of the run. What it does to the last input is a step of a scan: kept, or another one."""
+    _, last = beside_the_last(x, torch.zeros_like(before), mask, resets, reverse=False)
+    real = x.new_full((len(x),), x.shape[1] > 0, dtype=torch.bool) if mask is None else mask.any(1)
+    kept = ~real if resets is None else ~(real | resets.any(1))
+    keeps = kept.to(before.dtype)[:, None].expand_as(before)[:, None, None]
+    incoming, end = ranks.between(keeps, last.unsqueeze(1), before.unsqueeze(1), reverse)
+    return beside_the_last(x, incoming.squeeze(1), mask, resets, reverse=False)[0], end.squeeze(1)
 
 
 def _of_the_last_real_step(inputs: Series, mask: Flags | None, resets: Flags | None) -> Series:

@@ -19,6 +19,7 @@ from gatedrnn.ops.by_channel import biased_and_diagonals
 from gatedrnn.ops.cells import EQUATIONS, cell_program, tile_program
 from gatedrnn.ops.linear_scan import linear_scan
 from gatedrnn.ops.masking import hold_masked_steps, zero_masked_steps
+from gatedrnn.ops.over_ranks import TimeRanks
 from gatedrnn.ops.step import ZoneoutMask, zoned_coefficients
 from gatedrnn.shapes import Channels, Flags, Gaps, Projections, Series, State
 
@@ -27,6 +28,7 @@ def scan_in_torch(
     cell: ScanEquations, projected: Projections, h0: State | None, mask: Flags | None, resets: Flags | None,
     reset_state: Channels | None, reverse: bool, *, diagonals: Sequence[Channels] = (), gaps: Gaps | None = None,
     dropout_mask: State | None = None, zoneout: ZoneoutMask | None = None, backend: str = "auto",
+    ranks: TimeRanks | None = None,
 ) -> tuple[Series, State]:  # fmt: skip
     """Outputs, in the dtype of `projected`, and the last state of any scan cell.
 
@@ -39,6 +41,7 @@ def scan_in_torch(
         dropout_mask: (batch, channels), multiplies the drive at every step.
         zoneout: the zoneout mask, (batch, time, channels), or its expectation.
         backend: of `linear_scan`.
+        ranks: processes that the sequence is cut over; None for one that has all of it.
     """
     gates = split_gates(len(cell.projections), projected.to(accumulation_dtype(projected.dtype)))
     own = [weight.to(gates[0].dtype) for weight in diagonals]
@@ -53,7 +56,8 @@ def scan_in_torch(
     if mask is not None:
         decay, drive = hold_masked_steps(decay, drive, mask)
     reset_to = None if reset_state is None else reset_state.to(drive.dtype)
-    h, last = linear_scan(decay, drive, h0, resets=resets, reset_state=reset_to, reverse=reverse, backend=backend)
+    scan = linear_scan if ranks is None else ranks.linear_scan
+    h, last = scan(decay, drive, h0, resets=resets, reset_state=reset_to, reverse=reverse, backend=backend)
     output = output_of(cell, (h,), gates).to(projected.dtype)
     return output if mask is None else zero_masked_steps(output, mask), last
 

@@ -35,7 +35,7 @@ def _path(layer: RecurrentModule, training: bool) -> Path:
 def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
     cell, weights, mask, resets = _cell(layer), given.weights, given.mask, given.resets
     if given.reverse and resets is not None:
-        resets = reversed_resets(resets)
+        resets = reversed_resets(resets, None if layer._ranks is None else layer._ranks.cut_after(resets))
     projected = layer._project(given.x, weights)
     wide = accumulation_dtype(projected.dtype)
     gates = split_gates(len(cell.projections), projected.to(wide))
@@ -49,7 +49,8 @@ def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
         transition = torch.where(real[..., None, None], transition, _identity_like(transition))
         drive = torch.where(real, drive, 0)
     reset_state = None if resets is None or "initial_state" not in weights else weights["initial_state"].to(wide)
-    h, last = block_scan(
+    scan = block_scan if layer._ranks is None else layer._ranks.block_scan
+    h, last = scan(
         transition, drive, given.state[0].to(wide), resets=resets, reset_state=reset_state, reverse=given.reverse,
         backend=layer._backend,
     )  # fmt: skip

@@ -48,6 +48,8 @@ def _path(layer: RecurrentModule, training: bool) -> Path:
 
 def _gates_apart(layer: RecurrentModule, training: bool) -> str | None:
     """Why gates and scan are not one kernel; None if they are."""
+    if layer._ranks is not None:
+        return f"the sequence is cut over {layer._ranks.size} processes"
     if not has_gated_scan(_cell(layer), layer.weight_ih_l0.device):
         return why_no_program(_cell(layer)) or f"no kernel computes the gates of {layer.cell.name} here"
     if layer.zoneout:
@@ -62,13 +64,19 @@ def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
     if gaps is not None:
         gaps = gaps_between_real_steps(gaps, given.mask, resets, given.reverse)
     if given.reverse and resets is not None:
-        resets = reversed_resets(resets)
+        resets = reversed_resets(resets, None if layer._ranks is None else layer._ranks.cut_after(resets))
     if layer._backend == "native" and plain_torch_only():
         raise BackendUnavailable(
             "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto' or 'reference'"
         )
     zoneout, dropout_mask = layer._zoneout(given.masks), given.masks.state
-    one_kernel = gaps is None and zoneout is None and dropout_mask is None and has_gated_scan(cell, x.device)
+    one_kernel = (
+        layer._ranks is None
+        and gaps is None
+        and zoneout is None
+        and dropout_mask is None
+        and has_gated_scan(cell, x.device)
+    )
     if one_kernel and layer._backend != "reference" and not plain_torch_only():
         output, last = _in_one_kernel(layer, given._replace(resets=resets))
     else:
@@ -77,7 +85,7 @@ def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
         output, last = scan_in_torch(
             cell, projected, h0, given.mask, resets, _reset_state(weights, resets), given.reverse,
             diagonals=_diagonals(cell, weights), gaps=gaps,
-            dropout_mask=dropout_mask, zoneout=zoneout, backend=layer._backend,
+            dropout_mask=dropout_mask, zoneout=zoneout, backend=layer._backend, ranks=layer._ranks,
         )  # fmt: skip
     return layer._project_output(output, weights), (last,)
 
