@@ -20,20 +20,20 @@ from gatedrnn.train.recipes import with_options
 from gatedrnn.train.settings import ModelSettings, RunSettings, StackWord, TrainSettings, threads_for
 
 
-def processes() -> int:
-    """How many processes torchrun has started."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
 def is_first_process() -> bool:
     """Whether this process prints and writes for all."""
     return os.environ.get("RANK", "0") == "0"
 
 
+def is_restarted() -> bool:
+    """Whether torchrun has started this command again because processes were lost: its run is there, and goes on."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
 class OneRun(Settings):
     """The cell of a single run."""
 
-    expert = ("processes",)
+    expert = ("shard",)
 
     cell: StackWord = "mingru"
     """Its name, as `gatedrnn describe` lists it, with options as in gru:reset_after=false; or one a layer, joined by
@@ -45,8 +45,8 @@ class OneRun(Settings):
     threads: int = Field(default_factory=threads_for, ge=1)
     """Threads of torch; all cores, or OMP_NUM_THREADS, if not given. Part of the run, since another number may sum in
     another order."""
-    processes: int = Field(default_factory=processes, ge=1)
-    """Processes that share each batch; as many as torchrun has started, if not given."""
+    shard: bool = False
+    """Under torchrun: each process keeps a part of the weights, their gradients and moments (FSDP2), not all."""
 
 
 def train(
@@ -88,7 +88,7 @@ def train(
             }
         )  # fmt: skip
         folder = output or Path("runs") / f"{data.task}-{settings.cell.replace(':', '-')}-{one.seed}"
-        if (folder / "config.yaml").exists() and is_first_process():
+        if (folder / "config.yaml").exists() and is_first_process() and not is_restarted():
             with sole_writer(folder, wait=wait):  # first, so that a run under way is reported as such
                 raise DataError(f"{folder}: there is a run already; continue it by --resume, or give another --output")
     if not is_first_process():

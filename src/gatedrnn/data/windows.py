@@ -101,9 +101,12 @@ class Windows:
 
     def evaluation_batches(self) -> Iterator[Batch]:
         """Every window of evaluation once."""
+        return map(self.collate, self.evaluation_places())
+
+    def evaluation_places(self) -> Iterator[np.ndarray]:
+        """The places of each of `evaluation_batches`."""
         rows = max(1, EVALUATION_STEPS // (self.length + self.horizon))
-        for start in range(0, len(self.places), rows):
-            yield self.collate(self.places[start : start + rows])
+        return (self.places[start : start + rows] for start in range(0, len(self.places), rows))
 
     def collate(self, places: np.ndarray) -> Batch:
         """These windows as one batch; NaN before a series begins, where a value is missing, and where a label lies

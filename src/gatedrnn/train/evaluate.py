@@ -2,18 +2,20 @@
 forecasts."""
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import nn
+from torch import Tensor, nn
 
 from gatedrnn.data import Examples, Lanes, Windows
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.train.forecast_scores import tally_windows
 from gatedrnn.train.outcomes import Outcomes, of_ranks, of_rows, of_text
 from gatedrnn.train.result import Scores
+from gatedrnn.train.sharing import in_turns
 
 
 class Evaluation(NamedTuple):
@@ -25,9 +27,20 @@ class Evaluation(NamedTuple):
     """[true][predicted], of classes."""
 
 
+class _OfRows(NamedTuple):
+    """Of a batch of labels; `ranks` is 0 where they are not asked for."""
+
+    loss: float
+    confusion: Tensor
+    right: np.ndarray
+    labelled: np.ndarray
+    ranks: np.ndarray | float
+
+
 @torch.no_grad()
 def evaluate(model: nn.Module, split: Examples | Lanes | Windows, accelerator: Accelerator) -> Evaluation:
-    """Scores of `model` on every example, or every token, once."""
+    """Scores of `model` on every example, or every token, once: examples and windows are shared by all processes, a
+    text, whose state goes from its first token to its last, is read by each."""
     was_training = model.training
     model.eval()
     if isinstance(split, Lanes):
@@ -46,18 +59,26 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
     confusion = torch.zeros(classes * classes, dtype=torch.int64)
     loss = 0.0
     right, labelled, ranks = (np.zeros(len(examples)) for _ in range(3))
-    for rows, batch in zip(examples.evaluation_rows(), examples.evaluation_batches(), strict=True):
+
+    def score(rows: np.ndarray) -> _OfRows:
+        batch = examples.collate(rows)
         with accelerator.autocast():
             output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
         labels = batch["labels"]
         predicted = output.logits.argmax(-1).cpu()
         counted = labels != -100
-        loss += output.loss.item() * int(counted.sum())
-        confusion += torch.bincount(labels[counted] * classes + predicted[counted], minlength=classes * classes)
-        right[rows] = (counted & (predicted == labels)).view(len(rows), -1).sum(1).numpy()
-        labelled[rows] = counted.view(len(rows), -1).sum(1).numpy()
-        if examples.ranked:
-            ranks[rows] = (output.logits[:, 1] - output.logits[:, 0]).double().cpu().numpy()
+        return _OfRows(
+            loss=output.loss.item() * int(counted.sum()),
+            confusion=torch.bincount(labels[counted] * classes + predicted[counted], minlength=classes * classes),
+            right=(counted & (predicted == labels)).view(len(rows), -1).sum(1).numpy(),
+            labelled=counted.view(len(rows), -1).sum(1).numpy(),
+            ranks=(output.logits[:, 1] - output.logits[:, 0]).double().cpu().numpy() if examples.ranked else 0.0,
+        )
+
+    batches = list(examples.evaluation_rows())
+    for rows, found in zip(batches, in_turns(accelerator, score, batches), strict=True):
+        loss, confusion = loss + found.loss, confusion + found.confusion
+        right[rows], labelled[rows], ranks[rows] = found.right, found.labelled, found.ranks
     total = int(confusion.sum())
     table = confusion.view(classes, classes)
     scores = Scores(loss=loss / total, accuracy=int(table.trace()) / total)
@@ -71,10 +92,15 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
 def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
     """The mean squared error, and the share of answers that are near enough, or their mean absolute error."""
     loss, right, error = 0.0, np.zeros(len(examples)), np.zeros(len(examples))
-    for rows, batch in zip(examples.evaluation_rows(), examples.evaluation_batches(), strict=True):
+
+    def miss(rows: np.ndarray) -> Tensor:
+        batch = examples.collate(rows)
         with accelerator.autocast():
             output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
-        off = output.logits[:, 0].float().cpu() - batch["labels"]
+        return output.logits[:, 0].float().cpu() - batch["labels"]
+
+    batches = list(examples.evaluation_rows())
+    for rows, off in zip(batches, in_turns(accelerator, miss, batches), strict=True):
         loss += float((off / examples.unit).square().sum())
         right[rows], error[rows] = (off.abs() < examples.within).numpy(), off.abs().numpy() / examples.unit
     if not examples.within:
@@ -101,7 +127,7 @@ def _text(model: Any, text: Lanes) -> Evaluation:
 
 def _future(model: Any, windows: Windows, accelerator: Accelerator) -> Evaluation:
     with accelerator.autocast():
-        tally, loss = tally_windows(model, windows)
+        tally, loss = tally_windows(model, windows, partial(in_turns, accelerator))
     return Evaluation(tally.scores(loss), tally.outcomes())
 
 

@@ -1,8 +1,8 @@
 """Scores of forecasts, window by window, so that not all of them are in memory at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -11,6 +11,9 @@ from gatedrnn.data import Windows
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.train.outcomes import Outcomes, of_windows
 from gatedrnn.train.result import Scores
+
+Each: TypeAlias = Callable[[Callable[[np.ndarray], Any], list[np.ndarray]], Iterable[Any]]
+"""Calls a function with each of some groups of windows; `map`, or processes that share them."""
 
 
 class ForecastTally:
@@ -79,14 +82,22 @@ class ForecastTally:
 
 
 @torch.no_grad()
-def tally_windows(model: GatedRNNForForecasting, windows: Windows) -> tuple[ForecastTally, float]:
-    """Sums over every window, each with the mean and deviation of its own context; and the mean loss. In `eval()`."""
+def tally_windows(model: GatedRNNForForecasting, windows: Windows, each: Each = map) -> tuple[ForecastTally, float]:
+    """Sums over every window, each with the mean and deviation of its own context; and the mean loss. In `eval()`.
+
+    Args:
+        each: calls a function with each group of windows.
+    """
     tally, loss, done = ForecastTally(windows, model.config.levels), 0.0, 0
-    for batch in windows.evaluation_batches():
-        labels = batch["labels"]
+
+    def forecast(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        batch = windows.collate(places)
         output = model(**cast(dict[str, Any], {name: tensor.to(model.device) for name, tensor in batch.items()}))
-        tally.add(done, output.quantiles.cpu().numpy(), labels.numpy())
-        loss, done = loss + float(output.loss) * len(labels), done + len(labels)
+        return output.quantiles.cpu().numpy(), batch["labels"].numpy(), float(output.loss)
+
+    for quantiles, labels, mean in each(forecast, list(windows.evaluation_places())):
+        tally.add(done, quantiles, labels)
+        loss, done = loss + mean * len(labels), done + len(labels)
     return tally, loss / len(windows)
 
 

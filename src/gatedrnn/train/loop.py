@@ -15,15 +15,14 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import set_seed
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from numpy.random import SeedSequence
+from torch import Tensor, nn
 
-from gatedrnn.data import TaskData, load_task, tokens_in
-from gatedrnn.errors import FolderTaken, Interrupted, NonFiniteLoss
+from gatedrnn.data import Batch, TaskData, load_task, tokens_in
+from gatedrnn.errors import Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
-from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.records import naming, processor
+from gatedrnn.records import processor
 from gatedrnn.train import checkpoint
 from gatedrnn.train.evaluate import Evaluation, evaluate
 from gatedrnn.train.folder import MetricsLog, RunFolder
@@ -34,8 +33,7 @@ from gatedrnn.train.optimise import MovingAverage, Plateau, Weights, learning_ra
 from gatedrnn.train.resources import compile_kernels, demand_room
 from gatedrnn.train.result import RunMeasured, RunResult
 from gatedrnn.train.settings import RunSettings
-
-BEST, AVERAGE = "best.safetensors", "average.safetensors"
+from gatedrnn.train.sharing import AVERAGE, BEST, Replicas, Sharing
 
 
 class Progress(NamedTuple):
@@ -65,6 +63,8 @@ class RunState:
     """Validations since the best one."""
     seconds: float = 0.0
     timed_tokens: int = 0
+    processes: int = 1
+    """That drew its random numbers."""
     plateau: Plateau = field(default_factory=lambda: Plateau(0))
 
     def state_dict(self) -> dict[str, object]:
@@ -95,6 +95,7 @@ def run(
 
     Raises:
         FolderTaken: the folder holds another run.  InUse: another process writes into it.
+        UsageError: a batch has fewer rows than there are processes.
         Damaged: a record of the run is not as it was written.  CheckpointDamaged: nothing whole to resume from.
         NonFiniteLoss: the last good checkpoint is kept.  Interrupted: stopped, after a checkpoint.
         DataError: the data cannot be used.  TooLarge: the model does not fit into memory.
@@ -126,16 +127,16 @@ def accelerator_for(settings: RunSettings) -> Accelerator:
     """Devices and precision of a run.
 
     Raises:
-        FolderTaken: the run belongs to another number of processes.
+        UsageError: a batch has fewer rows than there are processes.
     """
     # Accelerate keeps one state a process; a second run in it may ask for another precision.
     AcceleratorState._reset_state(reset_partial_state=False)
     precision = "bf16" if settings.train.precision == "bfloat16" else "no"
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision)
-    if accelerator.num_processes != settings.processes:
-        raise FolderTaken(
-            f"this run belongs to {settings.processes} processes, and there are {accelerator.num_processes}; "
-            "start it by torchrun with as many"
+    if accelerator.num_processes > settings.train.batch_size:
+        raise UsageError(
+            f"--batch-size {settings.train.batch_size}: {accelerator.num_processes} processes share it by rows; give "
+            "each of them one at least"
         )
     return accelerator
 
@@ -154,13 +155,15 @@ class Trainer:
         self.objective = objective_of(data, model.config, settings.train.label_smoothing)
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
-        optimizer = torch.optim.AdamW(
-            model.parameters(), betas=(0.9, settings.train.beta2), weight_decay=settings.train.weight_decay, fused=True
-        )
-        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
-        self.bare: GatedRNNPreTrainedModel = self.accelerator.unwrap_model(self.model)
+        if settings.shard:
+            from gatedrnn.train.shards import Shards  # which imports much of torch.distributed
+
+            self.sharing: Sharing = Shards(self.accelerator, model, self._optimizer)
+        else:
+            self.sharing = Replicas(self.accelerator, model, self._optimizer)
+        self.model, self.bare = self.sharing.model, self.sharing.bare
         self.average = MovingAverage(self.bare, settings.train.average) if settings.train.average else None
-        self.state = RunState(plateau=Plateau(settings.train.patience))
+        self.state = RunState(plateau=Plateau(settings.train.patience), processes=self.accelerator.num_processes)
         self.accelerator.register_for_checkpointing(self.state)
         self.best: Weights = {}
         self.log = MetricsLog(folder.metrics)
@@ -168,16 +171,26 @@ class Trainer:
         self.steps_per_epoch = -(-self.batches // settings.train.accumulate)
         self.total = settings.train.total_steps or settings.train.epochs * self.steps_per_epoch
 
+    def _optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        train = self.settings.train
+        return torch.optim.AdamW(
+            model.parameters(), betas=(0.9, train.beta2), weight_decay=train.weight_decay, fused=True
+        )
+
     def resume(self) -> None:
         """Resume from the newest whole checkpoint, if there is one; truncate the log to its step."""
         newest = checkpoint.newest(self.folder.checkpoints)
         if newest is not None:
             self.folder.demand_same_settings(newest, self.settings)
-            self.accelerator.load_state(str(newest))
-            self.objective.load(newest, self.accelerator.process_index)
-            self.best = load_file(newest / BEST) if (newest / BEST).exists() else {}
+            rank, processes = self.accelerator.process_index, self.accelerator.num_processes
+            copies = self.sharing.load(newest)
+            self.objective.load(newest, rank, processes)
+            self.best = copies.get(BEST, {})
             if self.average is not None:
-                self.average.weights = load_file(newest / AVERAGE)
+                self.average.weights = copies[AVERAGE]
+            if self.state.processes != processes:  # there are no random numbers for some of them
+                set_seed(int(SeedSequence([self.settings.seed, self.state.step, rank]).generate_state(1)[0]))
+                self.state.processes = processes
         if self.accelerator.is_main_process:
             self.log.go_back(self.state.step, newest)
         self.accelerator.wait_for_everyone()
@@ -233,11 +246,12 @@ class Trainer:
         splits = [name for name in self.data.evaluation if name == "validation" or not self.settings.trial]
         found = {name: evaluate(self.bare, self.data.evaluation[name], self.accelerator) for name in splits}
         result = self._result(found)
+        model = self.sharing.whole(lambda: build_model(self.settings, self.data))
         if self.accelerator.is_main_process:
             if not self.settings.trial:
-                structure, parameters = describe_structure(self.bare, self.data.steps), count_parameters(self.bare)
+                structure, parameters = describe_structure(model, self.data.steps), count_parameters(model)
                 card = model_card(self.settings, self.data, structure, parameters, result)
-                write_model(self.bare, self.data, self.folder.model, card)
+                write_model(model, self.data, self.folder.model, card)
             self.folder.seal(result, {split: one.outcomes for split, one in found.items()})
             shutil.rmtree(self.folder.checkpoints, ignore_errors=True)  # nothing is left to resume
         self.accelerator.wait_for_everyone()
@@ -257,6 +271,7 @@ class Trainer:
                 training_seconds=state.seconds,
                 tokens_per_second=state.timed_tokens / state.seconds if state.seconds else None,
                 threads=self.settings.threads,
+                processes=self.accelerator.num_processes,
                 host=platform.node(),
                 processor=processor(),
             ),
@@ -265,7 +280,7 @@ class Trainer:
     def _step(self, epoch: int, index: int, rate: float) -> tuple[float, float, int]:
         """One update; the loss, the norm of the gradient before clipping, and the tokens that were read."""
         train, accelerator = self.settings.train, self.accelerator
-        for group in self.optimizer.param_groups:
+        for group in self.sharing.optimizer.param_groups:
             group["lr"] = rate
         first = index * train.accumulate
         numbers = range(first, min(first + train.accumulate, self.batches))
@@ -275,24 +290,32 @@ class Trainer:
             self.objective.begin()
         value = 0.0
         for number, batch in enumerate(batches):
-            share = rows_of(batch, accelerator.process_index, accelerator.num_processes, accelerator.device)
             last = number == len(batches) - 1
-            with nullcontext() if last else accelerator.no_sync(self.model):
+            with nullcontext() if last else self.sharing.accumulating():
                 with accelerator.autocast():
-                    loss = self.objective.loss(self.model, share, items)
+                    loss = self._loss(batch, items)
                 # Gradients of all processes are averaged, and the loss is a sum over them.
                 self.accelerator.backward(loss * accelerator.num_processes if accelerator.num_processes > 1 else loss)
             value += loss.item()
         if accelerator.num_processes > 1:
             value = float(accelerator.reduce(torch.tensor(value, device=accelerator.device), "sum"))
         self._demand_finite("loss", value)
-        norm = float(accelerator.clip_grad_norm_(self.model.parameters(), train.clip))
+        norm = self.sharing.clip(train.clip)
         self._demand_finite("norm of the gradient", norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.sharing.optimizer.step()
+        self.sharing.optimizer.zero_grad()
         if self.average is not None:
             self.average.update(self.bare)
         return value, norm, sum(tokens_in(batch) for batch in batches)
+
+    def _loss(self, batch: Batch, items: int) -> Tensor:
+        """Of this process's rows. The last batch of an epoch may have fewer rows than there are processes; one without
+        any takes part in the exchange of gradients with a row that does not count."""
+        device = self.accelerator.device
+        share = rows_of(batch, self.accelerator.process_index, self.accelerator.num_processes, device)
+        if len(next(iter(share.values()))):
+            return self.objective.loss(self.model, share, items)
+        return 0 * self.objective.loss(self.model, {name: one[:1].to(device) for name, one in batch.items()}, items)
 
     def _demand_finite(self, what: str, value: float) -> None:
         if math.isfinite(value):
@@ -334,14 +357,9 @@ class Trainer:
         checkpoint.save(self.folder.checkpoints, self.state.step, self._write_checkpoint, self.accelerator)
 
     def _write_checkpoint(self, into: Path) -> None:
-        self.accelerator.save_state(str(into))
+        copies = {BEST: self.best} if self.best else {}
+        self.sharing.save(into, copies if self.average is None else copies | {AVERAGE: self.average.weights})
         self.objective.save(into, self.accelerator.process_index)
         if self.accelerator.is_main_process:
             self.folder.keep_settings(into, self.settings)
             self.log.keep(into)
-            if self.best:
-                with naming(into / BEST, SafetensorError):
-                    save_file(self.best, into / BEST)
-            if self.average is not None:
-                with naming(into / AVERAGE, SafetensorError):
-                    save_file(self.average.weights, into / AVERAGE)

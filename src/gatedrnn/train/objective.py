@@ -56,8 +56,8 @@ class Objective(Protocol):
         """What is carried, into a checkpoint."""
         ...
 
-    def load(self, folder: Path, rank: int) -> None:
-        """And back."""
+    def load(self, folder: Path, rank: int, ranks: int) -> None:
+        """And back, of however many processes it was."""
         ...
 
 
@@ -70,7 +70,7 @@ class _Stateless:
     def save(self, into: Path, rank: int) -> None:
         pass
 
-    def load(self, folder: Path, rank: int) -> None:
+    def load(self, folder: Path, rank: int, ranks: int) -> None:
         pass
 
 
@@ -151,12 +151,13 @@ class NextToken:
             with naming(into / self._file(rank), SafetensorError):
                 save_file(self.carry.tensors(), into / self._file(rank))
 
-    def load(self, folder: Path, rank: int) -> None:
-        path = folder / self._file(rank)
-        self.carry = GatedRNNCache.of_tensors(self.config, load_file(path)) if path.exists() else None
+    def load(self, folder: Path, rank: int, ranks: int) -> None:
+        count = len(list(folder.glob(self._file("*"))))
+        pieces = [load_file(folder / self._file(number)) for number in range(count)]
+        self.carry = None if not pieces else GatedRNNCache.of_tensors(self.config, _shared_anew(pieces, rank, ranks))
 
     @staticmethod
-    def _file(rank: int) -> str:
+    def _file(rank: int | str) -> str:
         return f"carry-{rank}.safetensors"
 
 
@@ -184,8 +185,16 @@ def objective_of(data: TaskData, config: GatedRNNConfig, label_smoothing: float)
 
 def rows_of(batch: Batch, rank: int, ranks: int, device: torch.device) -> Batch:
     """The rows of a batch that are this process's share."""
-    share = {}
-    for name, tensor in batch.items():
-        rows = len(tensor)
-        share[name] = tensor[rows * rank // ranks : rows * (rank + 1) // ranks].to(device)
-    return share
+    return {name: tensor[_share(len(tensor), rank, ranks)].to(device) for name, tensor in batch.items()}
+
+
+def _share(rows: int, rank: int, ranks: int) -> slice:
+    return slice(rows * rank // ranks, rows * (rank + 1) // ranks)
+
+
+def _shared_anew(pieces: list[dict[str, Tensor]], rank: int, ranks: int) -> dict[str, Tensor]:
+    """Tensors of rows that some processes have kept, each its share, as this process's share among `ranks`."""
+    if len(pieces) == ranks:
+        return pieces[rank]
+    rows = {name: torch.cat([piece[name] for piece in pieces]) for name, one in pieces[0].items() if one.dim()}
+    return pieces[0] | {name: whole[_share(len(whole), rank, ranks)] for name, whole in rows.items()}

@@ -169,6 +169,8 @@ class RunMeasured(Record):
     tokens_per_second: float | None
     """None where the run was too short to measure it."""
     threads: int
+    processes: int = 1
+    """That shared it at its end."""
     host: str | None = None
     """The machine that ended it; in the run's own folder alone, as results are shown to others."""
     processor: str | None = None

@@ -159,8 +159,8 @@ class RunSettings(Settings):
     seed: Seed = 0
     threads: int = Field(1, ge=1)
     """Threads of torch. Another number may sum in another order, so it belongs to the run."""
-    processes: int = Field(1, ge=1)
-    """Processes that share each batch's rows; the same holds for them."""
+    shard: bool = False
+    """Of several processes each keeps a part of the weights, their gradients and moments (FSDP2)."""
     trial: bool = False
     """A trial of a search: it reads the validation split alone, and keeps no weights."""
     data: DataSettings
@@ -246,6 +246,7 @@ class RunSettings(Settings):
 def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Settings of an earlier version as of this one: there, options of cells were settings of their own."""
     found = dict(flat)
+    found.pop("processes", None)  # a run may go on with another number of them
     earlier = {
         "activation": found.pop("activation", None),
         "reset_after": False if found.pop("reset_before", False) else None,

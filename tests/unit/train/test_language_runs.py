@@ -163,11 +163,6 @@ def test_a_text_that_has_changed_is_not_resumed_with(text, tmp_path):
         run(text_run(own), tmp_path / "run")
 
 
-def test_a_run_for_two_processes_is_not_gone_on_with_by_one(text, tmp_path):
-    with pytest.raises(FolderTaken, match=r"belongs to 2 processes, and there are 1"):
-        run(text_run(text, processes=2), tmp_path / "run")
-
-
 @pytest.mark.parametrize("rows, ranks", [(4, 1), (4, 2), (5, 2), (1, 3)])
 def test_the_shares_of_all_processes_are_the_batch(rows, ranks):
     batch = {"input_ids": torch.arange(rows * 3).view(rows, 3), "shift_labels": torch.arange(rows)}

@@ -1,0 +1,85 @@
+"""A part of each weight in each process: FSDP2, and checkpoints that another number of processes can read."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import torch.distributed as dist
+from accelerate import Accelerator
+from torch import nn
+from torch._C._distributed_c10d import HashStore
+from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor
+
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.train.optimise import Weights, put_into, weights_of
+from gatedrnn.train.sharing import COPIES, MakeOptimizer
+
+
+class Shards:
+    """A part of each weight, of its gradient and of its moments in each process (FSDP2); a layer has whole weights
+    while it runs. Checkpoints are those of torch.distributed.checkpoint: each process writes its part."""
+
+    def __init__(self, accelerator: Accelerator, model: GatedRNNPreTrainedModel, optimizer: MakeOptimizer) -> None:
+        if not dist.is_initialized():  # one process that torchrun has not started
+            dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+        self.accelerator = accelerator
+        mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
+        for module in model.modules():
+            if isinstance(module, RecurrentLayer):
+                fully_shard(module, mesh=mesh)
+        # After an evaluation too, parameters are parts again, whose copies can be put back.
+        fully_shard(model, mesh=mesh, reshard_after_forward=True)
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # of operations in place, which models have none of
+        if hasattr(model, "token_losses"):
+            register_fsdp_forward_method(model, "token_losses")
+        self.model: nn.Module = model
+        self.bare = model
+        self.optimizer = optimizer(model)
+
+    @contextmanager
+    def accumulating(self) -> Iterator[None]:
+        """See `Sharing`."""
+        shared = cast(FSDPModule, self.model)
+        shared.set_requires_gradient_sync(False)
+        yield
+        shared.set_requires_gradient_sync(True)
+
+    def clip(self, largest: float) -> float:
+        """See `Sharing`."""
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), largest)
+        return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
+
+    def save(self, into: Path, copies: dict[str, Weights]) -> None:
+        """See `Sharing`."""
+        self.accelerator.save_state(str(into))
+        save({**self._state(), **copies}, checkpoint_id=into)
+
+    def load(self, folder: Path) -> dict[str, Weights]:
+        """See `Sharing`."""
+        self.accelerator.load_state(str(folder))
+        kept = {name.partition(".")[0] for name in FileSystemReader(folder).read_metadata().state_dict_metadata}
+        copies = {name: weights_of(self.bare) for name in COPIES if name in kept}
+        state = self._state()
+        load({**state, **copies}, checkpoint_id=folder)
+        set_state_dict(self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+        return copies
+
+    def whole(self, make: Callable[[], GatedRNNPreTrainedModel]) -> GatedRNNPreTrainedModel:
+        """See `Sharing`."""
+        weights = {name: cast(DTensor, part).full_tensor() for name, part in self.bare.named_parameters()}
+        model = make()
+        put_into(model, weights)
+        return model
+
+    def _state(self) -> dict[str, Any]:
+        model, optimizer = get_state_dict(self.model, self.optimizer)
+        return {"model": model, "optimizer": optimizer}
