@@ -32,8 +32,15 @@ class Notices(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.show: Callable[[str], None] = self._on_error_stream
+        self.follow: Callable[[str, float], None] | None = None
+        """Takes note of how far something is, 0 to 1."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        part = getattr(record, "part", None)
+        if part is not None:
+            if self.follow is not None:
+                self.follow(self.format(record), part)
+            return
         say = self._on_error_stream if record.levelno >= logging.WARNING else self.show
         say(self.format(record))
 
@@ -86,6 +93,8 @@ class RunsDisplay:
         self._since = time.monotonic()
         self._done = 0.0  # runs that ended since then, by the part of each that was done since then
         self._doing, self._doing_since = "starting", self._since
+        self._part: float | None = None
+        """Of what it is doing, where that is known."""
         self._changing, self._ended = threading.Lock(), threading.Event()
         self._bars = Bars(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -95,7 +104,7 @@ class RunsDisplay:
         self._lines = threading.Thread(target=self._print_lines, daemon=True)
 
     def __enter__(self) -> Self:
-        NOTICES.show = self._announce
+        NOTICES.show, NOTICES.follow = self._announce, self._follow
         if self.console.is_terminal:
             self._bars.start()
         else:
@@ -103,7 +112,7 @@ class RunsDisplay:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        NOTICES.show = NOTICES._on_error_stream
+        NOTICES.show, NOTICES.follow = NOTICES._on_error_stream, None
         self._ended.set()
         self._bars.stop()
         if self._lines.is_alive():
@@ -138,8 +147,25 @@ class RunsDisplay:
 
     def _announce(self, text: str) -> None:
         with self._changing:
-            self._doing, self._doing_since = text, time.monotonic()
+            self._doing, self._doing_since, self._part = text, time.monotonic(), None
         self.console.print(Text(plain(text)), soft_wrap=True)
+
+    def _follow(self, text: str, part: float) -> None:
+        with self._changing:
+            if text != self._doing:
+                self._doing, self._doing_since = text, time.monotonic()
+            self._part = part
+            if self.console.is_terminal:
+                self._bars.update(
+                    self._bar, description=plain(text), total=100, completed=round(100 * part), detail=self._still()
+                )  # fmt: skip
+
+    def _still(self) -> str:
+        """How far it is with what it is doing."""
+        passed = time.monotonic() - self._doing_since
+        if not self._part:
+            return f"for {duration(passed)}"
+        return f"{self._part:.0%}, {duration(passed / self._part - passed)} left"
 
     def _draw(self) -> None:
         states = list(self._under_way.items())
@@ -148,7 +174,8 @@ class RunsDisplay:
         details = [left] if left else []
         details += [_numbers(run.progress) if alone else f"{name} {run.part:.0%}" for name, run in states]
         self._bars.update(
-            self._bar, detail=", ".join(details), total=self.runs if alone is None else alone.steps,
+            self._bar, description=self.title, detail=", ".join(details),
+            total=self.runs if alone is None else alone.steps,
             completed=self.finished + sum(run.part for _, run in states) if alone is None else alone.step,
         )  # fmt: skip
 
@@ -165,7 +192,7 @@ class RunsDisplay:
         after = [f"{self.finished} of {self.runs} runs finished"] if self.runs > 1 else []
         after += [left] if left else []
         if not self._under_way:
-            return [", ".join([f"{self._doing}, for {duration(time.monotonic() - self._doing_since)}", *after])]
+            return [", ".join([f"{self._doing}, {self._still()}", *after])]
         return [
             ", ".join([f"{name or self.title}: step {_steps(run.progress)}, {_numbers(run.progress)}", *after])
             for name, run in self._under_way.items()

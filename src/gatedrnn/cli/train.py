@@ -10,7 +10,7 @@ from pydantic import Field
 from rich.panel import Panel
 from rich.text import Text
 
-from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, use_large_pages
+from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, not_negative, use_large_pages
 from gatedrnn.cli.progress import NOTICES, RunsDisplay
 from gatedrnn.data import FORECAST, LANGUAGE, Settings
 from gatedrnn.data.settings import Seed, TaskSettings
@@ -58,6 +58,7 @@ def train(
     output: Annotated[Path | None, Parameter(group=RUN)] = None,
     resume: Annotated[Path | None, Parameter(group=RUN)] = None,
     wait: Annotated[bool, Parameter(group=RUN)] = False,
+    workers: Annotated[int, Parameter(validator=not_negative, group=RUN)] = 0,
 ) -> None:
     """Train one model on a task and save it as a Hugging Face folder; a language model, if no task is named.
 
@@ -68,6 +69,7 @@ def train(
         resume: Folder of a run that was stopped: continue it with its own settings, to the same bits. Resume only runs
             of your own: a checkpoint holds pickled random states.
         wait: Wait while another process writes into the folder, instead of stopping.
+        workers: Processes that prepare batches ahead of the step; for data whose steps would wait for them.
     """
     use_large_pages()
     from gatedrnn.locks import sole_writer
@@ -93,10 +95,10 @@ def train(
                 raise DataError(f"{folder}: there is a run already; continue it by --resume, or give another --output")
     if not is_first_process():
         NOTICES.setLevel(logging.WARNING)
-        run(settings, folder)
+        run(settings, folder, workers=workers)
         return
     with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
-        result = run(settings, folder, display.show_one, wait=wait)
+        result = run(settings, folder, display.show_one, wait=wait, workers=workers)
     for split, scores in result.scores.items():
         for name, value in scores.model_dump(exclude={"loss", "tokens"}, exclude_none=True).items():
             console.print(f"{split} {name}: {value:.4f}".replace("_", " "), highlight=False)

@@ -3,17 +3,23 @@
 import gzip
 import hashlib
 import io
+import json
 import logging
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
+from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from datasets import load_dataset
 
 from gatedrnn.data.files import TEXT_COLUMNS, BoundedGzip, column_of, kind_of, read_rows
+from gatedrnn.data.token_cache import CHARACTERS, cache_folder
 from gatedrnn.errors import DataError
+from gatedrnn.records import write_whole
 
 LOG = logging.getLogger("gatedrnn")
 BLOCK = 1 << 16  # characters of a text file in memory at a time
@@ -41,10 +47,15 @@ class Corpus(NamedTuple):
     """sha256 of the whole text as it is read."""
     reading: tuple[Any, ...] = ()
     """How it is read: the column, where documents begin, which part. With the digest it says what the pieces are."""
+    characters: Callable[[], int] | None = None
+    """How many there are; None for a text that is read to know it."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Names and sha256 sums of several files that make it up."""
 
 
 def read_corpus(path: Path, text_column: str | None, document_start: str | None) -> Corpus:
-    """A `.txt`, `.txt.gz`, Parquet or JSON-lines file.
+    """A `.txt`, `.txt.gz`, Parquet or JSON-lines file, or all of them in a folder or under a pattern such as
+    `books/*.txt`, in the order of their names.
 
     Args:
         path: the file. A text file is one document, a row of the others is one each.
@@ -53,8 +64,10 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
             then lines.
 
     Raises:
-        DataError: the file is missing, empty, of another kind, not UTF-8, or lacks the column.
+        DataError: a file is missing, empty, of another kind, not UTF-8, or lacks the column.
     """
+    if path.is_dir() or (not path.exists() and has_magic(str(path))):
+        return _joined(path, [read_corpus(file, text_column, document_start) for file in _files(path)])
     if not path.is_file():
         raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
     if path.stat().st_size == 0:
@@ -76,7 +89,45 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
 
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Corpus(str(path), path.name, pieces, digest, (text_column, document_start))
+    reading = (text_column, document_start)
+    return Corpus(str(path), path.name, pieces, digest, reading, partial(_counted, pieces, digest, reading))
+
+
+def _files(path: Path) -> list[Path]:
+    found = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    endings = (*TEXT_ENDINGS, *ROW_FORMATS)
+    files = sorted(file for file in found if file.is_file() and file.name.lower().endswith(endings))
+    if not files:
+        raise DataError(f"{path}: holds no file that ends in one of {', '.join(endings)}")
+    return files
+
+
+def _joined(path: Path, corpora: list[Corpus]) -> Corpus:
+    """Several files as one text."""
+    digests = [corpus.digest for corpus in corpora]
+    return Corpus(
+        str(path), f"{path.name} ({len(corpora)} files)", lambda: chain.from_iterable(one.pieces() for one in corpora),
+        hashlib.sha256("\n".join(digests).encode()).hexdigest(), corpora[0].reading,
+        lambda: sum(map(characters_of, corpora)), tuple((one.name, one.digest) for one in corpora),
+    )  # fmt: skip
+
+
+def characters_of(corpus: Corpus) -> int:
+    """How many characters a text has."""
+    return sum(len(piece.text) for piece in corpus.pieces()) if corpus.characters is None else corpus.characters()
+
+
+def _counted(pieces: Callable[[], Iterator[Piece]], digest: str, reading: tuple[Any, ...]) -> int:
+    """The characters of a file; counted once, and kept by what the file holds."""
+    key = hashlib.sha256(json.dumps([digest, reading]).encode()).hexdigest()[:20]
+    kept = cache_folder() / f"{key}{CHARACTERS}"
+    try:
+        return int(kept.read_text())
+    except (OSError, ValueError):
+        found = sum(len(piece.text) for piece in pieces())
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, str(found))
+        return found
 
 
 def read_hub_corpus(
@@ -122,7 +173,7 @@ def between(corpus: Corpus, low: float, high: float, inside_lines: bool) -> Corp
         low, high: fractions, 0 to 1.
         inside_lines: whether a cut falls on its very character; else on the end of the line or row.
     """
-    total = sum(len(piece.text) for piece in corpus.pieces())
+    total = characters_of(corpus)
     first, last = int(total * low), int(total * high)
 
     def pieces() -> Iterator[Piece]:
@@ -136,7 +187,8 @@ def between(corpus: Corpus, low: float, high: float, inside_lines: bool) -> Corp
             if seen >= last:
                 return
 
-    return corpus._replace(pieces=pieces, reading=(*corpus.reading, low, high, inside_lines))
+    reading = (*corpus.reading, low, high, inside_lines)
+    return corpus._replace(pieces=pieces, reading=reading, characters=lambda: last - first)
 
 
 def _edge(text: str, place: int, inside_lines: bool) -> int:

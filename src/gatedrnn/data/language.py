@@ -48,7 +48,7 @@ def load_language_model(settings: LanguageTask) -> TaskData:
         sources=[
             {
                 "split": split, "name": corpus.name, "rows": f"{streams[split].predictions:,} tokens",
-                "sha256": corpus.digest,
+                "sha256": corpus.digest, **({"files": dict(corpus.files)} if corpus.files else {}),
             }
             for split, corpus in splits.items()
         ],

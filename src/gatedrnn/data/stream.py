@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import tempfile
+from collections.abc import Callable, Iterator
 from itertools import tee
 from pathlib import Path
 from typing import NamedTuple
@@ -11,21 +12,27 @@ from typing import NamedTuple
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data.corpus import Corpus
+from gatedrnn.data.corpus import Corpus, characters_of
+from gatedrnn.data.encoding import encode_long
+from gatedrnn.data.shards import Shards, ShardWriter, opened
 from gatedrnn.data.token_cache import entry
-from gatedrnn.data.tokenizers import BY_LINE, encode_stream, is_by_line, learn_tokenizer
+from gatedrnn.data.tokenizers import BY_LINE, is_by_line, learn_tokenizer
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json, naming
 
 LOG = logging.getLogger("gatedrnn")
-FORMAT = 6
+FORMAT = 7
 """Of what is kept; another number makes everything anew."""
+
+
+TELLS_EVERY = 1 << 22
+"""Characters from one word about progress to the next."""
 
 
 class TokenStream(NamedTuple):
     """The tokens of a split. The first is the <eos> before the text: every token of the text has one before it."""
 
-    tokens: np.ndarray
+    tokens: Shards | np.ndarray
     starts: np.ndarray
     """Where documents begin in `tokens`, ascending; 1 first."""
     text_bytes: int
@@ -68,14 +75,14 @@ def tokenise_with(tokenizer: PreTrainedTokenizerFast, corpus: Corpus) -> TokenSt
     with tempfile.TemporaryDirectory() as folder:
         _write(corpus, tokenizer, Path(folder), "text")
         stream = _open(Path(folder), "text")
-        return stream._replace(tokens=np.array(stream.tokens))
+        return stream._replace(tokens=np.asarray(stream.tokens))
 
 
 def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size: int, folder: Path) -> dict[str, Json]:
     """Write tokenizer and splits into a folder; what `gatedrnn cache` shows of them."""
     names = ", ".join(dict.fromkeys(corpus.name for corpus in splits.values()))
     LOG.info("tokenising %s by %s", names, kind)
-    texts = (piece.text for piece in splits["train"].pieces())
+    texts = _told(f"learning the vocabulary of {names}", splits["train"])
     learned = (line for text in texts for line in text.split("\n")) if kind in BY_LINE else texts
     tokenizer = learn_tokenizer(kind, learned, min_count, vocabulary_size, stream=True)
     with naming(folder / "tokenizer.json", Exception):  # the library raises no class of its own
@@ -89,22 +96,47 @@ def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size:
     }
 
 
+def _told(doing: str, corpus: Corpus) -> Iterator[str]:
+    """The text, telling how far it is read."""
+    told = _telling(doing, corpus)
+    for piece in corpus.pieces():
+        yield piece.text
+        told(len(piece.text))
+
+
+def _telling(doing: str, corpus: Corpus) -> Callable[[int], None]:
+    """To be called with characters that are done: tells every so often which part of a long text that is."""
+    total, done, last = characters_of(corpus), 0, 0
+
+    def told(characters: int) -> None:
+        nonlocal done, last
+        done += characters
+        if done - last >= TELLS_EVERY:
+            last = done
+            LOG.info(doing, extra={"part": min(1.0, done / total)})
+
+    return told
+
+
 def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, folder: Path, split: str) -> None:
     dtype = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
     starts, written, text_bytes, unknown, ended = [1], 1, 0, 0, is_by_line(tokenizer)
     pieces, texts = tee(corpus.pieces())
-    path = folder / f"{split}.tokens"
-    with naming(path), path.open("wb") as file:
-        file.write(np.array([tokenizer.eos_token_id], dtype).tobytes())
-        for piece, ids in zip(pieces, encode_stream(tokenizer, (p.text for p in texts)), strict=True):
+    told = _telling(f"tokenising {corpus.name} ({split})", corpus)
+    eos = np.array([tokenizer.eos_token_id], dtype)
+    with naming(folder / f"{split}-00000.tokens"), ShardWriter(folder, split, np.dtype(dtype)) as file:
+        file.write(eos)
+        for piece, ids in zip(pieces, encode_long(tokenizer, (p.text for p in texts)), strict=True):
             if piece.begins and written > 1:
                 if not ended:  # with its last line
-                    ids = [tokenizer.eos_token_id, *ids]
-                starts.append(written + (not ended))
-            file.write(np.array(ids, dtype).tobytes())
+                    file.write(eos)
+                    written += 1
+                starts.append(written)
+            file.write(ids)
             written += len(ids)
             text_bytes += len(piece.text.encode())
-            unknown += ids.count(tokenizer.unk_token_id)
+            unknown += int((ids == tokenizer.unk_token_id).sum())
+            told(len(piece.text))
     if written < 3:
         raise DataError(f"{corpus.place}: a text needs at least 2 tokens, {split} has {written - 1}")
     np.save(folder / f"{split}.starts.npy", np.array(starts, np.int64))
@@ -115,6 +147,6 @@ def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, folder: Path, spl
 def _open(folder: Path, split: str) -> TokenStream:
     facts = json.loads((folder / f"{split}.json").read_text())
     return TokenStream(
-        np.memmap(folder / f"{split}.tokens", np.dtype(facts["dtype"]), "r"),
+        opened(sorted(folder.glob(f"{split}-*.tokens")), np.dtype(facts["dtype"])),
         np.load(folder / f"{split}.starts.npy", mmap_mode="r"), facts["text_bytes"], facts["unknown"],
     )  # fmt: skip

@@ -14,6 +14,8 @@ from gatedrnn.records import Json, sync
 
 LOG = logging.getLogger("gatedrnn")
 _MAKING = "making-"
+CHARACTERS = ".characters"
+"""Files beside the entries that hold how many characters a text has."""
 
 
 def cache_folder() -> Path:
@@ -95,6 +97,8 @@ def kept() -> Iterator[Kept]:
 def clear() -> int:
     """Remove all entries, each when no process is making it; the bytes that this frees."""
     freed = 0
+    for count in cache_folder().glob(f"*{CHARACTERS}"):
+        count.unlink(missing_ok=True)
     for one in kept():
         name = one.folder.name.removeprefix(_MAKING)
         with held(cache_folder() / f"{name}.lock", f"{one.folder}", wait=True):

@@ -19,6 +19,7 @@ from numpy.random import SeedSequence
 from torch import Tensor, nn
 
 from gatedrnn.data import Batch, TaskData, load_task, tokens_in
+from gatedrnn.data.ahead import StepBatches
 from gatedrnn.errors import Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
 from gatedrnn.models.structure import count_parameters, describe_structure
@@ -62,6 +63,8 @@ class RunState:
     waited: int = 0
     """Validations since the best one."""
     seconds: float = 0.0
+    waiting: float = 0.0
+    """Of these, for batches."""
     timed_tokens: int = 0
     processes: int = 1
     """That drew its random numbers."""
@@ -77,7 +80,7 @@ class RunState:
 
 def run(
     settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None, *,
-    wait: bool = False,
+    wait: bool = False, workers: int = 0,
 ) -> RunResult:  # fmt: skip
     """Train, keep the best weights by validation, test once. Continues where an earlier call was stopped.
 
@@ -89,6 +92,7 @@ def run(
         on_step: told of every step and of the test after the last, in the first process alone.
         stop: when set, the run saves and ends after the step under way, as at Ctrl-C, SIGTERM or SIGHUP.
         wait: wait for another process that writes into the folder, instead of giving up.
+        workers: processes that prepare batches ahead of the step; none changes a bit.
 
     Returns:
         The content of result.json.
@@ -119,7 +123,7 @@ def run(
         trainer = Trainer(settings, data, folder, accelerator)
         trainer.resume()
         with set_by_signals(stop) as flag:
-            trainer.fit(on_step, flag)
+            trainer.fit(on_step, flag, workers)
         return trainer.finish(on_step)
 
 
@@ -167,8 +171,9 @@ class Trainer:
         self.accelerator.register_for_checkpointing(self.state)
         self.best: Weights = {}
         self.log = MetricsLog(folder.metrics)
-        self.batches = data.train.steps_per_epoch(settings.train.batch_size)
-        self.steps_per_epoch = -(-self.batches // settings.train.accumulate)
+        train = settings.train
+        self.batches = StepBatches(data.train, settings.seed, train.batch_size, train.accumulate)
+        self.steps_per_epoch = self.batches.steps_per_epoch
         self.total = settings.train.total_steps or settings.train.epochs * self.steps_per_epoch
 
     def _optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
@@ -195,20 +200,24 @@ class Trainer:
             self.log.go_back(self.state.step, newest)
         self.accelerator.wait_for_everyone()
 
-    def fit(self, on_step: OnStep | None, stop: SignalFlag) -> None:
+    def fit(self, on_step: OnStep | None, stop: SignalFlag, workers: int = 0) -> None:
         """Step after step to the end of the last epoch, or until validation has stopped improving."""
         train, state, first = self.settings.train, self.state, True
+        steps = self.batches.ahead(range(state.step, self.total), workers)
         main = self.accelerator.is_main_process
         self.model.train()
         while state.step < self.total and not self._improves_no_more():
             started = time.perf_counter()
+            batches = next(steps)
+            waited = time.perf_counter() - started
             epoch, index = divmod(state.step, self.steps_per_epoch)
             rate = learning_rate_at(state.step, self.total, train) * state.plateau.factor
-            loss, norm, tokens = self._step(epoch, index, rate)
+            loss, norm, tokens = self._step(batches, index == 0, rate)
             state.step += 1
             elapsed = time.perf_counter() - started
             if not first:  # the first step of a process pays for compilation and warm caches
                 state.seconds += elapsed
+                state.waiting += waited
                 state.timed_tokens += tokens
             first = False
             if main and state.step % train.log_every == 0:
@@ -235,8 +244,9 @@ class Trainer:
     def rehearse(self, steps: int) -> None:
         """Steps of the last epoch alone, for a measurement: nothing is logged or saved."""
         torch.set_num_threads(self.settings.threads)
+        first = (self.settings.train.epochs - 1) * self.steps_per_epoch
         for index in range(steps):
-            self._step(self.settings.train.epochs - 1, index, self.settings.train.learning_rate)
+            self._step(self.batches[first + index], index == 0, self.settings.train.learning_rate)
 
     def finish(self, on_step: OnStep | None = None) -> RunResult:
         """Test the best weights once (a trial's on validation alone); write the model's folder and the result."""
@@ -269,6 +279,7 @@ class Trainer:
             confusion={split: one.confusion for split, one in found.items() if one.confusion is not None} or None,
             measured=RunMeasured(
                 training_seconds=state.seconds,
+                waiting_share=state.waiting / state.seconds if state.seconds else None,
                 tokens_per_second=state.timed_tokens / state.seconds if state.seconds else None,
                 threads=self.settings.threads,
                 processes=self.accelerator.num_processes,
@@ -277,16 +288,13 @@ class Trainer:
             ),
         )
 
-    def _step(self, epoch: int, index: int, rate: float) -> tuple[float, float, int]:
+    def _step(self, batches: list[Batch], begins: bool, rate: float) -> tuple[float, float, int]:
         """One update; the loss, the norm of the gradient before clipping, and the tokens that were read."""
         train, accelerator = self.settings.train, self.accelerator
         for group in self.sharing.optimizer.param_groups:
             group["lr"] = rate
-        first = index * train.accumulate
-        numbers = range(first, min(first + train.accumulate, self.batches))
-        batches = [self.data.train.batch(self.settings.seed, epoch, number, train.batch_size) for number in numbers]
         items = sum(self.objective.count(batch) for batch in batches)
-        if first == 0:
+        if begins:
             self.objective.begin()
         value = 0.0
         for number, batch in enumerate(batches):

@@ -166,6 +166,8 @@ class RunMeasured(Record):
 
     training_seconds: float
     """Of training steps alone, the first of each process left out."""
+    waiting_share: float | None = None
+    """Part of it that steps waited for their batches."""
     tokens_per_second: float | None
     """None where the run was too short to measure it."""
     threads: int

@@ -14,7 +14,7 @@ def entry(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     load_task.cache_clear()
     load_task(text_run(small_text(tmp_path / "a-text.txt")).data)
-    (found,) = cache_folder().iterdir()
+    (found,) = (path for path in cache_folder().iterdir() if path.is_dir())
     return found
 
 
@@ -29,9 +29,9 @@ def test_entries_are_shown_with_their_text_size_and_state(entry, capsys):
     shown = capsys.readouterr().out
     assert "a-text.txt" in shown and "characters" in shown and "whole" in shown
     assert f"{sum(path.stat().st_size for path in entry.iterdir()):,}" in shown
-    (entry / "train.tokens").write_bytes(b"")
+    (entry / "train-00000.tokens").write_bytes(b"")
     cache()
-    assert "train.tokens has 0 bytes" in capsys.readouterr().out
+    assert "train-00000.tokens has 0 bytes" in capsys.readouterr().out
 
 
 def test_clearing_leaves_nothing_of_any_version(entry, capsys):

@@ -12,10 +12,10 @@ step, share_out = loop.Trainer._step, loop.rows_of
 now = 0
 
 
-def watched_step(self, epoch, index, rate):
+def watched_step(self, *given):
     global now
     now = self.state.step
-    return step(self, epoch, index, rate)
+    return step(self, *given)
 
 
 def watched_rows(batch, rank, ranks, device):
