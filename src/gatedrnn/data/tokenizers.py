@@ -86,13 +86,19 @@ def is_by_line(tokenizer: PreTrainedTokenizerFast) -> bool:
     return tokenizer.init_kwargs["stream_kind"] in BY_LINE
 
 
-def encode_stream(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Iterator[list[int]]:
-    """Token numbers of each of `texts`, chunks of running text; <eos> for a line break if it is by line."""
+def encode_stream(
+    tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], at_once: int = AT_ONCE
+) -> Iterator[list[int]]:
+    """Token numbers of each of `texts`, chunks of running text; <eos> for a line break if it is by line.
+
+    Args:
+        at_once: characters that are encoded together.
+    """
     waiting, characters = list[str](), 0
     for text in texts:
         waiting.append(text)
         characters += len(text)
-        if characters >= AT_ONCE:
+        if characters >= at_once:
             yield from _encoded(tokenizer, waiting)
             waiting, characters = [], 0
     yield from _encoded(tokenizer, waiting)

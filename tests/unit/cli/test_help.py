@@ -55,7 +55,7 @@ def test_help_shows_what_a_run_of_the_task_records(
     page = shown(capsys, monkeypatch, "train", "--task", task)
     config = recorded(monkeypatch, "--task", task)
     assert page.pop("task") == LANGUAGE, "the task that is trained where none is named"
-    assert page.pop("wait") == "False", "of the process, not of the run"
+    assert (page.pop("wait"), page.pop("workers")) == ("False", "0"), "of the process, not of the run"
     assert page.keys() == config.keys() - {"task"}
     assert {name: as_written(value) for name, value in page.items()} == {
         name: tuple(value) if isinstance(value, list) else value for name, value in config.items() if name != "task"

@@ -1,4 +1,6 @@
-"""Texts that are too long for one process or one file: shards, processes and folders change no token."""
+"""Long texts: shards, batches under way together and folders change no token."""
+
+import threading
 
 import numpy as np
 import pytest
@@ -37,28 +39,29 @@ def test_shards_are_read_as_one_array(numbers, cuts, ends, length, tmp_path_fact
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_processes_find_the_tokens_of_one(kind, monkeypatch):
-    monkeypatch.setattr(encoding, "LONG", 2_000)
+def test_batches_under_way_together_have_the_tokens_of_one_after_another(kind, monkeypatch):
     monkeypatch.setattr(encoding, "AT_ONCE", 500)
-    monkeypatch.setattr(encoding, "_processes", lambda: 2)
     tokenizer = learn_tokenizer(kind, [line for text in TEXTS for line in text.split("\n")][:200], 1, 300, stream=True)
     found, expected = list(encode_long(tokenizer, TEXTS)), list(encode_stream(tokenizer, TEXTS))
     assert len(found) == len(TEXTS) and [ids.tolist() for ids in found] == expected
 
 
-def test_the_tokenizers_own_switch_leaves_one_process(monkeypatch):
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-    assert encoding._processes() == 1
-
-
-def test_a_reader_that_stops_leaves_no_process_behind(monkeypatch):
-    monkeypatch.setattr(encoding, "LONG", 100)
+def test_a_reader_that_stops_leaves_no_thread_behind(monkeypatch):
     monkeypatch.setattr(encoding, "AT_ONCE", 500)
-    monkeypatch.setattr(encoding, "_processes", lambda: 2)
-    tokenizer = learn_tokenizer("words", TEXTS, 1, 300, stream=True)
+    tokenizer, before = learn_tokenizer("words", TEXTS, 1, 300, stream=True), threading.active_count()
     reader = encode_long(tokenizer, TEXTS)
-    assert [len(next(reader)) > 0 for _ in range(20)] == [True] * 20
+    assert all(len(next(reader)) for _ in range(20)) and threading.active_count() > before
     reader.close()
+    assert threading.active_count() == before
+
+
+def test_what_is_in_memory_is_bounded(monkeypatch):
+    """A text is read as far ahead as batches are under way."""
+    monkeypatch.setattr(encoding, "AT_ONCE", 500)
+    taken = []
+    reader = encode_long(learn_tokenizer("words", TEXTS, 1, 300, stream=True), (taken.append(t) or t for t in TEXTS))
+    next(reader)
+    assert sum(map(len, taken)) < (encoding.UNDER_WAY + 2) * 700
 
 
 @pytest.fixture

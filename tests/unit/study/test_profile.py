@@ -16,10 +16,10 @@ def test_every_contender_takes_the_same_steps_in_turn(monkeypatch):
     steps, settings = [], small()
     step = Trainer._step
 
-    def counted(self, epoch, index, rate):
-        batch = self.data.train.batch(self.settings.seed, epoch, index, self.settings.train.batch_size)
+    def counted(self, batches, begins, rate):
+        (batch,) = batches
         steps.append((self.settings.cell, float(sum(v.double().sum() for v in batch.values()))))
-        return step(self, epoch, index, rate)
+        return step(self, batches, begins, rate)
 
     monkeypatch.setattr(Trainer, "_step", counted)
     runs = {cell: settings.run(cell, 8, 0) for cell in ("lstm", "mingru")}
