@@ -27,13 +27,13 @@ def main(output: Path, steps: int) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
-    sent, gather = [0], dist.all_gather_into_tensor
+    sent, gather = [0], dist.all_gather
 
-    def counted(into: torch.Tensor, x: torch.Tensor, group: dist.ProcessGroup | None = None) -> None:
+    def counted(into: list[torch.Tensor], x: torch.Tensor, group: dist.ProcessGroup | None = None) -> None:
         sent[0] += x.numel()
         gather(into, x, group)
 
-    dist.all_gather_into_tensor = counted  # type: ignore[assignment]
+    dist.all_gather = counted  # type: ignore[assignment]
     torch.manual_seed(0)
     alone = MinGRU(FEATURES, HIDDEN, batch_first=True)
     layer = MinGRU(FEATURES, HIDDEN, batch_first=True)

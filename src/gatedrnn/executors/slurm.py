@@ -73,7 +73,7 @@ class OnSlurm:
     def wait(self, jobs: Collection["Job[Report]"], seconds: float) -> Collection["Job[Report]"]:
         """See `Engine`."""
         last = time.monotonic() + seconds
-        while not (ended := [job for job in jobs if job.done()]) and time.monotonic() < last:
+        while not (ended := [job for job in jobs if _has_result(job) or job.done()]) and time.monotonic() < last:
             time.sleep(SECONDS_BETWEEN_LOOKS)
         return ended
 
@@ -82,7 +82,12 @@ class OnSlurm:
         import submitit
 
         try:
-            return job.result()
+            if not _has_result(job):
+                return job.result()
+            outcome, found = submitit.core.utils.pickle_load(job.paths.result_pickle)
+            if outcome == "success":
+                return found
+            raise submitit.core.utils.FailedJobError(str(found))
         except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError) as error:
             if job.state == "OUT_OF_MEMORY":
                 raise OutOfMemory(f"job {job.job_id} took more memory than it may; see --on slurm,mem_gb=…") from error
@@ -96,6 +101,11 @@ class OnSlurm:
     def close(self) -> None:
         """See `Engine`."""
         self._executor = None
+
+
+def _has_result(job: "Job[Report]") -> bool:
+    """Whether its result is there: some time before its process has ended, and SLURM has said so."""
+    return job.paths.result_pickle.exists()
 
 
 class _Work:

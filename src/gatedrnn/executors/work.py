@@ -71,7 +71,7 @@ def work(task: Task, stop: StopFlag | None = None) -> Report:
         stop: when set, the run saves and ends after its step.
     """
     global _begun
-    starting = 0.0 if _begun else time.time() - psutil.Process().create_time()
+    starting = 0.0 if _begun else _since_start()
     _begun, started = True, time.perf_counter()
     folder, fault = task.driver / task.name, None
     try:
@@ -107,6 +107,15 @@ class _Telling:
         writing = self.path.with_suffix(".writing")
         writing.write_text(json.dumps(progress))
         writing.replace(self.path)
+
+
+def _since_start() -> float:
+    """Seconds since this process was started."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError):  # not Linux; psutil knows the start to a second on some machines
+        return time.time() - psutil.Process().create_time()
 
 
 def _versions() -> dict[str, str]:

@@ -104,9 +104,9 @@ class TimeRanks:
 
     def gathered(self, x: Tensor) -> Tensor:
         """What every process has, (processes, …)."""
-        found = x.new_empty(self.size, *x.shape)
-        dist.all_gather_into_tensor(found.view(-1, *x.shape[1:]), x.contiguous(), self.group)
-        return found
+        found = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(self.size)]
+        dist.all_gather(found, x.contiguous(), self.group)
+        return torch.stack(found)
 
     def order(self, reverse: bool) -> list[int]:
         """Processes as the run comes to them."""
