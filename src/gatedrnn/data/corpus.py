@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from datasets import load_dataset
 
 from gatedrnn.data.files import TEXT_COLUMNS, BoundedGzip, column_of, kind_of, read_rows
-from gatedrnn.data.token_cache import CHARACTERS, cache_folder
+from gatedrnn.data.token_cache import counts_folder
 from gatedrnn.errors import DataError
 from gatedrnn.records import write_whole
 
@@ -120,14 +120,21 @@ def characters_of(corpus: Corpus) -> int:
 def _counted(pieces: Callable[[], Iterator[Piece]], digest: str, reading: tuple[Any, ...]) -> int:
     """The characters of a file; counted once, and kept by what the file holds."""
     key = hashlib.sha256(json.dumps([digest, reading]).encode()).hexdigest()[:20]
-    kept = cache_folder() / f"{key}{CHARACTERS}"
+    kept = counts_folder() / key
     try:
-        return int(kept.read_text())
+        count, check = kept.read_text().split()
+        if check == _check(key, int(count)):
+            return int(count)
     except (OSError, ValueError):
-        found = sum(len(piece.text) for piece in pieces())
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(kept, str(found))
-        return found
+        pass
+    found = sum(len(piece.text) for piece in pieces())
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(kept, f"{found} {_check(key, found)}")
+    return found
+
+
+def _check(key: str, count: int) -> str:
+    return hashlib.sha256(f"{key} {count}".encode()).hexdigest()[:16]
 
 
 def read_hub_corpus(

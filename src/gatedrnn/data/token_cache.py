@@ -14,13 +14,16 @@ from gatedrnn.records import Json, sync
 
 LOG = logging.getLogger("gatedrnn")
 _MAKING = "making-"
-CHARACTERS = ".characters"
-"""Files beside the entries that hold how many characters a text has."""
 
 
 def cache_folder() -> Path:
     """Where tokenised texts are kept: below XDG_CACHE_HOME, as systems have it."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatedrnn" / "tokens"
+
+
+def counts_folder() -> Path:
+    """Where it is kept how many characters texts have."""
+    return cache_folder().with_name("characters")
 
 
 def entry(key: str, make: Callable[[Path], dict[str, Json]]) -> Path:
@@ -97,7 +100,7 @@ def kept() -> Iterator[Kept]:
 def clear() -> int:
     """Remove all entries, each when no process is making it; the bytes that this frees."""
     freed = 0
-    for count in cache_folder().glob(f"*{CHARACTERS}"):
+    for count in counts_folder().glob("*"):
         count.unlink(missing_ok=True)
     for one in kept():
         name = one.folder.name.removeprefix(_MAKING)

@@ -101,6 +101,10 @@ def test_characters_are_counted_once(books, monkeypatch):
     whole = read_corpus(books / "a.txt", None, None)
     count = characters_of(whole)
     assert count == sum(map(len, TEXTS[100:200]))
+    for damaged in (b"", b"12", b"12 abc", b"\xff\xfe", str(count).encode()):
+        for kept in token_cache.counts_folder().iterdir():
+            kept.write_bytes(damaged)
+        assert characters_of(read_corpus(books / "a.txt", None, None)) == count
     monkeypatch.setattr("gatedrnn.data.corpus._blocks", lambda path: pytest.fail("read again"))
     assert characters_of(read_corpus(books / "a.txt", None, None)) == count
     half = between(read_corpus(books / "a.txt", None, None), 0.25, 0.75, True)

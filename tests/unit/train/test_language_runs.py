@@ -133,7 +133,7 @@ def test_the_average_of_the_weights_is_what_is_kept(text, tmp_path):
     trainer = Trainer(settings, data, RunFolder(tmp_path / "none"))
     averages = {name: p.detach().clone() for name, p in trainer.bare.named_parameters()}
     for index in range(6):
-        trainer._step(0, index, 1e-2)
+        trainer._step(trainer.batches[index], index == 0, 1e-2)
         for name, parameter in trainer.bare.named_parameters():
             averages[name] = 0.9 * averages[name] + 0.1 * parameter.detach()
     own = {name: p.detach().clone() for name, p in trainer.bare.named_parameters()}

@@ -88,7 +88,7 @@ MUTATIONS = [
     ("qrnn", window, "_of_the_last_real_step", "found > cut", "found >= cut"),
     ("qrnn", window, "_of_the_last_real_step", "here, 0).cummax(1).values", "here, here)"),
     ("qrnn", window, "beside_the_last", "inputs[:, :steps]", "inputs[:, 1:]"),
-    ("qrnn", window, "beside_the_last", "reversed_resets(resets).flip(1)", "resets.flip(1)"),
+    ("qrnn", window, "beside_the_last", "reversed_resets(resets, after).flip(1)", "resets.flip(1)"),
     ("lru", cells.LRUEquations, "coefficients", "torch.stack([cos, -sin])", "torch.stack([cos, sin])"),
     ("cifg", cells.CIFGEquations, "step", "(1 - f) * torch", "torch"),
     ("janet", cells.JANETEquations, "step", "self.beta - s_t", "-s_t"),
