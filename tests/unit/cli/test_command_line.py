@@ -13,7 +13,7 @@ import yaml
 from commands import outcome
 from processes import heeds_signals
 
-from gatedrnn.cli.app import build_app
+from gatedrnn.cli.app import build_app, main
 from gatedrnn.data import load_task
 
 
@@ -218,3 +218,12 @@ def test_help_says_what_every_flag_is(command: str) -> None:
         assert words.rstrip().endswith((".", "…")), f"{flag.name}: {words!r}"
         if f"\n    {name}: " in documented:
             assert f"\n    {name}: {words.splitlines()[0]}" in documented
+
+
+def test_the_key_on_is_a_setting_in_yaml_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """YAML 1.1 reads the bare word as a truth value."""
+    config = tmp_path / "compare.yaml"
+    config.write_text("on: nowhere\ntask: digits\n")
+    with pytest.raises(SystemExit) as end:
+        main(["compare", "--config", str(config), "--output", str(tmp_path / "out")])
+    assert end.value.code == 2 and "--on nowhere: must be local, slurm, ray" in capsys.readouterr().err
