@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data.tokenizers import encode_stream
+from gatedrnn.data.tokenizers import encode_batch, in_batches
 
 AT_ONCE = 1 << 20
 """Characters of a batch."""
@@ -20,28 +20,16 @@ UNDER_WAY = 2
 
 
 def encode_long(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Iterator[np.ndarray]:
-    """As `encode_stream`, token numbers of each text as uint32."""
+    """`encode_stream`, with the token numbers of each text as uint32."""
 
-    def encoded(part: list[str]) -> list[np.ndarray]:
-        return [np.array(ids, np.uint32) for ids in encode_stream(tokenizer, part, AT_ONCE)]
+    def encoded(batch: list[str]) -> list[np.ndarray]:
+        return [np.array(ids, np.uint32) for ids in encode_batch(tokenizer, batch)]
 
     with ThreadPoolExecutor(UNDER_WAY) as threads:
         under_way = deque[Future[list[np.ndarray]]]()
-        for part in _parts(texts):
-            under_way.append(threads.submit(encoded, part))
+        for batch in in_batches(texts, AT_ONCE):
+            under_way.append(threads.submit(encoded, batch))
             if len(under_way) > UNDER_WAY:
                 yield from under_way.popleft().result()
         while under_way:
             yield from under_way.popleft().result()
-
-
-def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
-    part, characters = list[str](), 0
-    for text in texts:
-        part.append(text)
-        characters += len(text)
-        if characters >= AT_ONCE:
-            yield part
-            part, characters = [], 0
-    if part:
-        yield part

@@ -86,22 +86,23 @@ def is_by_line(tokenizer: PreTrainedTokenizerFast) -> bool:
     return tokenizer.init_kwargs["stream_kind"] in BY_LINE
 
 
-def encode_stream(
-    tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], at_once: int = AT_ONCE
-) -> Iterator[list[int]]:
-    """Token numbers of each of `texts`, chunks of running text; <eos> for a line break if it is by line.
+def encode_stream(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Iterator[list[int]]:
+    """Token numbers of each of `texts`, chunks of running text; <eos> for a line break if it is by line."""
+    for batch in in_batches(texts, AT_ONCE):
+        yield from encode_batch(tokenizer, batch)
 
-    Args:
-        at_once: characters that are encoded together.
-    """
-    waiting, characters = list[str](), 0
+
+def in_batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Texts in lists of `size` characters or a little more; the last one may have fewer."""
+    batch, characters = list[str](), 0
     for text in texts:
-        waiting.append(text)
+        batch.append(text)
         characters += len(text)
-        if characters >= at_once:
-            yield from _encoded(tokenizer, waiting)
-            waiting, characters = [], 0
-    yield from _encoded(tokenizer, waiting)
+        if characters >= size:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
 
 
 def decode_stream(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
@@ -123,7 +124,8 @@ def unknown_in(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:
     return [span for span in dict.fromkeys(spans) if span != UNK]
 
 
-def _encoded(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Iterator[list[int]]:
+def encode_batch(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Iterator[list[int]]:
+    """`encode_stream` of texts that are encoded together."""
     encode = tokenizer.backend_tokenizer.encode_batch_fast
     if not is_by_line(tokenizer):
         yield from (row.ids for row in encode(texts, add_special_tokens=False))

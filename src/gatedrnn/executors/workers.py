@@ -1,4 +1,4 @@
-"""The driver of runs in workers: hands them out, follows them, hands out again what is lost."""
+"""The driver of runs in workers: submits them, follows them, resubmits what is lost."""
 
 import logging
 import time
@@ -18,7 +18,7 @@ from gatedrnn.train.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")
 LOST_AT_MOST = 3
-"""Times that a run whose worker was lost is handed out again."""
+"""Times that a run whose worker was lost is submitted again."""
 SECONDS_BETWEEN_LOOKS = 0.5
 """At how far runs are."""
 SECONDS_TO_STOP = 60.0
@@ -46,7 +46,7 @@ class Engine(Protocol):
         ...
 
     def start(self, tasks: Sequence[Task]) -> Sequence[Job]:
-        """Hand out tasks."""
+        """Submit tasks."""
         ...
 
     def wait(self, jobs: Collection[Job], seconds: float) -> Collection[Job]:
@@ -89,8 +89,8 @@ class Beyond(NamedTuple):
 class Workers:
     """The executor over an engine.
 
-    A run whose worker is lost is handed out again, `LOST_AT_MOST` times, and resumes from its checkpoint. One that runs
-    out of memory is handed out once more, when no other is under way.
+    A run whose worker is lost is submitted again, `LOST_AT_MOST` times, and resumes from its checkpoint. One that runs
+    out of memory is submitted once more, when no other is under way.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -193,7 +193,7 @@ class _Drive:
                 return
             case WorkerLost() | Interrupted() if self.lost[name] < LOST_AT_MOST:
                 self.lost[name] += 1
-                LOG.warning("%s; it is handed out again, %d of %d times", fault, self.lost[name], LOST_AT_MOST)
+                LOG.warning("%s; it is submitted again, %d of %d times", fault, self.lost[name], LOST_AT_MOST)
                 self.waiting.appendleft(name)
                 return
             case OutOfMemory() | WorkerLost() | Interrupted() | NonFiniteLoss():

@@ -1,4 +1,4 @@
-"""The driver of runs in workers: what is lost is handed out again, what has no memory runs alone, nothing is lost."""
+"""The driver of runs in workers: what is lost is submitted again, what has no memory runs alone, nothing is lost."""
 
 import os
 from collections.abc import Collection, Sequence

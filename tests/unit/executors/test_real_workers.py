@@ -77,7 +77,7 @@ def test_a_worker_that_is_killed_costs_nothing(on, whole, tmp_path):
     process = driver(output, on, "--jobs", "2")
     signal_a_worker(output, process)
     said = to_its_end(process)
-    assert "handed out again, 1 of 3 times" in said, said
+    assert "submitted again, 1 of 3 times" in said, said
     assert unmeasured(output) == whole
 
 
@@ -178,7 +178,7 @@ def test_a_node_that_leaves_costs_nothing(cluster, whole, tmp_path):
     remove(nodes[1])
     said = to_its_end(process)
     assert unmeasured(output) == whole
-    assert "handed out again, 1 of 3 times" in said, said
+    assert "submitted again, 1 of 3 times" in said, said
 
 
 def test_no_cluster_at_the_address_is_one_line(tmp_path):
