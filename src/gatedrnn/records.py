@@ -39,6 +39,11 @@ class Environment(TypedDict):
     environment: Machine
 
 
+def cores() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def environment() -> Environment:
     """Of this process."""
     return {

@@ -7,9 +7,9 @@ from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import at_least_one, command_line, use_large_pages
 from gatedrnn.cli.progress import RunsDisplay
+from gatedrnn.records import cores
 from gatedrnn.study.settings import PROBE_CELLS, ProbeSettings
 from gatedrnn.terminal import Console
-from gatedrnn.train.settings import cores
 
 
 def probe(

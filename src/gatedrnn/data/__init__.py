@@ -2,7 +2,8 @@
 
 from functools import lru_cache
 
-from gatedrnn.data.batches import Batch, Examples, Lanes, TrainingSource, tokens_in
+from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
+from gatedrnn.data.running_text import Lanes, RunningText
 from gatedrnn.data.settings import (
     FORECAST,
     LANGUAGE,
@@ -65,5 +66,6 @@ def load_task(settings: DataSettings) -> TaskData:
 
 __all__ = [
     "FORECAST", "LANGUAGE", "SERIES", "SERIES_REGRESSION", "TASKS", "Batch", "DataSettings", "Examples", "Lanes",
-    "Settings", "TaskData", "Texts", "TrainingSource", "Windows", "data_settings", "load_task", "tokens_in",
+    "RunningText", "Settings", "TaskData", "Texts", "TrainingSource", "Windows", "data_settings", "load_task",
+    "tokens_in",
 ]  # fmt: skip

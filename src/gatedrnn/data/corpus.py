@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from datasets import load_dataset
+from datasets import get_dataset_split_names, load_dataset, load_dataset_builder
 
 from gatedrnn.data.files import TEXT_COLUMNS, BoundedGzip, column_of, kind_of, read_rows
 from gatedrnn.data.token_cache import counts_folder
@@ -137,21 +137,52 @@ def _check(key: str, count: int) -> str:
     return hashlib.sha256(f"{key} {count}".encode()).hexdigest()[:16]
 
 
-def read_hub_corpus(
-    name: str, configuration: str | None, split: str, text_column: str | None, document_start: str | None
-) -> Corpus:
-    """One split of a data set on the Hugging Face hub; each row is a document, or a line with `document_start`."""
-    start = _compiled(document_start)
-    LOG.info("loading %s %s from the Hugging Face hub, unless it was before", name, split)
-    try:
-        data = load_dataset(name, configuration, split=split)
-    except Exception as error:  # no network, no such set, a proxy: all end in the same advice
-        raise DataError(
-            f"{name} {split}: could not be loaded from the hub ({type(error).__name__}); "
-            "give local copies with --train-file, --validation-file and --test-file"
-        ) from error
-    label = " ".join(part for part in (name, configuration, split) if part)
-    return _summed(label, lambda: _rows(data, label, text_column, start))
+class HubSet(NamedTuple):
+    """A data set on the Hugging Face hub, or a folder with the layout of one."""
+
+    name: str
+    configuration: str | None = None
+    streaming: bool = False
+    """Whether rows are read as they arrive, as often as they are needed, instead of from a copy on the disk."""
+
+    def splits(self) -> list[str]:
+        """Those that it has.
+
+        Raises:
+            DataError: it cannot be reached.
+        """
+        return [str(split) for split in self._asked("", get_dataset_split_names)]
+
+    def corpus(self, split: str, text_column: str | None, document_start: str | None) -> Corpus:
+        """The text of one split; each row is a document, or a line with `document_start`.
+
+        Raises:
+            DataError: it cannot be reached, or has no such split.
+        """
+        start = _compiled(document_start)
+        label = " ".join(part for part in (self.name, self.configuration, split) if part)
+        LOG.info("loading %s from the Hugging Face hub, unless it was before", label)
+        data = self._asked(split, partial(load_dataset, split=split, streaming=self.streaming))
+
+        def pieces() -> Iterator[Piece]:
+            return _rows(data, label, text_column, start)
+
+        if not self.streaming:
+            return _summed(label, pieces)
+        # The library's own fingerprint of the files and their revision: to sum the rows is to load them all.
+        made = self._asked(split, load_dataset_builder)
+        digest = hashlib.sha256(f"{made.hash} {made.config_id} {split}".encode()).hexdigest()
+        reading = (text_column, document_start)
+        return Corpus(label, label, pieces, digest, reading, partial(_counted, pieces, digest, reading))
+
+    def _asked(self, split: str, call: Callable[..., Any]) -> Any:
+        try:
+            return call(self.name, self.configuration)
+        except Exception as error:  # no network, no such set, a proxy: all end in the same advice
+            raise DataError(
+                f"{self.name} {split}".rstrip() + f": could not be loaded from the hub ({type(error).__name__}); "
+                "give local copies with --train-file, --validation-file and --test-file"
+            ) from error
 
 
 def python_topics() -> Corpus:

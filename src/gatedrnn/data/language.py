@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gatedrnn.data.batches import Lanes
-from gatedrnn.data.corpus import Corpus, between, python_topics, read_corpus, read_hub_corpus
+from gatedrnn.data.corpus import Corpus, HubSet, between, python_topics, read_corpus
+from gatedrnn.data.running_text import Lanes, ShuffledChunks
 from gatedrnn.data.settings import LanguageTask
 from gatedrnn.data.stream import tokenise
 from gatedrnn.data.task import TaskData
@@ -11,6 +11,7 @@ from gatedrnn.errors import DataError
 
 SPLITS = ("train", "validation", "test")
 EVALUATION_LENGTH = 1024  # tokens at a time
+ORDERS: dict[str, type[Lanes] | type[ShuffledChunks]] = {"lanes": Lanes, "shuffled": ShuffledChunks}
 EXACT = ("characters", "bytes")
 """Tokenizers for which a text can be cut at any character."""
 
@@ -39,7 +40,7 @@ def load_language_model(settings: LanguageTask) -> TaskData:
             "pad_token_id": tokenizer.pad_token_id, **ends,
         },
         labelled="next",
-        train=Lanes(streams["train"], settings.length, settings.document_resets),
+        train=ORDERS[settings.order](streams["train"], settings.length, settings.document_resets),
         evaluation={
             split: Lanes(stream, EVALUATION_LENGTH, settings.document_resets)
             for split, stream in streams.items()
@@ -64,12 +65,15 @@ def _splits(settings: LanguageTask, notes: list[str]) -> dict[str, Corpus]:
     if settings.hub is not None:
         if files:
             raise DataError("give --hub or files, not both")
+        hub = HubSet(settings.hub, settings.hub_configuration, settings.streaming)
+        has = hub.splits()
+        if "train" not in has:
+            raise DataError(f"{settings.hub}: has no split named train; there are {', '.join(has)}")
         found = {
-            split: read_hub_corpus(
-                settings.hub, settings.hub_configuration, split, settings.text_column, settings.document_start
-            )
-            for split in SPLITS
+            split: hub.corpus(split, settings.text_column, settings.document_start) for split in SPLITS if split in has
         }
+    elif settings.streaming:
+        raise DataError("--streaming: needs --hub; files are never read as a whole")
     elif files:
         if "train" not in files:
             raise DataError("language-model: needs --train-file beside the other files")

@@ -223,7 +223,9 @@ class ForecastTask(TaskSettings):
 class LanguageTask(TaskSettings):
     """Language modelling on running text."""
 
-    expert = ("hub_configuration", "document_start", "document_resets", "min_count", "vocabulary_size")
+    expert = (
+        "hub_configuration", "streaming", "order", "document_start", "document_resets", "min_count", "vocabulary_size",
+    )  # fmt: skip
 
     train_file: Path | None = None
     """Training text: .txt, .txt.gz, JSON lines or Parquet. Without it and without --hub: the reference of the Python
@@ -238,6 +240,9 @@ class LanguageTask(TaskSettings):
     """A data set on the Hugging Face hub, such as Salesforce/wikitext."""
     hub_configuration: str | None = None
     """Which of its configurations, such as wikitext-2-v1."""
+    streaming: bool = False
+    """Read the rows of --hub as they arrive, with no copy on the disk but their tokens; once for the vocabulary and
+    once for the tokens."""
     document_start: str | None = None
     """Regular expression that matches the beginning of a document's first line. Otherwise a text file is one document,
     and so is each row of another."""
@@ -245,6 +250,9 @@ class LanguageTask(TaskSettings):
     """In training and evaluation, reset the state at the beginning of each document."""
     length: int = Field(20, ge=1)
     """Tokens of truncated backpropagation through time; the state is carried from chunk to chunk."""
+    order: Literal["lanes", "shuffled"] = "lanes"
+    """lanes: each row of a batch goes on where it ended, its state carried along; shuffled: chunks in an order that
+    follows from the seed and the epoch, each from the initial state."""
     tokenizer: Tokenizer = "words"
     """words: lower case, punctuation apart; whitespace: lower().split(); tokens: split(); bpe: subwords; characters;
     bytes. Learned on training data."""

@@ -6,7 +6,8 @@ from typing import Literal
 
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data.batches import Examples, Lanes, TrainingSource
+from gatedrnn.data.batches import Examples, TrainingSource
+from gatedrnn.data.running_text import Lanes
 from gatedrnn.data.windows import Windows
 from gatedrnn.records import Json
 

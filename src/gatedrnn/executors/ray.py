@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from gatedrnn.errors import NoCluster, OutOfMemory, UsageError, WorkerDiffers, WorkerLost
 from gatedrnn.executors.work import Report, Task, work
-from gatedrnn.train.settings import cores
+from gatedrnn.records import cores
 
 if TYPE_CHECKING:  # it is imported when a cluster is needed
     from ray import ObjectRef

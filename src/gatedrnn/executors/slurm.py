@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from gatedrnn.errors import Interrupted, NoCluster, OutOfMemory, UsageError, WorkerLost
 from gatedrnn.executors.work import Report, Task, work
-from gatedrnn.train.settings import cores
+from gatedrnn.records import cores
 
 if TYPE_CHECKING:  # it is imported when jobs are needed
     from submitit import Job

@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from gatedrnn.data import Examples, Lanes, TaskData, Windows
+from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows
 from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline
 from gatedrnn.study.forecast_baselines import forecast_baselines
 from gatedrnn.study.ngram import NGramModel
@@ -51,7 +51,7 @@ def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
 def _of_task(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
     if data.texts:
         yield "TF-IDF bigrams + LinearSVC", lambda: _linear_text(data)
-    elif isinstance(data.train, Lanes):
+    elif isinstance(data.train, RunningText):
         yield "Kneser-Ney 5-gram", lambda: _ngram(data)
     elif "series" in data.model_inputs:
         yield from series_baselines(data, threads)
@@ -81,7 +81,7 @@ def _linear_text(data: TaskData) -> Fitted | None:
 
 def _ngram(data: TaskData) -> Fitted:
     vocabulary = data.model_inputs["vocab_size"]
-    assert isinstance(data.train, Lanes) and isinstance(vocabulary, int)
+    assert isinstance(data.train, RunningText) and isinstance(vocabulary, int)
     model = NGramModel(np.asarray(data.train.stream.tokens), vocabulary)
 
     def answer(split: str) -> Outcomes:

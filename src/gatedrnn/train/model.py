@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader
 from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn import manifest
-from gatedrnn.data import Lanes, TaskData, Windows
+from gatedrnn.data import RunningText, TaskData, Windows
 from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.errors import DataError
 from gatedrnn.models import (
@@ -33,7 +33,7 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     model = run.model.model_dump(exclude={"layers", "tied"} | (set() if forecasts else {"linear_size"}))
     if run.backbone is not None:
         # It has blocks of its own; --block is for the cells that it is compared with.
-        model |= {"block": False, "window": data.train.length if isinstance(data.train, Lanes) else None}
+        model |= {"block": False, "window": data.train.length if isinstance(data.train, RunningText) else None}
     return HEADS[data.labelled].config_class(
         cell=run.backbone or run.cell,
         hidden_size=run.hidden_size,

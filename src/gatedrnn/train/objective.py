@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from gatedrnn.data import SERIES, Batch, Examples, TaskData, Windows
+from gatedrnn.data import SERIES, Batch, Examples, Lanes, TaskData, Windows
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
 from gatedrnn.records import naming
 from gatedrnn.train.result import Scores
@@ -127,20 +127,26 @@ def _logits(model: nn.Module, batch: Batch) -> Tensor:
 
 
 class NextToken:
-    """Cross-entropy of the next token, along lanes whose state is carried from batch to batch without its history."""
+    """Cross-entropy of the next token.
+
+    Args:
+        config: of the model.
+        carries: whether each row goes on where it ended in the batch before: its state is carried, without its history.
+    """
 
     metric = PERPLEXITY
 
-    def __init__(self, config: GatedRNNConfig) -> None:
-        self.config = config
+    def __init__(self, config: GatedRNNConfig, carries: bool) -> None:
+        self.config, self.carries = config, carries
         self.carry: GatedRNNCache | None = None
 
     def count(self, batch: Batch) -> int:
         return batch["shift_labels"].numel()
 
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        output = model(**batch, past_key_values=self.carry, use_cache=True, num_items_in_batch=items)
-        self.carry = output.past_key_values.detached()
+        output = model(**batch, past_key_values=self.carry, use_cache=self.carries, num_items_in_batch=items)
+        if self.carries:
+            self.carry = output.past_key_values.detached()
         return output.loss
 
     def begin(self) -> None:
@@ -174,7 +180,7 @@ def metric_of(data: TaskData) -> Metric:
 def objective_of(data: TaskData, config: GatedRNNConfig, label_smoothing: float) -> Objective:
     """The one that fits the labels of the data."""
     if data.labelled == "next":
-        return NextToken(config)
+        return NextToken(config, carries=isinstance(data.train, Lanes))
     if isinstance(data.train, Windows):
         return Quantiles(data.train.origins)
     if config.problem_type == "regression":

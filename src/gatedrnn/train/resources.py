@@ -8,9 +8,10 @@ import torch
 from gatedrnn.data import TaskData, load_task
 from gatedrnn.errors import TooLarge
 from gatedrnn.ops.backends import has_cpu_kernels, native_kernels
+from gatedrnn.records import cores
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import objective_of
-from gatedrnn.train.settings import RunSettings, cores, threads_for
+from gatedrnn.train.settings import RunSettings, threads_for
 
 COPIES = 4
 """Of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""

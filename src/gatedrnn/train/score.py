@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data import Examples, Lanes, TaskData, Windows, load_task
+from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows, load_task
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
@@ -231,7 +231,7 @@ def data_of(folder: RunFolder) -> TaskData:
 def _split_of(folder: RunFolder, split: str) -> Lanes:
     data = data_of(folder)
     found = {**data.evaluation, "train": data.train}.get(split)
-    if not isinstance(found, Lanes):
+    if not isinstance(found, RunningText):
         raise DataError(f"{folder.path}: has no split {split!r}; there are {', '.join(data.evaluation)}, train")
     return Lanes(found.stream, EVALUATION_LENGTH, found.resets)
 

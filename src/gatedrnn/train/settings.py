@@ -12,6 +12,7 @@ from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
 from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.models.backbones import BACKBONES, enter
+from gatedrnn.records import cores
 from gatedrnn.registry import CELLS, CellChoice, unknown
 
 
@@ -264,11 +265,6 @@ def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     if options and isinstance(cells := found.get("cells"), list):
         found["cells"] = [word(str(cell)) for cell in cells]
     return found
-
-
-def cores() -> int:
-    """Those that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads_for(jobs: int = 1) -> int:

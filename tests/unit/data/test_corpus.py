@@ -12,7 +12,7 @@ import pytest
 from text_files import SHARED, needs_shared_data, write
 
 from gatedrnn.data import corpus as corpora
-from gatedrnn.data.corpus import between, python_topics, read_corpus, read_hub_corpus
+from gatedrnn.data.corpus import HubSet, between, characters_of, python_topics, read_corpus
 from gatedrnn.errors import DataError
 
 TEXT = "one line\ntwo words here\n\nfour ✓ 한국어\nthe end"
@@ -119,21 +119,36 @@ def test_an_expression_that_is_none_is_refused(tmp_path):
         read_corpus(write(tmp_path / "a.txt", TEXT), None, "(")
 
 
-def test_a_data_set_of_the_hub_is_read_by_split_and_column(tmp_path):
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_data_set_of_the_hub_is_read_by_split_and_column(streaming, tmp_path):
     """A folder with the layout of one: `datasets` reads both alike."""
     for split, rows in (("train", ["= A =", "of a"]), ("test", ["= B ="])):
         pq.write_table(pa.table({"text": rows, "id": [1] * len(rows)}), tmp_path / f"{split}.parquet")
-    train = read_hub_corpus(str(tmp_path), None, "train", None, "= ")
-    assert documents(train) == ["= A =\nof a\n"]
-    assert whole(read_hub_corpus(str(tmp_path), None, "test", "text", None)) == "= B =\n"
-    assert read_hub_corpus(str(tmp_path), None, "train", None, None).digest != train.digest
+    hub = HubSet(str(tmp_path), None, streaming)
+    train = hub.corpus("train", None, "= ")
+    assert documents(train) == ["= A =\nof a\n"] and hub.splits() == ["train", "test"]
+    assert whole(hub.corpus("test", "text", None)) == "= B =\n"
+    other = hub.corpus("train", None, None)
+    assert (other.digest, other.reading) != (train.digest, train.reading)
+
+
+def test_a_stream_whose_files_change_is_another_text(tmp_path):
+    """Its sum is not that of its rows, which would have to be loaded."""
+    path = tmp_path / "train.txt"
+    digests = set()
+    for content in ("one\ntwo\n", "one\nthree\n"):
+        path.write_text(content)
+        corpus = HubSet(str(tmp_path), streaming=True).corpus("train", None, None)
+        assert whole(corpus) == content and characters_of(corpus) == len(content)
+        digests.add(corpus.digest)
+    assert len(digests) == 2
 
 
 def test_a_hub_that_cannot_be_reached_says_what_to_do(hosts_asked, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between one attempt and the next
     with pytest.raises(DataError, match=r"Salesforce/wikitext train: could not be loaded .* give local copies"):
-        read_hub_corpus("Salesforce/wikitext", "wikitext-2-v1", "train", None, None)
+        HubSet("Salesforce/wikitext", "wikitext-2-v1").corpus("train", None, None)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from properties import few
 from text_files import SHARED, needs_shared_data, write
 
-from gatedrnn.data import data_settings, load_task, stream
-from gatedrnn.data.batches import Lanes
+from gatedrnn.data import Lanes, data_settings, load_task, shards, stream
 from gatedrnn.data.corpus import Corpus, Piece, between, read_corpus
+from gatedrnn.data.running_text import ShuffledChunks
 from gatedrnn.data.stream import tokenise, tokenise_with
 from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.data.tokenizers import decode_stream, encode_stream, learn_tokenizer, unknown_in
@@ -209,3 +210,46 @@ def test_a_reset_stands_at_the_eos_before_a_document(found):
 def test_more_lanes_than_tokens_are_refused(found):
     with pytest.raises(DataError, match=r"--batch-size: 100000 lanes are more than the training text has tokens"):
         Lanes(found, 5, resets=False).steps_per_epoch(100_000)
+
+
+@pytest.fixture
+def few_tokens_a_shard(monkeypatch):
+    monkeypatch.setattr(shards, "LENGTH", 40)
+
+
+@pytest.mark.parametrize("length, rows", [(5, 4), (7, 3), (40, 2), (60, 1)])
+def test_every_chunk_is_read_once_an_epoch_in_another_order(found, length, rows, few_tokens_a_shard):
+    source = ShuffledChunks(found, length, resets=False)
+    orders = []
+    for seed, epoch in ((0, 0), (0, 1), (1, 0)):
+        batches = [source.batch(seed, epoch, i, rows) for i in range(source.steps_per_epoch(rows))]
+        read = torch.cat([batch["input_ids"] for batch in batches])
+        predicted = torch.cat([batch["shift_labels"] for batch in batches])
+        assert torch.equal(read[:, 1:], predicted[:, :-1])
+        orders.append([tuple(row.tolist()) for row in read])
+        tokens = found.tokens[: found.predictions // length * length].reshape(-1, length)
+        assert Counter(orders[-1]) == Counter(map(tuple, tokens.tolist()))
+    if len(orders[0]) > 3:
+        assert orders[0] != orders[1] and orders[0] != orders[2]
+
+
+def test_a_batch_is_the_same_whatever_was_asked_before(found, few_tokens_a_shard):
+    source = ShuffledChunks(found, 5, resets=True)
+    asked = [(seed, epoch, index) for seed in (0, 1) for epoch in (0, 1) for index in (0, 3, 1)]
+    first = {one: source.batch(*one, 4) for one in asked}
+    for one in reversed(asked):
+        again = source.batch(*one, 4)
+        assert all(torch.equal(again[name], tensor) for name, tensor in first[one].items())
+
+
+def test_chunks_of_a_shard_are_read_together(found, few_tokens_a_shard):
+    """So that what is in memory is a shard's, whatever the length of the text."""
+    source = ShuffledChunks(found, 4, resets=False)
+    shard = [source._chunk(0, 0, number) // 10 for number in range(source.steps_per_epoch(1))]
+    changes = sum(one != other for one, other in pairwise(shard))
+    assert changes == len(set(shard)) - 1 and shard != sorted(shard)
+
+
+def test_a_text_shorter_than_a_chunk_is_refused(found):
+    with pytest.raises(DataError, match="--length: 100000 tokens are more than the training text has"):
+        ShuffledChunks(found, 100_000, resets=False)

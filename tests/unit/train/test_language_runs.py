@@ -98,7 +98,7 @@ def test_a_state_carried_from_batch_to_batch_is_the_state_of_one_long_batch(undi
     stream = load_task(text_run(text).data).train.stream
 
     def loss(length, carried=True):
-        objective, lanes = NextToken(model.config), Lanes(stream, length, resets=False)
+        objective, lanes = NextToken(model.config, carries=True), Lanes(stream, length, resets=False)
         total = 0.0
         for index in range(lanes.steps_per_epoch(8)):
             if not carried:

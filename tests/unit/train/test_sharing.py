@@ -185,7 +185,7 @@ def test_states_of_lanes_are_shared_out_anew(before, now, text, tmp_path):
         save_file(own | seen, tmp_path / f"carry-{rank}.safetensors")
     found = []
     for rank in range(now):
-        objective = NextToken(config)
+        objective = NextToken(config, carries=True)
         objective.load(tmp_path, rank, now)
         assert isinstance(objective.carry, GatedRNNCache) and objective.carry.seen_tokens == 48
         found.append(objective.carry.tensors())
