@@ -1,8 +1,18 @@
 """Settings of the documentation; `make docs` builds it."""
 
+import hashlib
+import os
 import re
+import sys
+from pathlib import Path
 
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
+import gatedrnn
 from gatedrnn import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))  # where the extension `course` lies
 
 project = "gatedrnn"
 author = copyright = "the gatedrnn contributors"
@@ -12,12 +22,30 @@ html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["tables.css"]
 html_show_sphinx = False
+html_math_renderer = "mathml"
 html_theme_options = {"top_of_page_buttons": []}
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "course"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
-nb_execution_mode = "off"  # code blocks run in tests/test_docs.py
+myst_enable_extensions = ["dollarmath"]
+
+
+def made_of():
+    """What the outputs of the course follow from, beside its code: the library's, and the data that it finds."""
+    digest = hashlib.sha256(os.environ.get("GATEDRNN_DATA", "").encode())
+    for path in sorted(Path(gatedrnn.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+# The notebooks of the course run once for both languages. Code blocks of other pages run in tests/test_docs.py.
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(Path(__file__).parent / "_build" / f"notebooks-{made_of()}")
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_execution_in_temp = True
+nb_output_stderr = "remove"  # notices of kernels that are compiled for the machine
 
 autodoc_inherit_docstrings = False
 napoleon_custom_sections = [("Inputs", "params_style"), ("Outputs", "params_style")]
@@ -52,6 +80,18 @@ def arguments_that_exist(app, what, name, obj, options, signature, result):
     return signature and signature.replace(", **unknown", ""), result
 
 
+def inline_formula(translator, node):
+    translator.body.append(tex2mathml(node.astext()))
+    raise SkipNode
+
+
+def formula(translator, node):
+    translator.body.append(tex2mathml(node.astext(), as_block=True))
+    raise SkipNode
+
+
 def setup(app):
+    # Formulas that a browser draws and reads aloud by itself; Sphinx's own way asks a server for MathJax.
+    app.add_html_math_renderer("mathml", (inline_formula, None), (formula, None))
     app.connect("autodoc-process-signature", arguments_that_exist)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)  # before napoleon reads the sections

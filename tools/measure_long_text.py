@@ -2,8 +2,8 @@
 
     python tools/measure_long_text.py OUTPUT.json [MEGABYTES]
 
-The text is the reference of the Python language, again and again, in ten files. Encoding is measured file by file by
-three ways in turn: one thread on one core, all cores, and the tokenizer's own `encode_batch` on all cores.
+The text is the reference of the Python language, again and again, in ten files. Encoding is measured on three of them,
+by three ways in turn: one thread on one core, all cores, and the tokenizer's own `encode_batch` on all cores.
 """
 
 import json
@@ -23,7 +23,7 @@ from gatedrnn.data.encoding import PARALLELISM, encode_long
 from gatedrnn.data.tokenizers import in_batches, learn_tokenizer
 from gatedrnn.records import environment
 
-FILES = 10
+FILES, ENCODED = 10, 3
 LIBRARY_AT_ONCE = 1 << 20  # characters of a list for encode_batch: large, so that it has work for all cores
 RUN = ("--tokenizer", "words", "--test-fraction", "0", "--batch-size", "16", "--length", "128")
 
@@ -41,7 +41,7 @@ def main(output: Path, megabytes: int) -> None:
         Path(place, "validation.txt").write_text(topics[:100_000])
         found = {
             "bytes": sum(path.stat().st_size for path in folder.iterdir()),
-            "encoding": encoding(sorted(folder.iterdir())),
+            "encoding": encoding(sorted(folder.iterdir())[:ENCODED]),
             "training": training(folder, Path(place, "validation.txt"), cache, Path(place, "runs")),
         }
     output.write_text(json.dumps({**environment(), **found}, indent=1) + "\n")
@@ -88,7 +88,7 @@ def encoding(files: Sequence[Path]) -> dict[str, object]:
         return [round(x, 3) for x in (statistics.median(each), each[0], each[-1])]
 
     return {
-        "seconds": {name: round(sum(each), 1) for name, each in seconds.items()},
+        "files": len(files), "seconds": {name: round(sum(each), 1) for name, each in seconds.items()},
         "one core over all cores": ratio("one core"), "encode_batch over all cores": ratio("encode_batch"),
     }  # fmt: skip
 
@@ -98,6 +98,7 @@ def training(folder: Path, validation: Path, cache: Path, runs: Path) -> dict[st
     files = ("--train-file", str(folder), "--validation-file", str(validation))
     first = _run(*files, "--total-steps", "1", "--output", str(runs / "first"), cache=cache)
     second = _run(*files, "--total-steps", "1", "--output", str(runs / "second"), cache=cache)
+    second["seconds_to_the_first_step"] = _to_the_first_step(runs / "second" / "config.yaml", runs / "third", cache)
     waits = {}
     for order in ("lanes", "shuffled"):
         for workers in ("0", "1"):
@@ -109,6 +110,26 @@ def training(folder: Path, validation: Path, cache: Path, runs: Path) -> dict[st
             )  # fmt: skip
             waits[name] = round(json.loads((output / "result.json").read_text())["measured"]["waiting_share"], 5)
     return {"first start": first, "second start": second, "share of a step that waits": waits}
+
+
+def _to_the_first_step(config: Path, folder: Path, cache: Path) -> float:
+    """Of a process that trains with these settings, from its start on, imports included."""
+    command = [sys.executable, __file__, "--first-step", str(config), str(folder)]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    return float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+
+
+def first_step(config: Path, folder: Path) -> None:
+    """Train until a step is done, and print the seconds since this process began."""
+    from gatedrnn.train.folder import RunFolder
+    from gatedrnn.train.loop import Progress, run
+
+    def told(progress: Progress) -> None:
+        if progress.step:
+            print(time.time() - psutil.Process().create_time(), flush=True)
+            os._exit(0)
+
+    run(RunFolder(config.parent).settings(), folder, told)
 
 
 def _run(*options: str, cache: Path) -> dict[str, float]:
@@ -135,4 +156,7 @@ def _run(*options: str, cache: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 2000)
+    if sys.argv[1] == "--first-step":
+        first_step(Path(sys.argv[2]), Path(sys.argv[3]))
+    else:
+        main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 2000)

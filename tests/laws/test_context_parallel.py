@@ -90,6 +90,7 @@ def in_pieces(rank, size, folder):
                 found[name, dtype, case] = gone_through(layer, *whole, piece_of(rank, size), rank == size - 1)
     found["sent"], found["tensors"] = sent_by(mesh), as_dtensors(mesh)
     found["scans"] = scans(TimeRanks(), piece_of(rank, size))
+    found["frozen"] = frozen_and_time_first(mesh, piece_of(rank, size))
     torch.save(found, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
@@ -126,6 +127,21 @@ def as_dtensors(mesh):
     except ValueError as error:
         found["refused"] = str(error)
     return found
+
+
+def frozen_and_time_first(mesh, piece):
+    """Output and gradient of x, of this piece and of the whole; time first, strided inputs, frozen weights."""
+    torch.manual_seed(5)
+    layer = MinLSTM(FEATURES, HIDDEN, num_layers=2, bidirectional=True).requires_grad_(False)
+    whole = torch.randn(BATCH, 2 * FEATURES, STEPS)[:, ::2].permute(2, 0, 1).requires_grad_()
+    mask = (torch.rand(BATCH, STEPS) < 0.8).T
+    weights = torch.randn(STEPS, BATCH, 2 * HIDDEN)
+    want, _ = layer(whole, mask=mask)
+    (gradient,) = torch.autograd.grad((want * weights).sum(), whole)
+    x = whole.detach()[piece].requires_grad_()
+    got, _ = context_parallel(layer, mesh)(x, mask=mask[piece])
+    (got * weights[piece]).sum().backward()
+    return (got.detach(), want.detach()[piece]), (x.grad, gradient[piece])
 
 
 def scans(ranks, piece):
@@ -181,6 +197,13 @@ def test_tensors_that_are_sharded_on_time_come_out_so(cut):
         for what in ("output", "state"):
             assert_equal_within(*own["tensors"][what], torch.float32, what)
         assert "must be sharded on time" in own["tensors"]["refused"]
+
+
+def test_frozen_weights_time_first_and_strided_inputs(cut):
+    for own in cut:
+        output, gradient = own["frozen"]
+        assert_equal_within(*output, torch.float32, "output")
+        assert_equal_within(*gradient, torch.float32, "x", gradient=True)
 
 
 def test_scans_by_themselves(cut):

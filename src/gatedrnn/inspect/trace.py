@@ -32,19 +32,24 @@ class Traced(NamedTuple):
     decay: Series | None
     """The factor of a channel's state, without recurrent weights and without the rotation of blocks. None for a cell
     that declares no decay gate."""
+    memory: Series
+    """The state that keeps what was read: c of an LSTM."""
+    written: Series | None
+    """What each step added to the memory beside the decayed one; None without a decay, and of rotating blocks."""
     output: Series
 
 
 @torch.no_grad()
-def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
-    """Iterate a layer step by step, in evaluation mode, from its initial state.
+def trace(layer: RecurrentLayer, x: Series, hx: StateTuple | None = None) -> Iterator[Traced]:
+    """Iterate a layer step by step, in evaluation mode.
 
     Args:
         layer: in any mode; no dropout is applied.
         x: (batch, time, input_size).
+        hx: the state to begin with, each tensor (layers · directions, batch, size); the initial state if None.
     """
     cell = layer.cell
-    start = layer._initial_state(x)
+    start = layer._initial_state(x) if hx is None else hx
     for number in range(layer.num_layers):
         outputs = []
         for direction, suffix in enumerate(layer._directions):
@@ -52,18 +57,22 @@ def trace(layer: RecurrentLayer, x: Series) -> Iterator[Traced]:
             state: StateTuple = tuple(s[number * len(layer._directions) + direction] for s in start)
             read, state, _ = with_last_input(cell, x.flip(1) if direction else x, state)
             projected = layer._project(read, weights).to(start[0].dtype)
-            steps, found = [], []
+            steps, found, memories = [], [], [state[cell.memory]]
             for t in range(x.shape[1]):
                 recurrent = Recurrent(cell.projections, weights, products={})
                 before, state = state, one_step(cell, projected[:, t], state, recurrent, layer._zoneout(NO_MASKS))
                 output = output_of(cell, state, split_gates(len(cell.projections), projected[:, t]))
                 steps.append(layer._project_output(output, weights))
                 found.append(_sums(cell, recurrent, projected[:, t], before, state))
+                memories.append(state[cell.memory])
             sums = {name: torch.stack([step[name] for step in found], dim=1) for name in cell.projections}
             output, decay = torch.stack(steps, dim=1), _decay(cell, sums, recurrent)
             gates, kept = _gates(cell, sums, decay), layer.zoneout  # its expectation, as in evaluation
             whole = None if decay is None else kept + (1 - kept) * decay
-            yield Traced(number, direction == 1, gates, whole, output)
+            memory, earlier = torch.stack(memories[1:], dim=1), torch.stack(memories[:-1], dim=1)
+            mixes = isinstance(cell, BlockScanEquations)
+            written = None if whole is None or mixes else memory - whole * earlier
+            yield Traced(number, direction == 1, gates, whole, memory, written, output)
             outputs.append(output.flip(1) if direction else output)
         x = torch.cat(outputs, dim=2).to(x.dtype)
 

@@ -52,7 +52,7 @@ class Trial(Record):
     """On the validation split; None where the loss became NaN or infinite."""
     loss: float | None
     seconds: float | None
-    """Of training."""
+    """Of training; None where the loss became NaN or infinite, and in results.json."""
 
 
 class Trials(Beside):

@@ -138,7 +138,8 @@ class Search:
             trials=len(trials) // len(self.bases), asked=self.settings.trials, seed=self.settings.seed,
             minutes=self.settings.minutes,
             spaces={name: {key: str(dimension) for key, dimension in own.items()} for name, own in spaces.items()},
-            best=best,
+            # Seconds are not what was found: two equal searches differ in them.
+            best={name: one.model_copy(update={"seconds": None}) for name, one in best.items()},
             edges={name: _edges(spaces[name], one) for name, one in best.items()},
             curves={
                 name: tuning_curve([one.score for one in trials if one.contender == name], self.metric.score)

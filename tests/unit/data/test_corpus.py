@@ -9,7 +9,8 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from text_files import SHARED, needs_shared_data, write
+from shared_data import SHARED, needs_shared_data
+from text_files import write
 
 from gatedrnn.data import corpus as corpora
 from gatedrnn.data.corpus import HubSet, between, characters_of, python_topics, read_corpus

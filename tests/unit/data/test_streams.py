@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import few
-from text_files import SHARED, needs_shared_data, write
+from shared_data import SHARED, needs_shared_data
+from text_files import write
 
 from gatedrnn.data import Lanes, data_settings, load_task, shards, stream
 from gatedrnn.data.corpus import Corpus, Piece, between, read_corpus

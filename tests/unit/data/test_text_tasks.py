@@ -5,7 +5,8 @@ import time
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
-from text_files import SHARED, as_separated, load, needs_shared_data, numbered_rows, write, write_rows
+from shared_data import SHARED, needs_shared_data
+from text_files import as_separated, load, numbered_rows, write, write_rows
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.text import AG_NEWS, load_ag_news, load_text_classification

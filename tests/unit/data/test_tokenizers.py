@@ -4,7 +4,7 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from text_files import SHARED, needs_shared_data
+from shared_data import SHARED, needs_shared_data
 from transformers import AutoTokenizer
 
 from gatedrnn.data.files import read_file

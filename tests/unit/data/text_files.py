@@ -1,17 +1,12 @@
 """Files of texts and labels, as a user may have them."""
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from gatedrnn.data import data_settings
 from gatedrnn.data.text import load_text_classification
-
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
-needs_shared_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"the real data are not at {SHARED}")
 
 
 def as_separated(rows, separator=","):

@@ -1,5 +1,6 @@
 """Real workers, really killed: processes, jobs of submitit, Ray on two nodes. The results are those of one process."""
 
+import gzip
 import json
 import os
 import signal
@@ -125,6 +126,33 @@ def test_a_job_whose_time_is_up_saves_and_goes_on_in_another(whole, tmp_path):
     logs = "".join(path.read_text() for path in (output / "jobs").glob("*_log.*"))
     assert unmeasured(output) == whole
     assert "Requeued job" in logs and "lost" not in said, said
+
+
+@pytest.fixture(scope="module")
+def other_studies(tmp_path_factory):
+    return other_studies_on("local", tmp_path_factory.mktemp("others"))
+
+
+def other_studies_on(on, folder):
+    """A search for settings, and a suite of probes."""
+    process = driver(folder / "search", on, "--trials", "2", "--jobs", "2")
+    to_its_end(process)
+    search = unmeasured(folder / "search")
+    trials = gzip.decompress((folder / "search" / "trials.json.gz").read_bytes())
+    flags = "probe signed-mingru --tasks even-pairs majority --seeds 0 --lengths 512 --jobs 2".split()
+    subprocess.run(
+        [sys.executable, "-m", "gatedrnn", *flags, "--on", on, "--output", folder / "probes"], check=True,
+        capture_output=True,
+    )  # fmt: skip
+    probes = json.loads((folder / "probes" / "probes.json").read_text())
+    del probes["measured"]
+    scores = [{k: v for k, v in trial.items() if "seconds" not in k} for trial in json.loads(trials)["trials"]]
+    return search, scores, probes
+
+
+@pytest.mark.parametrize("on", PLACES[1:])
+def test_a_search_and_probes_find_the_same_anywhere(on, other_studies, tmp_path):
+    assert other_studies_on(on, tmp_path) == other_studies
 
 
 @pytest.fixture

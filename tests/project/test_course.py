@@ -1,0 +1,99 @@
+"""The course: both languages have one code and one outline, exercises have solutions, and every notebook runs."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from pages import ROOT
+from shared_data import SHARED, needs_shared_data
+
+sys.path.insert(0, str(ROOT / "docs"))
+import course
+
+NOTEBOOKS = [path.stem for path in sorted(course.LEARN.glob("[0-9]*.md"))]
+MINUTES = 3
+"""Of each notebook at most, on two cores."""
+
+
+def english(name):
+    return (course.LEARN / f"{name}.md").read_text()
+
+
+def korean(name):
+    return (course.LEARN / "ko" / f"{name}.md").read_text()
+
+
+def prose(notebook):
+    return re.sub(r"^```.*?^```$", "", notebook, flags=re.M | re.S)
+
+
+def headings(notebook):
+    return [len(level) for level in re.findall(r"^(#+) ", prose(notebook), re.M)]
+
+
+def formulas(notebook):
+    """What is between dollars, without words."""
+    found = re.findall(r"\$\$.*?\$\$|\$[^$]+\$", re.sub(r"`[^`]*`", "", prose(notebook)), re.S)
+    return sorted(re.sub(r"\\text\{[^}]*\}|\s", "", one) for one in found if r"\text" not in one)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_both_languages_have_one_code_one_outline_and_the_same_formulas(name):
+    whole = course.translated(korean(name), english(name))
+    assert course.cells(whole) == course.cells(english(name))
+    assert headings(korean(name)) == headings(english(name))
+    assert formulas(korean(name)) == formulas(english(name))
+    assert f"(ko/{name}.md)" in english(name) and f"(../{name}.md)" in korean(name)
+    for language in ("", "ko/"):
+        assert f"({name}.md)" in (course.LEARN / f"{language}index.md").read_text()
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_every_exercise_has_a_solution_that_is_hidden_at_first(name):
+    exercises = english(name).split("## Exercises")[1]
+    asked = re.findall(r"^\*\*\d+\.\*\*", exercises, re.M)
+    solutions = course.cells(exercises)
+    assert asked and len(asked) == len(solutions)
+    assert all(cell.startswith("solution-") for cell in solutions)
+    assert all(":tags: [hide-cell]" in code for code in solutions.values())
+    assert len(re.findall(r"^\*\*\d+\.\*\*", korean(name), re.M)) == len(asked)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_reader_is_told_what_to_see(name):
+    assert english(name).count("**Expect**") == korean(name).count("**예상**") >= 3
+
+
+def test_a_translation_that_differs_is_refused():
+    one, two = ("```{code-cell}\n:name: one\nx = 1\n```\n", "```{code-cell}\n:name: two\nx = 2\n```\n")
+    empty = "```{code-cell}\n:name: one\n```\n"
+    assert course.translated(f"하나\n{empty}", one) == f"하나\n{one}"
+    with pytest.raises(ValueError, match="in English"):
+        course.translated(empty, one + two)
+    with pytest.raises(ValueError, match="not empty"):
+        course.translated(one, one)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 * MINUTES + 30)
+@pytest.mark.parametrize("data", ["ships", pytest.param("shared", marks=needs_shared_data)])
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_runs(name, data, tmp_path):
+    """As a script; `make docs` runs it as a notebook."""
+    if data == "shared" and "GATEDRNN_DATA" not in english(name):
+        pytest.skip("reads no data of the reader's")
+    lines = [line for cell in course.cells(english(name)).values() for line in cell.splitlines()[1:-1]]
+    script = tmp_path / f"{name}.py"
+    script.write_text("\n".join(line for line in lines if not re.match(r":\w+: ", line)))
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    environment.pop("GATEDRNN_DATA", None)
+    if data == "shared":
+        environment["GATEDRNN_DATA"] = str(SHARED)
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60 * MINUTES
+    )
+    assert done.returncode == 0, done.stderr
+    if data == "shared":
+        assert any(name in done.stdout for name in ("AG News", "WikiText-2", "OT:")), done.stdout
