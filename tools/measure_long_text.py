@@ -3,7 +3,7 @@
     python tools/measure_long_text.py OUTPUT.json [MEGABYTES]
 
 The text is the reference of the Python language, again and again, in ten files. Encoding is measured on three of them,
-by three ways in turn: one thread on one core, all cores, and the tokenizer's own `encode_batch` on all cores.
+in turn by one thread on one core, by all cores, and by the tokenizer's own `encode_batch` on all cores.
 """
 
 import json
@@ -74,12 +74,12 @@ def encoding(files: Sequence[Path]) -> dict[str, object]:
         batches = in_batches(texts(path), LIBRARY_AT_ONCE)
         return sum(len(row.ids) for batch in batches for row in encode("".join(batch).split("\n")))
 
-    ways: dict[str, Callable[[Path], int]] = {"one core": one_thread, "all cores": ours, "encode_batch": library}
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    encoders: dict[str, Callable[[Path], int]] = {"one core": one_thread, "all cores": ours, "encode_batch": library}
+    seconds: dict[str, list[float]] = {name: [] for name in encoders}
     for path in files:
-        for name, way in ways.items():
+        for name, encode in encoders.items():
             started = time.perf_counter()
-            way(path)
+            encode(path)
             seconds[name].append(time.perf_counter() - started)
         print(path.name, {name: round(one[-1], 1) for name, one in seconds.items()}, flush=True)
 
