@@ -6,7 +6,7 @@ CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint $(CONSTRAINTS)
 
-.PHONY: compare test test-lowest suite slow check docs clean
+.PHONY: compare test test-lowest suite slow check docs view clean
 
 # Four cells on parity and digits, both ways of matching, and on a forecast. FRESH=1 starts over.
 compare: $(VENV)/.series
@@ -33,6 +33,12 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The page of `gatedrnn view`, from what its lock file names; its tests first.
+view: src/gatedrnn/view/page.html
+
+src/gatedrnn/view/page.html: view/package-lock.json view/build.mjs $(wildcard view/src/*)
+	cd view && npm ci --ignore-scripts --no-audit --no-fund && npm test && npm run build
 
 # The documentation, anew each time since every page shows the table of contents; a warning is an error.
 docs: $(VENV)/.docs

@@ -56,6 +56,7 @@ def build_app(tokens: Sequence[str] = ()) -> App:
     app.command("gatedrnn.cli.export:export", name="export", help="Write a language model for other programs.")
     app.command("gatedrnn.cli.probe:probe", name="probe", help="Test what cells can learn, at what length.")
     app.command("gatedrnn.cli.diagnose:diagnose", name="diagnose", help="Analyse a trained model's gates and memory.")
+    app.command("gatedrnn.cli.view:view", name="view", help="Open a page that shows a model's gates step by step.")
     app.command("gatedrnn.cli.describe:describe", name="describe", help="Print equations, sizes and backend of cells.")
     app.command("gatedrnn.cli.verify:verify", name="verify", help="Check that all execution modes of a cell agree.")
     app.command("gatedrnn.cli.cache:cache", name="cache", help="Show or clear the cache of tokenised texts.")

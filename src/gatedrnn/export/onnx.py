@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gatedrnn.errors import ExportWrong
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNCache, GatedRNNForCausalLM
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 
 OPSET = 20
 INITIAL_STATE = "initial_state.npz"
@@ -55,7 +56,7 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
     model = model.eval().float()
     step = _exported(model)
     names = [input_name(name) for name in state_names(model)]
-    begun: dict[str, Any] = {name: state[0].numpy() for name, state in zip(names, _beginning(model, 1), strict=True)}
+    begun: dict[str, Any] = {name: state[0].numpy() for name, state in zip(names, beginning(model, 1), strict=True)}
     np.savez(folder / INITIAL_STATE, **begun)
     found = {}
     for name, graph in (("step", step), ("sequence", scanned_over_time(step))):
@@ -89,7 +90,7 @@ def largest_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarra
     return largest
 
 
-def state_names(model: GatedRNNForCausalLM) -> list[str]:
+def state_names(model: GatedRNNPreTrainedModel) -> list[str]:
     """As `GatedRNNCache.tensors` names them, in the order of the graph's inputs."""
     kinds = [cell.equations().carried for cell in model.config.cells]
     return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
@@ -100,7 +101,7 @@ def input_name(state: str) -> str:
     return state.replace(" ", "_")
 
 
-def _beginning(model: GatedRNNForCausalLM, batch: int) -> list[Tensor]:
+def beginning(model: GatedRNNPreTrainedModel, batch: int) -> list[Tensor]:
     """Each state before the first token, in the order of `state_names`."""
     found: list[Tensor] = []
     for layer in (module for module in model.modules() if isinstance(module, RecurrentLayer)):
@@ -115,7 +116,7 @@ def _exported(model: GatedRNNForCausalLM) -> onnx.ModelProto:
     names = [input_name(name) for name in state_names(model)]
     batch = torch.export.Dim("batch", min=1)
     return graph_of(
-        OneStep(model), (torch.zeros(2, dtype=torch.long), *_beginning(model, 2)), ["tokens", *names],
+        OneStep(model), (torch.zeros(2, dtype=torch.long), *beginning(model, 2)), ["tokens", *names],
         ["logits", *(f"{name}_after" for name in names)],
         {"tokens": {0: batch}, "states": tuple({0: batch} for _ in names)},
     )  # fmt: skip
@@ -183,7 +184,7 @@ def difference(model: GatedRNNForCausalLM, path: Path) -> float:
     names = [one.name for one in session.get_inputs()]
     generator, largest, cache = torch.Generator().manual_seed(0), 0.0, None
     vocabulary = model.lm_head.out_features
-    carried: list[Any] = [state.numpy() for state in _beginning(model, BATCH)]
+    carried: list[Any] = [state.numpy() for state in beginning(model, BATCH)]
     for _ in range(2):
         by_step = len(session.get_inputs()[0].shape) == 1
         tokens = torch.randint(vocabulary, (BATCH, 1 if by_step else STEPS), generator=generator)

@@ -146,6 +146,9 @@ def other_studies_on(on, folder):
     )  # fmt: skip
     probes = json.loads((folder / "probes" / "probes.json").read_text())
     del probes["measured"]
+    for task in probes["tasks"].values():
+        for cell in task["cells"].values():
+            del cell["tokens_per_second"]
     scores = [{k: v for k, v in trial.items() if "seconds" not in k} for trial in json.loads(trials)["trials"]]
     return search, scores, probes
 

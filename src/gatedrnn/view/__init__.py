@@ -1,0 +1,1 @@
+"""The window into a trained model: one page that runs it step by step in a browser and draws its gates."""

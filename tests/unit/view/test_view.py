@@ -1,0 +1,288 @@
+"""The window: its numbers are the library's, it asks for nothing, and what it cannot show it says."""
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from browser import CHROMIUM, FLAGS, needs_a_browser
+from layer_laws import CELLS
+
+from gatedrnn.data.tokenizers import encode_stream, learn_tokenizer
+from gatedrnn.errors import DataError, TooLarge
+from gatedrnn.export.onnx import beginning
+from gatedrnn.inspect.trace import trace
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
+from gatedrnn.view import page
+from gatedrnn.view.page import page_of, view_of
+from gatedrnn.view.step import first_step, number_names, watched_graph
+
+ALLOWED = 1e-5
+TEXT = "The gate opens.\nThe state remembers, and it closes again. "
+BUILT = pytest.mark.skipif(not page.BUILT.exists(), reason="the page is not built: make view")
+
+
+def saved(folder: Path, cell: str = "mingru", kind: str = "characters", **fields) -> Path:
+    """A language model with drawn weights, as a run leaves it."""
+    torch.manual_seed(0)
+    tokenizer = learn_tokenizer(kind, TEXT.split("\n") if kind == "words" else [TEXT], 1, 300, stream=True)
+    sizes = {"embedding_size": 8, "hidden_size": 12, "num_hidden_layers": 2} | fields
+    ends = {"bos_token_id": 1, "eos_token_id": 1, "pad_token_id": 1, "unk_token_id": 0}
+    GatedRNNForCausalLM(GatedRNNConfig(cell=cell, vocab_size=len(tokenizer), **ends, **sizes)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def expected_of(folder: Path, text: str):
+    """Tokens; the whole sequence's logits; and of each layer its gates and decay, by `inspect` over the sequence."""
+    model = GatedRNNForCausalLM.from_pretrained(folder).eval()
+    tokenizer = page.open_finished(folder).tokenizer
+    tokens = torch.tensor([[1, *next(encode_stream(tokenizer, [text]))]])
+    inputs = []
+    hooks = [
+        module.register_forward_pre_hook(lambda layer, given: inputs.append((layer, given[0])))
+        for module in model.modules()
+        if isinstance(module, RecurrentLayer)
+    ]
+    with torch.no_grad():
+        logits = model(tokens).logits
+    for hook in hooks:
+        hook.remove()
+    traced = [one for layer, x in inputs for one in trace(layer, x)]
+    return tokens[0].tolist(), logits[0].numpy(), traced
+
+
+@pytest.mark.parametrize("cell", ["lstm", "mingru", "qrnn"])
+@pytest.mark.parametrize("block", [False, True])
+def test_the_graph_of_a_step_has_the_gates_of_the_whole_sequence(cell, block, tmp_path):
+    folder = saved(tmp_path, cell, block=block)
+    model = GatedRNNForCausalLM.from_pretrained(folder).eval()
+    initial = beginning(model, 1)
+    seen = first_step(model, initial)
+    session = onnxruntime.InferenceSession(watched_graph(model, True, initial, seen).SerializeToString())
+    tokens, logits, traced = expected_of(folder, TEXT)
+    states = {one.name: s.numpy() for one, s in zip(session.get_inputs()[1:], initial, strict=True)}
+    names = [one.name for one in session.get_outputs()]
+    for step, token in enumerate(tokens):
+        found = dict(zip(names, session.run(None, {"read": np.array([token]), **states}), strict=True))
+        states = {name: found[f"{name}_after"] for name in states}
+        assert np.abs(found["answer"][0] - logits[step]).max() < ALLOWED
+        for n, one in enumerate(traced):
+            for gate, values in one.gates.items():
+                assert np.abs(found[f"layer_{n}_gate_{gate}"][0] - values[0, step].numpy()).max() < ALLOWED
+            if "written" in number_names(one):
+                assert np.abs(found[f"layer_{n}_written"][0] - one.written[0, step].numpy()).max() < ALLOWED
+
+
+def test_what_a_step_adds_and_what_it_keeps_is_the_memory(tmp_path):
+    _, _, traced = expected_of(saved(tmp_path, "lstm"), TEXT)
+    for one in traced:
+        before = torch.cat([torch.zeros_like(one.memory[:, :1]), one.memory[:, :-1]], dim=1)
+        assert torch.allclose(one.decay * before + one.written, one.memory, atol=1e-6)
+
+
+def test_watching_leaves_a_model_as_it_was(tmp_path):
+    model = GatedRNNForCausalLM.from_pretrained(saved(tmp_path)).eval()
+    first_step(model, beginning(model, 1))
+    assert all("step" not in vars(module) for module in model.modules())
+
+
+def test_what_the_page_cannot_show_is_refused_in_a_sentence(tmp_path, monkeypatch):
+    both = GatedRNNConfig(vocab_size=5, embedding_size=8, hidden_size=8, bidirectional=True, num_labels=2)
+    GatedRNNForSequenceClassification(both).save_pretrained(tmp_path / "both")
+    numbers = GatedRNNConfig(input_size=5, embedding_size=8, hidden_size=8, num_labels=2)
+    GatedRNNForSequenceClassification(numbers).save_pretrained(tmp_path / "numbers")
+    for name, said in (("both", "reads in both directions"), ("numbers", "reads numbers")):
+        with pytest.raises(DataError, match=said):
+            view_of(tmp_path / name)
+    with pytest.raises(DataError):
+        view_of(tmp_path / "nothing")
+    monkeypatch.setattr(page, "LARGEST", 100)
+    with pytest.raises(TooLarge, match=r"parameters are more than the page shows, 100"):
+        page_of([saved(tmp_path / "large")])
+
+
+def test_without_node_and_without_a_page_one_sentence_says_how(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "BUILT", tmp_path / "page.html")
+    monkeypatch.setattr(page.shutil, "which", lambda name: None)
+    with pytest.raises(DataError, match=r"install Node\.js 20 or newer, and run `make view`"):
+        page.built_page()
+
+
+def test_a_model_that_answers_from_all_steps_says_that_a_step_has_no_answer(tmp_path):
+    config = GatedRNNConfig(vocab_size=5, embedding_size=8, hidden_size=8, num_labels=2, pooling="max")
+    GatedRNNForSequenceClassification(config).save_pretrained(tmp_path)
+    found = view_of(tmp_path)
+    assert found.answers == "nothing" and found.reads == "symbols" and found.answer_size == 0
+
+
+@pytest.fixture
+def shown(tmp_path):
+    """Opens a page of models in Chromium from a file: (tab, addresses asked for, errors)."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+
+        def opened(*folders, **options):
+            path = tmp_path / "view.html"
+            path.write_text(page_of(folders), encoding="utf-8")
+            tab, asked, said = browser.new_page(**options), [], []
+            tab.on("request", lambda request: asked.append(request.url))
+            tab.on("console", lambda message: said.append(message.text))
+            tab.on("pageerror", lambda error: said.append(str(error)))
+            tab.goto(path.as_uri())
+            tab.wait_for_selector("body[data-read]")
+            assert asked == [path.as_uri()] and said == []
+            return tab, asked, said
+
+        yield opened
+        browser.close()
+
+
+def typed(tab, text):
+    from playwright.sync_api import expect
+
+    tab.fill("#text", text)
+    expect(tab.locator("body")).to_have_attribute("data-read", text, timeout=60_000)
+
+
+NUMBERS = """
+() => gatedrnn.panels.map(({runner}) => ({
+    read: runner.read,
+    answers: runner.read.map((_, t) => [...runner.answers.row(t)]),
+    layers: runner.seen.map(({gates, decay}) => ({
+        decay: decay && runner.read.map((_, t) => [...decay.row(t)]),
+        ...Object.fromEntries([...gates].map(([name, gate]) => [name, runner.read.map((_, t) => [...gate.row(t)])])),
+    })),
+}))
+"""
+
+
+def demand_numbers_of(tab, folder, text, number=0):
+    found = tab.evaluate(NUMBERS)[number]
+    tokens, logits, traced = expected_of(folder, text)
+    assert found["read"] == tokens
+    assert np.abs(np.array(found["answers"]) - logits).max() < ALLOWED
+    for layer, one in zip(found["layers"], traced, strict=True):
+        expected = {**one.gates, "decay": one.gates.get("decay", one.decay)}
+        assert set(layer) == set(expected)
+        for name, values in expected.items():
+            if values is not None:
+                assert np.abs(np.array(layer[name]) - values[0].numpy()).max() < ALLOWED, name
+
+
+@BUILT
+@needs_a_browser
+def test_a_sentence_is_typed_and_the_strips_move(shown, tmp_path):
+    folders = [saved(tmp_path / "lstm", "lstm"), saved(tmp_path / "mingru", "mingru")]
+    tab, asked, said = shown(*folders)
+    picture = "() => [...document.querySelectorAll('canvas.strip')].map(c => c.toDataURL())"
+    before = tab.evaluate(picture)
+    typed(tab, TEXT)
+    after = tab.evaluate(picture)
+    assert len(before) == len(after) == 2 * 3 + 2 * 2 and all(
+        one != two for one, two in zip(before, after, strict=True)
+    )
+    for number, folder in enumerate(folders):
+        demand_numbers_of(tab, folder, TEXT, number)
+    typed(tab, TEXT[:20] + "again")  # what did not change is not read again, and is not wrong
+    demand_numbers_of(tab, folders[0], TEXT[:20] + "again")
+    assert len(asked) == 1 and said == []
+
+
+@BUILT
+@needs_a_browser
+@pytest.mark.parametrize("kind", ["words", "bpe", "bytes", "tokens"])
+def test_text_becomes_the_same_tokens_as_in_training(kind, shown, tmp_path):
+    folder, text = saved(tmp_path / kind, kind=kind), "The gate, opens.\nIt's 안녕 unseen <unk> The"
+    tab, *_ = shown(folder)
+    typed(tab, text)
+    assert tab.evaluate(NUMBERS)[0]["read"] == expected_of(folder, text)[0]
+
+
+@BUILT
+@needs_a_browser
+def test_steps_and_channels_are_chosen_by_keys_and_a_channel_is_held(shown, tmp_path):
+    from playwright.sync_api import expect
+
+    folder = saved(tmp_path / "lstm", "lstm")
+    tab, *_ = shown(folder)
+    typed(tab, TEXT)
+    tab.focus(".track")
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        tab.keyboard.press(key)
+    assert tab.inner_text("h3.step").startswith(f"Step 3 of {1 + len(TEXT)}, “h”")
+    expect(tab.locator(".reach-says")).to_contain_text("finite differences")
+    tab.click("button.zero")
+    expect(tab.locator(".held")).to_contain_text("→")
+    said = tab.inner_text(".held")
+    tokens, logits, _ = expected_of(folder, TEXT)
+    loss = torch.nn.functional.cross_entropy(torch.from_numpy(logits[:-1]), torch.tensor(tokens[1:])).item()
+    assert f"loss {loss:.4f} →" in said
+    tab.fill(".temperature", "0")
+    assert "100.0 %" in tab.inner_text(".next")
+
+
+@BUILT
+@needs_a_browser
+def test_bad_text_is_a_sentence_in_the_page(shown, tmp_path):
+    tab, _, said = shown(saved(tmp_path / "run"))
+    typed(tab, "")
+    assert tab.inner_text("#note") == "The text is empty: type one."
+    typed(tab, "gate 안")
+    assert "Tokens outside the vocabulary: 1; the model reads <unk>." in tab.inner_text("#note")
+    typed(tab, "gate " * 1000)
+    assert "cut after 4000 steps; 1001 are left out" in tab.inner_text("#note")
+    assert said == []
+
+
+@BUILT
+@needs_a_browser
+@pytest.mark.parametrize("width, scheme", [(1280, "light"), (400, "dark")])
+def test_no_error_of_accessibility_and_no_sideways_scrolling(width, scheme, shown, tmp_path):
+    axe = Path(page.__file__).parents[3] / "view" / "node_modules" / "axe-core" / "axe.min.js"
+    folders = [saved(tmp_path / "lstm", "lstm"), saved(tmp_path / "mingru")]
+    tab, *_ = shown(*folders, viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    if not axe.exists():
+        pytest.skip("axe-core is not installed: make view")
+    tab.add_script_tag(content=axe.read_text())
+    found = tab.evaluate("axe.run().then(({violations}) => violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
+    assert found == []
+
+
+@BUILT
+@needs_a_browser
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("cell", CELLS)
+def test_gates_in_the_page_are_those_of_inspect_for_every_cell(cell, shown, tmp_path):
+    folder = saved(tmp_path / cell, cell)
+    tab, *_ = shown(folder)
+    typed(tab, TEXT)
+    demand_numbers_of(tab, folder, TEXT)
+
+
+@BUILT
+@needs_a_browser
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_scrolling_2000_steps_of_128_channels_is_smooth(shown, tmp_path):
+    tab, *_ = shown(saved(tmp_path / "lstm", "lstm", hidden_size=128, embedding_size=32))
+    typed(tab, (TEXT * 40)[:2000])
+    scrolled = """async () => {
+        const [panel] = gatedrnn.panels, track = document.querySelector(".track");
+        panel.frames.length = 0;
+        for (let left = 0; left < track.scrollWidth; left += 120) {
+            track.scrollLeft = left;
+            await new Promise(requestAnimationFrame);
+            await new Promise(requestAnimationFrame);
+        }
+        return panel.frames;
+    }"""
+    frames = np.array(tab.evaluate(scrolled))
+    print(f"{len(frames)} redraws: median {np.median(frames):.2f} ms, 95 % {np.quantile(frames, 0.95):.2f} ms")
+    assert len(frames) > 100 and np.median(frames) <= 17 and np.quantile(frames, 0.95) <= 33

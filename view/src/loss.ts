@@ -1,0 +1,25 @@
+/** How well a model does on what it read. */
+
+import { softmax } from "./series.ts";
+
+/** Mean of -log p of each next token, in nats; NaN where there is none. */
+export function lossOf(answers: ArrayLike<number>[], read: number[]): number {
+  let total = 0;
+  for (let step = 0; step + 1 < read.length; step++) total -= logProbability(answers[step]!, read[step + 1]!);
+  return total / (read.length - 1);
+}
+
+/** log of the probability of one of the scores. */
+function logProbability(scores: ArrayLike<number>, which: number): number {
+  let highest = -Infinity;
+  for (let n = 0; n < scores.length; n++) highest = Math.max(highest, scores[n]!);
+  let total = 0;
+  for (let n = 0; n < scores.length; n++) total += Math.exp(scores[n]! - highest);
+  return scores[which]! - highest - Math.log(total);
+}
+
+/** The likeliest entries with their probabilities, the first first. */
+export function likeliest(scores: ArrayLike<number>, temperature: number, count: number): [number, number][] {
+  const p = softmax(scores, temperature);
+  return [...p.keys()].sort((a, b) => p[b]! - p[a]! || a - b).slice(0, count).map((n) => [n, p[n]!]);
+}

@@ -1,0 +1,56 @@
+/** What `gatedrnn view` writes into the page: `gatedrnn.view.record` has the same fields. */
+
+export interface Layer {
+  name: string;
+  cell: string;
+  channels: number;
+  /** Names of gates, as the graph's outputs have them: `layer_0_gate_forget`. */
+  gates: string[];
+  /** Whether the graph has the factor of each channel's state, and what a step adds to it. */
+  decay: boolean;
+  written: boolean;
+  /** Whether gates read the input alone, so that a product of decays is the gradient. */
+  scan: boolean;
+  /** Which of the model's states keeps what was read. */
+  memory: number;
+  equations: string;
+}
+
+export interface State {
+  name: string;
+  size: number;
+}
+
+export interface Model {
+  title: string;
+  cells: string[];
+  reads: "text" | "symbols";
+  answers: "next" | "classes" | "nothing";
+  answer_size: number;
+  parameters: number;
+  /** An ONNX graph of one step, gzip and base64. */
+  step: string;
+  states: State[];
+  /** The states before the first step, one after another: float32, base64. */
+  initial: string;
+  layers: Layer[];
+  tokenizer: { json: object; config: object; by_line: boolean } | null;
+  /** The token before a text; null for none. */
+  begin: number | null;
+  unknown: number | null;
+  /** How many tokens there are. */
+  symbols: number;
+  labels: string[];
+  example: string;
+}
+
+/** The bytes of a base64 text. */
+export function decoded(base64: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+}
+
+/** Bytes that were compressed by gzip. */
+export async function unzipped(base64: string): Promise<Uint8Array<ArrayBuffer>> {
+  const stream = new Blob([decoded(base64)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}

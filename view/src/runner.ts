@@ -1,0 +1,143 @@
+/** A model over a text, a step at a time, by its ONNX graph: every number here was computed by that graph. */
+
+import type { InferenceSession, Tensor, TensorConstructor } from "onnxruntime-web/wasm";
+import { decoded, unzipped, type Layer, type Model } from "./models.ts";
+import { Series } from "./series.ts";
+
+/** What the page needs of onnxruntime-web. */
+export interface Runtime {
+  InferenceSession: { create(bytes: Uint8Array): Promise<InferenceSession> };
+  Tensor: TensorConstructor;
+}
+
+/** A layer's numbers over time. */
+export interface Seen {
+  layer: Layer;
+  gates: Map<string, Series>;
+  decay: Series | null;
+  written: Series | null;
+  memory: Series;
+}
+
+/** A state's channel that is held at a value. */
+export interface Held {
+  state: number;
+  channel: number;
+  value: number;
+}
+
+export class Runner {
+  /** The tokens that were read. */
+  read: number[] = [];
+  readonly answers: Series;
+  readonly states: Series[];
+  readonly seen: Seen[];
+  private readonly initial: Float32Array[];
+
+  private constructor(
+    readonly model: Model,
+    private readonly runtime: Runtime,
+    private readonly session: InferenceSession,
+  ) {
+    this.answers = new Series(model.answer_size);
+    this.states = model.states.map((state) => new Series(state.size));
+    this.seen = model.layers.map((layer) => ({
+      layer,
+      gates: new Map(layer.gates.map((gate) => [gate, new Series(layer.channels)])),
+      decay: layer.decay ? new Series(layer.channels) : null,
+      written: layer.written ? new Series(layer.channels) : null,
+      memory: this.states[layer.memory]!,
+    }));
+    const all = new Float32Array(decoded(model.initial).buffer);
+    let first = 0;
+    this.initial = model.states.map((state) => all.subarray(first, (first += state.size)));
+  }
+
+  static async open(model: Model, runtime: Runtime): Promise<Runner> {
+    const session = await runtime.InferenceSession.create(await unzipped(model.step));
+    return new Runner(model, runtime, session);
+  }
+
+  /** Read a text again from the first step that differs. `onStep` is called after each step; false stops. */
+  async follow(read: number[], onStep: (done: number) => boolean | Promise<boolean>): Promise<void> {
+    let same = 0;
+    while (same < Math.min(read.length, this.answers.length) && read[same] === this.read[same]) same++;
+    this.cut(same);
+    this.read = read.slice();
+    for (let step = same; step < read.length; step++) {
+      const before = step === 0 ? this.initial : this.states.map((state) => state.row(step - 1));
+      const found = await this.step(read[step]!, before);
+      this.keep(step, found);
+      if (!(await onStep(step + 1))) {
+        this.read.length = step + 1;
+        return;
+      }
+    }
+  }
+
+  /** Answers of the text if a state's channel is held, from the initial state on; nothing here changes. */
+  async holding(held: Held): Promise<Float32Array[]> {
+    const answers: Float32Array[] = [];
+    let states = this.initial.map((state) => state.slice());
+    states[held.state]![held.channel] = held.value;
+    for (const value of this.read) {
+      const found = await this.step(value, states);
+      answers.push((found["answer"]!.data as Float32Array).slice());
+      states = this.model.states.map((state) => (found[`${state.name}_after`]!.data as Float32Array).slice());
+      states[held.state]![held.channel] = held.value;
+    }
+    return answers;
+  }
+
+  /**
+   * How much of a small change of a layer's memory after step `from` is left after step `to`: the ratio of lengths, by
+   * finite differences along a given direction.
+   */
+  async reachOf(layer: Layer, direction: Float32Array, from: number, to: number): Promise<number> {
+    const small = 1e-3;
+    const states = this.states.map((state) => state.row(from).slice());
+    const memory = states[layer.memory]!;
+    for (let c = 0; c < memory.length; c++) memory[c]! += small * direction[c]!;
+    let current = states;
+    for (let step = from + 1; step <= to; step++) {
+      const found = await this.step(this.read[step]!, current);
+      current = this.model.states.map((state) => (found[`${state.name}_after`]!.data as Float32Array).slice());
+    }
+    const end = this.states[layer.memory]!.row(to);
+    let squares = 0;
+    for (let c = 0; c < end.length; c++) squares += (current[layer.memory]![c]! - end[c]!) ** 2;
+    return Math.sqrt(squares) / small;
+  }
+
+  private async step(value: number, states: Float32Array[]): Promise<InferenceSession.OnnxValueMapType> {
+    const { Tensor } = this.runtime;
+    const feeds: Record<string, Tensor> = {
+      read: new Tensor("int64", BigInt64Array.of(BigInt(value)), [1]),
+    };
+    this.model.states.forEach((state, n) => {
+      feeds[state.name] = new Tensor("float32", states[n]!, [1, state.size]);
+    });
+    return this.session.run(feeds);
+  }
+
+  private keep(step: number, found: InferenceSession.OnnxValueMapType): void {
+    const values = (name: string): Float32Array => found[name]!.data as Float32Array;
+    this.answers.set(step, this.model.answer_size > 0 ? values("answer") : []);
+    this.model.states.forEach((state, n) => this.states[n]!.set(step, values(`${state.name}_after`)));
+    this.seen.forEach(({ gates, decay, written }, n) => {
+      gates.forEach((series, gate) => series.set(step, values(`layer_${n}_gate_${gate}`)));
+      decay?.set(step, values(`layer_${n}_decay`));
+      written?.set(step, values(`layer_${n}_written`));
+    });
+  }
+
+  private cut(length: number): void {
+    this.answers.cut(length);
+    this.states.forEach((state) => state.cut(length));
+    for (const { gates, decay, written } of this.seen) {
+      gates.forEach((series) => series.cut(length));
+      decay?.cut(length);
+      written?.cut(length);
+    }
+  }
+}
