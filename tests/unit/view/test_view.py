@@ -7,7 +7,6 @@ import onnxruntime
 import pytest
 import torch
 from browser import CHROMIUM, FLAGS, needs_a_browser
-from layer_laws import CELLS
 
 from gatedrnn.data.tokenizers import encode_stream, learn_tokenizer
 from gatedrnn.errors import DataError, TooLarge
@@ -15,6 +14,7 @@ from gatedrnn.export.onnx import beginning
 from gatedrnn.inspect.trace import trace
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
+from gatedrnn.registry import CELLS
 from gatedrnn.view import page
 from gatedrnn.view.page import page_of, view_of
 from gatedrnn.view.step import first_step, number_names, watched_graph
