@@ -128,6 +128,8 @@ class RunsDisplay:
         """
         with self._changing:
             self.finished, self.runs = finished, runs
+            if progress is None and finished < runs:
+                self._doing, self._doing_since, self._part = "starting runs", time.monotonic(), None
             first = not self._under_way and not self._done
             if progress is None:
                 ended = self._under_way.pop(run, None)

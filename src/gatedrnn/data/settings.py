@@ -228,8 +228,8 @@ class LanguageTask(TaskSettings):
     )  # fmt: skip
 
     train_file: Path | None = None
-    """Training text: .txt, .txt.gz, JSON lines or Parquet. Without it and without --hub: the reference of the Python
-    language that help() shows."""
+    """Training text: .txt, .txt.gz, JSON lines or Parquet, a folder of them, or a pattern as 'books/*.txt'. Without it
+    and without --hub: the reference of the Python language that help() shows."""
     validation_file: Path | None = None
     """Validation text; a fraction of the training text if not given."""
     test_file: Path | None = None

@@ -35,6 +35,8 @@ class OnRay:
         self.on = f"ray:{address}" if address else "ray"
         self.address, self.jobs, self.threads, self.options = address, jobs, threads, options
         self._work: Any = None
+        if address:
+            self._demand_answer(address)  # before anything is computed
 
     def open(self, folder: Path) -> None:
         """See `Engine`."""
@@ -44,8 +46,6 @@ class OnRay:
         if self.address and TOKEN.exists():
             # The head of a cluster asks for it by default where there is one; who joins has to say that it has one.
             os.environ.setdefault("RAY_AUTH_MODE", "token")
-        if self.address:
-            self._demand_answer(self.address)
         import ray
 
         here: dict[str, Any] = (

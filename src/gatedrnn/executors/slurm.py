@@ -43,13 +43,13 @@ class OnSlurm:
         self.cluster = str(self.options.pop("cluster", "slurm"))
         self.jobs = jobs or max(1, cores() // threads) if self.cluster == "local" else jobs
         self._executor: Any = None
+        if self.cluster == "slurm" and shutil.which("sbatch") is None:  # before anything is computed
+            raise NoCluster("--on slurm: there is no sbatch on this machine; run it where jobs are submitted")
 
     def open(self, folder: Path) -> None:
         """See `Engine`."""
         import submitit
 
-        if self.cluster == "slurm" and shutil.which("sbatch") is None:
-            raise NoCluster("--on slurm: there is no sbatch on this machine; run it where jobs are submitted")
         self._executor = submitit.AutoExecutor(
             folder / FOLDER, cluster=self.cluster, **{f"{self.cluster}_max_num_timeout": TIMES_OUT}
         )
