@@ -20,6 +20,7 @@ release = __version__
 html_title = f"gatedrnn {__version__}"
 html_theme = "furo"
 html_static_path = ["static"]
+html_extra_path = ["_build/extra"]  # pages of the window, by docs/window.py
 html_css_files = ["tables.css"]
 html_show_sphinx = False
 html_math_renderer = "mathml"

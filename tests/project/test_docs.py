@@ -30,6 +30,7 @@ SMALL = {
     "probe": "--tasks parity --seeds 0 --lengths 64",
     "verify": "--dtypes float64",
     "bench": "--only step --seconds 1",
+    "view": "--html page.html",
 }
 """What a command runs with in a test, whatever the page gives."""
 

@@ -99,13 +99,17 @@ def found_in_name(name: str, line: int = 1) -> Iterator[str]:
         yield f"{line}: the name {name!r}: see the glossary"
 
 
+MADE = {"_build", "page.html"}
+"""What a build leaves, which git does not keep."""
+
+
 def searched() -> list[Path]:
     files = [
         path for name in CLEAN for path in ([ROOT / name] if (ROOT / name).is_file() else (ROOT / name).rglob("*"))
     ]
     suffixes = (".md", ".csv", ".py", ".html")
     this = Path(__file__)
-    return [path for path in files if path.suffix in suffixes and "_build" not in path.parts and path != this]
+    return [path for path in files if path.suffix in suffixes and not MADE & set(path.parts) and path != this]
 
 
 @pytest.mark.parametrize("path", searched(), ids=lambda path: str(path.relative_to(ROOT)))

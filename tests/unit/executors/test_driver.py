@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from train_helpers import digits_run
@@ -158,6 +159,8 @@ def test_a_place_that_is_not_known_is_a_usage_error(word):
         ("ray:10.0.0.1:6379,num_gpus=1", None, "ray:10.0.0.1:6379"), ("slurm,slurm_partition=long", 9, "slurm"),
     ],
 )  # fmt: skip
-def test_places_by_name(word, jobs, on):
+def test_places_by_name(word, jobs, on, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    monkeypatch.setattr("socket.create_connection", lambda *_: Mock())
     executor = executor_for(word, jobs)
     assert executor.on == on and executor.jobs == (jobs or (1 if on == "local" else None))

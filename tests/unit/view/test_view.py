@@ -54,8 +54,10 @@ def expected_of(folder: Path, text: str):
     return tokens[0].tolist(), logits[0].numpy(), traced
 
 
-@pytest.mark.parametrize("cell", ["lstm", "mingru", "qrnn"])
-@pytest.mark.parametrize("block", [False, True])
+@pytest.mark.parametrize(
+    "cell, block",
+    [("lstm", False), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("mingru", True), ("qrnn", False)))],
+)
 def test_the_graph_of_a_step_has_the_gates_of_the_whole_sequence(cell, block, tmp_path):
     folder = saved(tmp_path, cell, block=block)
     model = GatedRNNForCausalLM.from_pretrained(folder).eval()
@@ -195,6 +197,7 @@ def test_a_sentence_is_typed_and_the_strips_move(shown, tmp_path):
 
 @BUILT
 @needs_a_browser
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["words", "bpe", "bytes", "tokens"])
 def test_text_becomes_the_same_tokens_as_in_training(kind, shown, tmp_path):
     folder, text = saved(tmp_path / kind, kind=kind), "The gate, opens.\nIt's 안녕 unseen <unk> The"
@@ -241,6 +244,7 @@ def test_bad_text_is_a_sentence_in_the_page(shown, tmp_path):
 
 @BUILT
 @needs_a_browser
+@pytest.mark.slow
 @pytest.mark.parametrize("width, scheme", [(1280, "light"), (400, "dark")])
 def test_no_error_of_accessibility_and_no_sideways_scrolling(width, scheme, shown, tmp_path):
     axe = Path(page.__file__).parents[3] / "view" / "node_modules" / "axe-core" / "axe.min.js"
