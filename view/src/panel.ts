@@ -105,7 +105,7 @@ export class Panel {
 
   private arrange(seen: Seen): Arranged {
     const named: [string, Series][] = [...seen.gates].map(([gate, series]) => [`${gate} gate`, series]);
-    if (seen.decay !== null && ![...seen.gates.keys()].some((gate) => gate.includes("forget"))) {
+    if (seen.decay !== null && ![...seen.gates.keys()].some((gate) => gate.includes("forget") || gate === "decay")) {
       named.push(["decay of the state", seen.decay]);
     }
     if (named.length === 0) named.push(["state", seen.memory]);
@@ -239,6 +239,8 @@ export class Panel {
       this.find(".next caption").textContent = "This model answers from all steps together, so a step has no answer.";
       return;
     }
+    this.find(".next caption").textContent =
+      model.answers === "next" ? "What comes next" : "The answer, if the text ended at this step";
     if (this.chosen >= answers.length) return;
     for (const [which, p] of likeliest(answers.row(this.chosen), this.temperature, LIKELIEST)) {
       const row = make("tr");
