@@ -114,3 +114,17 @@ def test_gates_that_share_one_whole_are_shown_so(name):
     (traced,) = trace(layer_of(name), series())
     assert_equal_within(traced.gates["forget"], traced.decay, torch.float64, "forget")
     assert_equal_within(traced.gates["input"], 1 - traced.decay, torch.float64, "input")
+
+
+@pytest.mark.parametrize("cell", ["lstm", "mingru", "qrnn"])
+def test_a_trace_goes_on_from_a_state(cell):
+    """What the window into a model rests on: a step at a time is the sequence."""
+    layer = CELLS[cell](3, 4, num_layers=2, batch_first=True).eval()
+    x = torch.randn(2, 6, 3, 2)[..., 0]  # strided
+    _, state = layer(x[:, :4])
+    before = state if isinstance(state, tuple) else (state,)
+    for whole, rest in zip(trace(layer, x), trace(layer, x[:, 4:], before), strict=True):
+        for name, gate in whole.gates.items():
+            assert_equal_within(rest.gates[name], gate[:, 4:], torch.float32, name)
+        assert_equal_within(rest.memory, whole.memory[:, 4:], torch.float32, "memory")
+        assert_equal_within(rest.written, whole.written[:, 4:], torch.float32, "written")

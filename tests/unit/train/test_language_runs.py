@@ -65,6 +65,16 @@ def test_every_way_of_training_resumes_to_the_same_bits(text, tmp_path, way):
     assert_same_outcome(tmp_path / "whole", tmp_path / "killed")
 
 
+def test_a_shuffled_run_resumes_to_the_same_bits_and_carries_no_state(text, tmp_path):
+    settings = text_run(text, order="shuffled")
+    run(settings, tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(settings, tmp_path / "killed", killed_at(9))
+    assert list((tmp_path / "killed").rglob("step-*")) and not list((tmp_path / "killed").rglob("carry-*"))
+    run(settings, tmp_path / "killed")
+    assert_same_outcome(tmp_path / "whole", tmp_path / "killed")
+
+
 def test_the_scores_are_those_of_a_plain_computation(undisturbed, text):
     model = GatedRNNForCausalLM.from_pretrained(undisturbed / "model").eval()
     result = json.loads((undisturbed / "result.json").read_text())
