@@ -1,12 +1,20 @@
 /** How well a model does on what it read. */
 
+import type { Row } from "./reading.ts";
 import { softmax } from "./series.ts";
 
 /** Mean of -log p of each next token, in nats; NaN where there is none. */
-export function lossOf(answers: ArrayLike<number>[], read: number[]): number {
+export function lossOf(answers: Row[], read: Row[]): number {
   let total = 0;
-  for (let step = 0; step + 1 < read.length; step++) total -= logProbability(answers[step]!, read[step + 1]!);
+  for (let step = 0; step + 1 < read.length; step++) total -= logProbability(answers[step]!, read[step + 1]![0]!);
   return total / (read.length - 1);
+}
+
+/** Mean absolute difference of each next value from what was expected, entry `middle` of an answer. */
+export function errorAhead(answers: Row[], read: Row[], middle: number): number {
+  const errors = answers.slice(0, -1).map((answer, step) => Math.abs(read[step + 1]![0]! - answer[middle]!));
+  const known = errors.filter(Number.isFinite);
+  return known.reduce((a, b) => a + b, 0) / known.length;
 }
 
 /** log of the probability of one of the scores. */

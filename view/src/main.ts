@@ -27,9 +27,7 @@ async function start(): Promise<void> {
     panels.push(panel);
   }
   document.title = `Gates of ${models.map((model) => model.title).join(" and ")}`;
-  if (models[0]!.reads === "symbols") {
-    document.querySelector("label[for=text]")!.textContent = `Symbols, 0 to ${models[0]!.symbols - 1}`;
-  }
+  document.querySelector("label[for=text]")!.textContent = asked(models[0]!);
 
   let turn = 0;
   let running: Promise<void> = Promise.resolve();
@@ -42,7 +40,7 @@ async function start(): Promise<void> {
       for (const [n, panel] of panels.entries()) {
         const reading = readers[n]!.read(box.value);
         if (reading.fault !== null) notes.push(reading.fault);
-        if (reading.cut > 0) notes.push(`The text is cut after ${LONGEST} steps; ${reading.cut} are left out.`);
+        if (reading.cut > 0) notes.push(`Cut after ${LONGEST} steps; ${reading.cut} are left out.`);
         if (reading.unknown > 0) notes.push(`Tokens outside the vocabulary: ${reading.unknown}; the model reads <unk>.`);
         await panel.follow(reading, () => mine === turn);
       }
@@ -59,6 +57,13 @@ async function start(): Promise<void> {
   box.value = models[0]!.example;
   Object.assign(window, { gatedrnn: { panels } }); // for tests, and for whoever opens the console
   await read();
+}
+
+/** What is to be typed. */
+function asked({ reads, symbols, columns }: Model): string {
+  if (reads === "text") return "Text";
+  if (reads === "symbols") return `Symbols, 0 to ${symbols - 1}`;
+  return columns === 1 ? "Numbers, with spaces or commas between them" : `Numbers, ${columns} a line, a line a step`;
 }
 
 start().catch((error: unknown) => {

@@ -24,9 +24,18 @@ export interface State {
 export interface Model {
   title: string;
   cells: string[];
-  reads: "text" | "symbols";
-  answers: "next" | "classes" | "nothing";
+  reads: "text" | "symbols" | "numbers";
+  /** Numbers of a step, and whether one of them may be missing. */
+  columns: number;
+  missing: boolean;
+  /** Of the graph's input `read`. */
+  read_type: "int64" | "float32" | "float64";
+  /** A graph of all that is read together: numbers (time, columns) to what each step reads. */
+  context: string | null;
+  answers: "next" | "label of the step" | "label so far" | "numbers so far" | "forecast";
   answer_size: number;
+  /** Of a forecast: which quantiles, for each step ahead. */
+  levels: number[];
   parameters: number;
   /** An ONNX graph of one step, gzip and base64. */
   step: string;

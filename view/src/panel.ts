@@ -1,12 +1,13 @@
 /** One model in the page: its strips over the text, the chosen step, the chosen channel. */
 
-import { likeliest, lossOf } from "./loss.ts";
-import type { Reader, Reading } from "./reading.ts";
+import { Answer } from "./answer.ts";
+import { make } from "./dom.ts";
+import { plot, ruler } from "./plot.ts";
+import type { Reader, Reading, Row } from "./reading.ts";
 import type { Runner, Seen } from "./runner.ts";
 import { byMemory, halfLives, mostOpen, reachOfDecays, type Series } from "./series.ts";
 import { RAMPS, STEP_WIDTH, Strip } from "./strip.ts";
 
-const LIKELIEST = 8;
 const OPEN_STEPS = 8;
 /** Steps back at which the reach is measured by finite differences. */
 const BACK = [1, 2, 4, 8, 16, 32, 64];
@@ -24,18 +25,19 @@ export class Panel {
   readonly root: HTMLElement;
   /** Milliseconds of each redraw after a scroll. */
   readonly frames: number[] = [];
+  private readonly answer: Answer;
   private readonly layers: Arranged[];
   private shown: string[] = [];
+  private typed: Row[] = [];
   private chosen = 0;
   private layer = 0;
   private channel = 0;
-  private temperature = 1;
   private waiting = false;
   private measuring = 0;
 
   constructor(
     readonly runner: Runner,
-    private readonly reader: Reader,
+    reader: Reader,
     number: number,
   ) {
     const model = runner.model;
@@ -44,12 +46,11 @@ export class Panel {
       <h2 id="title-${number}"></h2>
       <p class="quiet about"></p>
       <details><summary>Equations</summary></details>
-      <div class="track" tabindex="0" role="group" aria-label="Gates over the text: arrow keys choose a step and a channel">
-        <div class="inner"><div class="stay"><canvas class="ruler" role="img" aria-label="The text, a token a step"></canvas></div></div>
+      <div class="track" tabindex="0" role="group" aria-label="Gates over the steps: arrow keys choose a step and a channel">
+        <div class="inner"><div class="stay"><canvas class="ruler" role="img" aria-label="What is read, step by step"></canvas></div></div>
       </div>
       <h3 class="step" aria-live="polite"></h3>
-      <div class="row"><label>Temperature <input class="temperature" type="range" min="0" max="2" step="0.1" value="1"></label><output>1.0</output></div>
-      <table class="next"><caption class="quiet">What comes next</caption><tbody></tbody></table>
+      <div class="answer"></div>
       <figure><canvas class="line reach" role="img"></canvas><figcaption class="reach-says"></figcaption></figure>
       <h3>A channel</h3>
       <div class="row"><label>Layer <select class="layer"></select></label><label>Channel <select class="channel"></select></label></div>
@@ -63,6 +64,8 @@ export class Panel {
     for (const equations of new Set(model.layers.map((layer) => layer.equations))) {
       this.find("details").append(make("pre", {}, equations));
     }
+    this.answer = new Answer(runner, reader);
+    this.find(".answer").replaceWith(this.answer.root);
     this.layers = runner.seen.map((seen) => this.arrange(seen));
     this.listen();
   }
@@ -70,6 +73,7 @@ export class Panel {
   /** Follow a text, drawing as the steps are computed. False stops. */
   async follow(reading: Reading, current: () => boolean): Promise<void> {
     this.shown = reading.shown;
+    this.typed = reading.read;
     this.find<HTMLElement>(".inner").style.width = `${Math.max(1, reading.read.length) * STEP_WIDTH}px`;
     let painted = performance.now();
     await this.runner.follow(reading.read, async (done) => {
@@ -93,7 +97,8 @@ export class Panel {
     const first = track.scrollLeft / STEP_WIDTH;
     const width = track.clientWidth;
     (track as HTMLElement).style.setProperty("--view", `${width}px`);
-    this.ruler(first, width);
+    const numbers = this.runner.model.reads === "numbers" ? this.typed : null;
+    ruler(this.find<HTMLCanvasElement>(".ruler"), this.shown, numbers, first, width);
     this.layers.forEach(({ strips }, layer) => {
       for (const strip of strips) {
         if (strip.canvas.width !== width) strip.canvas.width = width;
@@ -141,11 +146,6 @@ export class Panel {
           this.choose(at.step);
         });
       }
-    });
-    this.find<HTMLInputElement>(".temperature").addEventListener("input", ({ target }) => {
-      this.temperature = Number((target as HTMLInputElement).value);
-      this.find("output").textContent = this.temperature.toFixed(1);
-      this.next();
     });
     const layers = this.find<HTMLSelectElement>(".layer");
     layers.append(...this.layers.map(({ seen }, n) => new Option(`${seen.layer.name}, ${seen.layer.cell}`, String(n))));
@@ -216,7 +216,7 @@ export class Panel {
     }
     this.draw();
     this.says();
-    this.next();
+    this.answer.show(step);
     this.channels();
     this.memory();
     this.open();
@@ -229,29 +229,6 @@ export class Panel {
     const gates = [...seen.gates].map(([gate, series]) => `${gate} gate ${series.at(this.chosen, this.channel).toFixed(2)}`);
     this.find(".step").textContent = read.length === 0 ? "" :
       `Step ${this.chosen + 1} of ${read.length}, “${this.shown[this.chosen] ?? ""}”; ${seen.layer.name}, channel ${this.channel}: ${gates.join(", ")}`;
-  }
-
-  private next(): void {
-    const body = this.find(".next tbody");
-    const { model, answers } = this.runner;
-    body.replaceChildren();
-    if (model.answers === "nothing") {
-      this.find(".next caption").textContent = "This model answers from all steps together, so a step has no answer.";
-      return;
-    }
-    this.find(".next caption").textContent =
-      model.answers === "next" ? "What comes next" : "The answer, if the text ended at this step";
-    if (this.chosen >= answers.length) return;
-    for (const [which, p] of likeliest(answers.row(this.chosen), this.temperature, LIKELIEST)) {
-      const row = make("tr");
-      const bar = make("span");
-      bar.style.width = `${100 * p}%`;
-      const cell = make("td", { class: "bar" });
-      cell.append(bar);
-      const name = model.answers === "next" ? this.reader.word(which) : model.labels[which]!;
-      row.append(make("th", { scope: "row" }, name), cell, make("td", { class: "number" }, `${(100 * p).toFixed(1)} %`));
-      body.append(row);
-    }
   }
 
   private channels(): void {
@@ -272,7 +249,7 @@ export class Panel {
     const values = seen.memory.column(this.channel);
     const bounds = plot(this.find<HTMLCanvasElement>(".memory"), values, this.chosen);
     this.find(".memory-says").textContent =
-      `State of channel ${this.channel} over the text, from ${bounds.low.toFixed(2)} to ${bounds.high.toFixed(2)}`;
+      `State of channel ${this.channel} over the steps, from ${bounds.low.toFixed(2)} to ${bounds.high.toFixed(2)}`;
     this.find(".memory").setAttribute("aria-label", this.find(".memory-says").textContent!);
   }
 
@@ -282,10 +259,11 @@ export class Panel {
     const list = this.find(".open");
     list.replaceChildren();
     if (gate === undefined) return;
+    const apart = this.runner.model.reads === "numbers" ? " " : "";
     for (const step of mostOpen(gate, this.channel, OPEN_STEPS)) {
       const item = make("li");
-      const around = (a: number, b: number): string => this.shown.slice(Math.max(0, a), Math.max(0, b)).join("");
-      item.append(around(step - 12, step), make("mark", {}, this.shown[step] || "start"), around(step + 1, step + 6));
+      const around = (a: number, b: number): string => this.shown.slice(Math.max(0, a), Math.max(0, b)).join(apart);
+      item.append(around(step - 12, step), apart, make("mark", {}, this.shown[step] || "start"), apart, around(step + 1, step + 6));
       const wrote = seen.written === null ? "" : `, lets in ${seen.written.at(step, this.channel).toFixed(2)}`;
       item.append(` (${gate.at(step, this.channel).toFixed(2)}${wrote})`);
       list.append(item);
@@ -328,44 +306,10 @@ export class Panel {
     if (runner.read.length < 2) return;
     const buttons = [...this.root.querySelectorAll("button")];
     buttons.forEach((button) => (button.disabled = true));
-    out.textContent = "running the text again …";
+    out.textContent = "reading again …";
     const found = await runner.holding({ state: seen.layer.memory, channel: this.channel, value });
-    const own = runner.read.map((_, step) => runner.answers.row(step));
-    const what = `${seen.layer.name}, channel ${this.channel} held at ${value}`;
-    if (runner.model.answers === "next") {
-      const [before, after] = [lossOf(own, runner.read), lossOf(found, runner.read)];
-      out.textContent = `${what}: loss ${before.toFixed(4)} → ${after.toFixed(4)} nats a token (${after >= before ? "+" : "−"}${Math.abs(after - before).toFixed(4)})`;
-    } else if (runner.model.answers === "classes") {
-      const say = (scores: ArrayLike<number>): string => {
-        const [which, p] = likeliest(scores, 1, 1)[0]!;
-        return `${runner.model.labels[which]} ${(100 * p).toFixed(1)} %`;
-      };
-      out.textContent = `${what}: at the end ${say(own.at(-1)!)} → ${say(found.at(-1)!)}`;
-    } else {
-      out.textContent = "This model answers from all steps together; hold a channel of another one.";
-    }
+    out.textContent = `${seen.layer.name}, channel ${this.channel} held at ${value}: ${this.answer.compared(found)}`;
     buttons.forEach((button) => (button.disabled = false));
-  }
-
-  private ruler(first: number, width: number): void {
-    const canvas = this.find<HTMLCanvasElement>(".ruler");
-    if (canvas.width !== width) canvas.width = width;
-    canvas.height = 22;
-    const context = canvas.getContext("2d")!;
-    context.clearRect(0, 0, width, 22);
-    context.font = "13px ui-monospace, monospace";
-    context.fillStyle = getComputedStyle(canvas).color;
-    const from = Math.floor(first);
-    for (let step = from; step < Math.min(this.shown.length, from + width / STEP_WIDTH + 1); step++) {
-      const x = (step - first) * STEP_WIDTH;
-      context.save();
-      context.beginPath();
-      const long = (this.shown[step] ?? "").length > 1;
-      context.rect(x, 0, STEP_WIDTH, 22);
-      if (!long) context.clip();
-      if (!long || step % 4 === 0) context.fillText((this.shown[step] ?? "").slice(0, 7), x + 2, 16);
-      context.restore();
-    }
   }
 
   private find<E extends Element = Element>(selector: string): E {
@@ -375,35 +319,4 @@ export class Panel {
 
 function steps(half: number): string {
   return half === Infinity ? "endless" : Number.isNaN(half) ? "unknown" : half < 10 ? half.toFixed(1) : half.toFixed(0);
-}
-
-function make(name: string, attributes: Record<string, string> = {}, text = ""): HTMLElement {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.textContent = text;
-  return element;
-}
-
-/** A line over steps, what is NaN left out, with a mark at the chosen one. */
-function plot(canvas: HTMLCanvasElement, values: ArrayLike<number>, chosen: number): { low: number; high: number } {
-  const width = (canvas.width = canvas.clientWidth || 300);
-  const height = (canvas.height = 90);
-  const context = canvas.getContext("2d")!;
-  const known = Array.from(values).filter((value) => Number.isFinite(value));
-  const low = Math.min(0, ...known);
-  const high = Math.max(low + 1e-6, ...known);
-  const x = (step: number): number => 4 + (step * (width - 8)) / Math.max(1, values.length - 1);
-  const y = (value: number): number => height - 5 - ((value - low) * (height - 10)) / (high - low);
-  context.strokeStyle = context.fillStyle = getComputedStyle(canvas).getPropertyValue("--bar");
-  context.beginPath();
-  for (let step = 0; step < values.length; step++) {
-    const value = values[step]!;
-    if (!Number.isFinite(value)) continue;
-    context.lineTo(x(step), y(value));
-    if (known.length < values.length) context.fillRect(x(step) - 2, y(value) - 2, 4, 4);
-  }
-  context.stroke();
-  context.strokeStyle = getComputedStyle(canvas).color;
-  context.strokeRect(x(chosen) - 2, 2, 4, height - 4);
-  return { low, high };
 }

@@ -6,9 +6,12 @@ import type { Model } from "./models.ts";
 /** Steps at most: a longer text is cut, with a note. */
 export const LONGEST = 4000;
 
+/** What a model reads at a step: the number of a token, or numbers. */
+export type Row = ArrayLike<number>;
+
 export interface Reading {
   /** What the model reads, the token before the text included. */
-  read: number[];
+  read: Row[];
   /** What stands above each step. */
   shown: string[];
   /** How many tokens the vocabulary lacks. */
@@ -19,6 +22,7 @@ export interface Reading {
   fault: string | null;
 }
 
+const MISSING = /^(nan|na|\?)$/i;
 const NOTHING = { read: [], shown: [], unknown: 0, cut: 0 };
 
 export class Reader {
@@ -30,8 +34,8 @@ export class Reader {
   }
 
   read(text: string): Reading {
-    if (text.trim() === "") return { ...NOTHING, fault: "The text is empty: type one." };
-    const found = this.tokenizer === null ? symbols(text, this.model.symbols) : this.tokens(text, this.tokenizer);
+    if (text.trim() === "") return { ...NOTHING, fault: "Nothing is typed: the page shows what a model does as it reads." };
+    const found = this.found(text);
     const cut = Math.max(0, found.read.length - LONGEST);
     return { ...found, read: found.read.slice(0, LONGEST), shown: found.shown.slice(0, LONGEST), cut };
   }
@@ -41,20 +45,25 @@ export class Reader {
     return this.tokenizer === null ? String(token) : visible(this.tokenizer.id_to_token(token) ?? "");
   }
 
+  private found(text: string): Reading {
+    if (this.tokenizer !== null) return this.tokens(text, this.tokenizer);
+    return this.model.reads === "symbols" ? symbols(text, this.model.symbols) : numbers(text, this.model);
+  }
+
   private tokens(text: string, tokenizer: Tokenizer): Reading {
     const { begin, unknown: unk, tokenizer: given } = this.model;
-    const read = begin === null ? [] : [begin];
+    const read = begin === null ? [] : [[begin]];
     const shown = begin === null ? [] : [""];
     let unknown = 0;
     const pieces = given!.by_line ? text.split("\n") : [text];
     pieces.forEach((piece, line) => {
       if (line > 0 && begin !== null) {
-        read.push(begin);
+        read.push([begin]);
         shown.push("⏎");
       }
       const { ids, tokens } = tokenizer.encode(piece, { add_special_tokens: false });
       ids.forEach((id, n) => {
-        read.push(id);
+        read.push([id]);
         shown.push(visible(tokens[n] ?? ""));
         if (id === unk) unknown++;
       });
@@ -75,5 +84,20 @@ export function symbols(text: string, count: number): Reading {
   if (wrong.length > 0) {
     return { ...NOTHING, fault: `This model reads 0 to ${count - 1}, not ${wrong.slice(0, 3).join(", ")}.` };
   }
-  return { read, shown: pieces, unknown: 0, cut: 0, fault: null };
+  return { read: read.map((one) => [one]), shown: pieces, unknown: 0, cut: 0, fault: null };
+}
+
+/** Numbers with spaces, commas, semicolons or tabs between them, a line a step where a step has several of them. */
+export function numbers(text: string, { columns, missing, context }: Pick<Model, "columns" | "missing" | "context">): Reading {
+  const pieces = (line: string): string[] => line.split(/[\s,;]+/).filter((piece) => piece !== "");
+  const lines = columns === 1 ? pieces(text).map((piece) => [piece]) : text.trim().split("\n").map(pieces);
+  const fault = (said: string): Reading => ({ ...NOTHING, fault: said });
+  const read = lines.map((line) => line.map((piece) => (MISSING.test(piece) ? NaN : Number(piece))));
+  for (const [n, line] of lines.entries()) {
+    if (line.length !== columns) return fault(`Line ${n + 1} has ${line.length} numbers; a step of this model has ${columns}.`);
+    const wrong = line.find((piece, c) => (missing && MISSING.test(piece) ? false : !Number.isFinite(read[n]![c]!)));
+    if (wrong !== undefined) return fault(`Step ${n + 1}: “${wrong}” is no number${missing ? "; nan stands for a missing one" : ""}.`);
+  }
+  if (context !== null && Number.isNaN(read[0]![0]!)) return fault("A series begins with a number; leave out what is missing before it.");
+  return { read, shown: lines.map((line) => line[0]!), unknown: 0, cut: 0, fault: null };
 }

@@ -2,6 +2,7 @@
 
 import type { InferenceSession, Tensor, TensorConstructor } from "onnxruntime-web/wasm";
 import { decoded, unzipped, type Layer, type Model } from "./models.ts";
+import type { Row } from "./reading.ts";
 import { Series } from "./series.ts";
 
 /** What the page needs of onnxruntime-web. */
@@ -27,8 +28,8 @@ export interface Held {
 }
 
 export class Runner {
-  /** The tokens that were read. */
-  read: number[] = [];
+  /** What was read, a row a step. */
+  read: Row[] = [];
   readonly answers: Series;
   readonly states: Series[];
   readonly seen: Seen[];
@@ -38,6 +39,7 @@ export class Runner {
     readonly model: Model,
     private readonly runtime: Runtime,
     private readonly session: InferenceSession,
+    private readonly context: InferenceSession | null,
   ) {
     this.answers = new Series(model.answer_size);
     this.states = model.states.map((state) => new Series(state.size));
@@ -54,14 +56,17 @@ export class Runner {
   }
 
   static async open(model: Model, runtime: Runtime): Promise<Runner> {
-    const session = await runtime.InferenceSession.create(await unzipped(model.step));
-    return new Runner(model, runtime, session);
+    const open = async (graph: string): Promise<InferenceSession> =>
+      runtime.InferenceSession.create(await unzipped(graph));
+    const context = model.context === null ? null : await open(model.context);
+    return new Runner(model, runtime, await open(model.step), context);
   }
 
-  /** Read a text again from the first step that differs. `onStep` is called after each step; false stops. */
-  async follow(read: number[], onStep: (done: number) => boolean | Promise<boolean>): Promise<void> {
+  /** Read again from the first step that differs. `onStep` is called after each step; false stops. */
+  async follow(typed: Row[], onStep: (done: number) => boolean | Promise<boolean>): Promise<void> {
+    const read = await this.rows(typed);
     let same = 0;
-    while (same < Math.min(read.length, this.answers.length) && read[same] === this.read[same]) same++;
+    while (same < Math.min(read.length, this.answers.length) && equal(read[same]!, this.read[same]!)) same++;
     this.cut(same);
     this.read = read.slice();
     for (let step = same; step < read.length; step++) {
@@ -109,20 +114,40 @@ export class Runner {
     return Math.sqrt(squares) / small;
   }
 
-  private async step(value: number, states: Float32Array[]): Promise<InferenceSession.OnnxValueMapType> {
+  /** What each step reads, where that depends on all that was typed. */
+  private async rows(typed: Row[]): Promise<Row[]> {
+    if (this.context === null || typed.length === 0) return typed.slice();
+    const values = Float64Array.from(typed, (row) => row[0]!);
+    const found = await this.context.run({ values: new this.runtime.Tensor("float64", values, [values.length, 1]) });
+    const rows = found["rows"]!.data as Float64Array;
+    const width = rows.length / values.length;
+    return typed.map((_, step) => rows.slice(step * width, (step + 1) * width));
+  }
+
+  private async step(row: Row, states: Float32Array[]): Promise<InferenceSession.OnnxValueMapType> {
     const { Tensor } = this.runtime;
-    const feeds: Record<string, Tensor> = {
-      read: new Tensor("int64", BigInt64Array.of(BigInt(value)), [1]),
-    };
+    const feeds: Record<string, Tensor> = { read: this.tensor(row) };
     this.model.states.forEach((state, n) => {
       feeds[state.name] = new Tensor("float32", states[n]!, [1, state.size]);
     });
     return this.session.run(feeds);
   }
 
+  private tensor(row: Row): Tensor {
+    const { Tensor } = this.runtime;
+    switch (this.model.read_type) {
+      case "int64":
+        return new Tensor("int64", BigInt64Array.of(BigInt(row[0]!)), [1]);
+      case "float32":
+        return new Tensor("float32", Float32Array.from(row), [1, row.length]);
+      case "float64":
+        return new Tensor("float64", Float64Array.from(row), [1, row.length]);
+    }
+  }
+
   private keep(step: number, found: InferenceSession.OnnxValueMapType): void {
     const values = (name: string): Float32Array => found[name]!.data as Float32Array;
-    this.answers.set(step, this.model.answer_size > 0 ? values("answer") : []);
+    this.answers.set(step, values("answer"));
     this.model.states.forEach((state, n) => this.states[n]!.set(step, values(`${state.name}_after`)));
     this.seen.forEach(({ gates, decay, written }, n) => {
       gates.forEach((series, gate) => series.set(step, values(`layer_${n}_gate_${gate}`)));
@@ -140,4 +165,9 @@ export class Runner {
       written?.cut(length);
     }
   }
+}
+
+function equal(a: Row, b: Row): boolean {
+  for (let n = 0; n < a.length; n++) if (!Object.is(a[n], b[n])) return false;
+  return true;
 }

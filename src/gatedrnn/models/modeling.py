@@ -381,6 +381,13 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         self.classifier = nn.Linear(self.model.output_size, config.num_labels)
         self.post_init()
 
+    def scores(self, features: Tensor) -> Tensor:
+        """Logits (…, num_labels) of the core's output (…, features); of a regression numbers, in its labels' units."""
+        logits: Tensor = self.classifier(self.head_dropout(features))
+        if self.config.label_deviation is not None:
+            logits = logits * self.config.label_deviation + (self.config.label_mean or 0.0)
+        return logits
+
 
 class GatedRNNForSequenceClassification(GatedRNNClassifier):
     """One label for a sequence (or `num_labels` numbers, with `problem_type="regression"`)."""
@@ -396,10 +403,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         last_only = how == "last" and attention_mask is None and not bidirectional
         states = self.model(input_ids, attention_mask, input_values, last_only=last_only, gaps=gaps).last_hidden_state
         mask = None if attention_mask is None else attention_mask.bool()
-        pooled = pool(states, mask, how, bidirectional)
-        logits = self.classifier(self.head_dropout(pooled))
-        if self.config.label_deviation is not None:
-            logits = logits * self.config.label_deviation + (self.config.label_mean or 0.0)
+        logits = self.scores(pool(states, mask, how, bidirectional))
         loss = None
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
@@ -416,7 +420,7 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
     ) -> TokenClassifierOutput:  # fmt: skip
         """Logits (batch, time, num_labels); with `labels` (batch, time) the loss too."""
         states = self.model(input_ids, attention_mask, input_values, gaps=gaps).last_hidden_state
-        logits = self.classifier(self.head_dropout(states))
+        logits = self.scores(states)
         loss = None
         if labels is not None:
             loss = self.loss_function(logits, labels, self.config)

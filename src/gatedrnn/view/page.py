@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import logging
+import math
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -11,19 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.errors import DataError, TooLarge
-from gatedrnn.export.onnx import beginning, input_name, state_names
 from gatedrnn.inspect.describe import describe
 from gatedrnn.inspect.trace import Traced
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.models import GatedRNNForCausalLM, GatedRNNForSequenceClassification
-from gatedrnn.train.finished import open_finished
+from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.train.finished import Finished, open_finished
+from gatedrnn.view.answer import StepAnswer, step_answer
 from gatedrnn.view.record import ViewLayer, ViewModel, ViewState, ViewTokenizer
-from gatedrnn.view.step import demand_steps, first_step, number_names, watched_graph
+from gatedrnn.view.step import WatchedStep, context_graph, first_step, number_names, watched_graph
 
 LOG = logging.getLogger("gatedrnn")
 BUILT = Path(__file__).with_name("page.html")
@@ -33,6 +35,8 @@ LARGEST = 8_000_000
 """Parameters of all models of a page together: a browser has them in memory several times over."""
 EXAMPLE = "The gate opens. The state remembers what it let in, and the gate closes again.\n"
 SYMBOLS = (0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1)
+FEWEST, PERIOD = 24, 12
+"""Steps of an example of numbers, and how often it repeats where a model knows no season."""
 NEVER = "\0"  # begins no word
 
 
@@ -44,6 +48,9 @@ def page_of(folders: Sequence[Path]) -> str:
         TooLarge: the models have more parameters than `LARGEST`.
     """
     models = [view_of(folder) for folder in folders]
+    if len({(model.reads, model.columns) for model in models}) > 1:
+        read = " and ".join(model.title + ": " + model.reads for model in models)
+        raise DataError(f"the models do not read the same ({read}), so that nothing could be typed for all; view each")
     total = sum(model.parameters for model in models)
     if total > LARGEST:
         raise TooLarge(f"{total:,} parameters are more than the page shows, {LARGEST:,}; view a smaller model")
@@ -59,35 +66,53 @@ def view_of(folder: Path) -> ViewModel:
     """
     found = open_finished(folder)
     model: Any = found.model.eval().float()
-    demand_steps(model, str(folder))
-    pooled = isinstance(model, GatedRNNForSequenceClassification) and model.config.pooling != "last"
-    answers = "next" if isinstance(model, GatedRNNForCausalLM) else "nothing" if pooled else "classes"
-    labels = [] if answers != "classes" else [model.config.id2label[n] for n in range(model.config.num_labels)]
-    initial = beginning(model, 1)
-    seen = first_step(model, initial)
-    graph = watched_graph(model, answers != "nothing", initial, seen)
-    numbers = np.concatenate([state[0].numpy() for state in initial]).astype("<f4")
-    vocabulary = int(model.config.vocab_size)
+    config, answer = model.config, step_answer(model, str(folder))
+    step = WatchedStep(answer)
+    seen, answer_size = first_step(step)
+    initial = step.initial()
+    numbers = np.concatenate([state[0].numpy() for state in initial.values()]).astype("<f4")
+    forecasts = isinstance(model, GatedRNNForForecasting)
     return ViewModel(
-        title=f"{', '.join(dict.fromkeys(str(cell.name) for cell in model.config.cells))} · {folder.name}",
-        cells=[str(cell.name) for cell in model.config.cells],
-        reads="symbols" if found.tokenizer is None else "text",
-        answers=answers,  # type: ignore[arg-type]
-        answer_size={"next": vocabulary, "classes": len(labels), "nothing": 0}[answers],
+        title=f"{', '.join(dict.fromkeys(str(cell.name) for cell in config.cells))} · {folder.name}",
+        cells=[str(cell.name) for cell in config.cells],
+        reads="numbers" if config.vocab_size is None else "symbols" if found.tokenizer is None else "text",
+        columns=1 if forecasts or config.vocab_size is not None else config.input_size,
+        missing=bool(config.flagged_channels),
+        read_type=str(answer.example().dtype).removeprefix("torch."),  # type: ignore[arg-type]
+        context=_packed(context_graph()) if forecasts else None,
+        answers=answer.answers,
+        answer_size=answer_size,
+        levels=config.levels if forecasts else [],
         parameters=sum(p.numel() for p in model.parameters()),
-        step=_packed(graph.SerializeToString()),
-        states=[
-            ViewState(input_name(name), state.shape[1]) for name, state in zip(state_names(model), initial, strict=True)
-        ],
+        step=_packed(watched_graph(step, seen)),
+        states=[ViewState(name, state.shape[1]) for name, state in initial.items()],
         initial=base64.b64encode(numbers.tobytes()).decode(),
         layers=_layers(model, seen),
         tokenizer=None if found.tokenizer is None else _tokenizer(found.tokenizer),
-        begin=model.config.bos_token_id if answers == "next" else None,
-        unknown=model.config.unk_token_id,
-        symbols=vocabulary,
-        labels=labels,
-        example=EXAMPLE if found.tokenizer is not None else " ".join(str(n % vocabulary) for n in SYMBOLS),
-    )  # fmt: skip
+        begin=config.bos_token_id if answer.answers == "next" else None,
+        unknown=config.unk_token_id,
+        symbols=config.vocab_size or 0,
+        labels=[config.id2label[n] for n in range(config.num_labels)] if answer.answers.startswith("label") else [],
+        example=_example(found, answer),
+    )
+
+
+def _example(found: Finished, answer: StepAnswer) -> str:
+    """Something to begin with: a sentence, symbols, or waves of the size that the model was trained on."""
+    config: Any = found.model.config
+    if found.tokenizer is not None:
+        return EXAMPLE
+    if config.vocab_size is not None:
+        return " ".join(str(n % config.vocab_size) for n in SYMBOLS)
+    period, columns = PERIOD, config.input_size
+    means, deviations = config.channel_means or [0.0] * columns, config.channel_deviations or [1.0] * columns
+    if answer.answers == "forecast":
+        means, deviations, period = [100.0], [10.0], config.periods[0] if config.periods[0] > 1 else PERIOD
+    rows = [
+        " ".join(f"{mean + spread * wave:.2f}" for mean, spread in zip(means, deviations, strict=True))
+        for wave in (math.sin(2 * math.pi * t / period) for t in range(max(FEWEST, 3 * period)))
+    ]
+    return "\n".join(rows) if len(means) > 1 else " ".join(rows)
 
 
 def _layers(model: nn.Module, seen: list[Traced]) -> list[ViewLayer]:
@@ -118,8 +143,8 @@ def _tokenizer(tokenizer: PreTrainedTokenizerFast) -> ViewTokenizer:
     return ViewTokenizer(content, {"model_max_length": 10**9}, stream and is_by_line(tokenizer))
 
 
-def _packed(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
+def _packed(graph: onnx.ModelProto) -> str:
+    return base64.b64encode(gzip.compress(graph.SerializeToString(), mtime=0)).decode()
 
 
 def _plain(record: Any) -> Any:

@@ -4,6 +4,9 @@ from typing import Literal, NamedTuple
 
 from gatedrnn.records import Json
 
+Answers = Literal["next", "label of the step", "label so far", "numbers so far", "forecast"]
+"""The next token; a label of this step; a label, or numbers, of what was read so far; quantiles of the steps ahead."""
+
 
 class ViewLayer(NamedTuple):
     """One recurrent layer."""
@@ -44,11 +47,20 @@ class ViewModel(NamedTuple):
 
     title: str
     cells: list[str]
-    reads: Literal["text", "symbols"]
-    """Text by a tokenizer, or numbers of tokens."""
-    answers: Literal["next", "classes", "nothing"]
-    """The next token, a class of what was read so far, or nothing that one step could say."""
+    reads: Literal["text", "symbols", "numbers"]
+    """Text by a tokenizer, numbers of tokens, or so many numbers a step."""
+    columns: int
+    """Numbers of a step."""
+    missing: bool
+    """Whether one of them may be missing."""
+    read_type: Literal["int64", "float32", "float64"]
+    """Of the graph's input `read`."""
+    context: str | None
+    """A graph of all that is read together, gzip and base64: numbers (time, columns) to what each step reads."""
+    answers: Answers
     answer_size: int
+    levels: list[float]
+    """Of a forecast: which quantiles, for each step ahead."""
     parameters: int
     step: str
     """The ONNX graph of one step, gzip and base64."""

@@ -8,39 +8,34 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.errors import DataError
-from gatedrnn.export.onnx import graph_of, input_name, state_names
+from gatedrnn.export.onnx import beginning, graph_of, input_name, state_names
 from gatedrnn.inspect.trace import Traced, trace
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.models import GatedRNNCache, GatedRNNForCausalLM
-from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models import GatedRNNCache
+from gatedrnn.view.answer import Context, StepAnswer
 
 
 class WatchedStep(nn.Module):
-    """(a token (batch,), states …) to (answer, states after it, and of each layer its gates, decay and what it wrote).
+    """(what is read, states …) to (answer, states after it, and of each layer its gates, decay and what it wrote)."""
 
-    Args:
-        model: a language model or a classifier of tokens.
-        answers: whether a step has an answer: scores of the next token, or of classes as if the text ended here.
-    """
-
-    def __init__(self, model: GatedRNNPreTrainedModel, answers: bool) -> None:
+    def __init__(self, answer: StepAnswer) -> None:
         super().__init__()
-        self.model, self.answers, self.names = model, answers, state_names(model)
+        self.answer, self.names = answer, state_names(answer.model)
 
-    def forward(self, tokens: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
-        cache = GatedRNNCache.of_tensors(self.model.config, dict(zip(self.names, states, strict=True)))
-        with watched(self.model) as seen:
-            answer = self._answer(tokens.unsqueeze(1), cache)
+    def initial(self) -> dict[str, Tensor]:
+        """The states before the first step by name, the layers' first, each (1, size)."""
+        model = self.answer.model
+        return dict(zip(map(input_name, self.names), beginning(model, 1), strict=True)) | self.answer.carried()
+
+    def forward(self, read: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
+        layers = len(self.names)
+        kept = dict(zip(self.names, states[:layers], strict=True))
+        cache = GatedRNNCache.of_tensors(self.answer.model.config, kept)
+        with watched(self.answer.model) as seen:
+            said = self.answer(read, cache, *states[layers:])
         after = cache.tensors()
-        return *answer, *(after[name] for name in self.names), *(one for traced in seen for one in _numbers(traced))
-
-    def _answer(self, tokens: Tensor, cache: GatedRNNCache) -> tuple[Tensor, ...]:
-        model: Any = self.model
-        if isinstance(model, GatedRNNForCausalLM):
-            return (model(tokens, past_key_values=cache).logits[:, 0],)
-        output, _ = model.model.read(tokens, past_key_values=cache)
-        return (model.classifier(output[:, 0]),) if self.answers else ()
+        numbers = [one for traced in seen for one in _numbers(traced)]
+        return said.answer, *(after[name] for name in self.names), *said.carried, *numbers
 
 
 @contextmanager
@@ -68,27 +63,34 @@ def watched(model: nn.Module) -> Iterator[list[Traced]]:
             del layer.step
 
 
-def first_step(model: GatedRNNPreTrainedModel, initial: list[Tensor]) -> list[Traced]:
-    """What the layers do when they read token 0 first: which numbers there are, and of what size."""
-    with watched(model) as seen, torch.no_grad():
-        cache = GatedRNNCache.of_tensors(model.config, dict(zip(state_names(model), initial, strict=True)))
-        model.model.read(torch.zeros(1, 1, dtype=torch.long), past_key_values=cache)
-    return seen
+@torch.no_grad()
+def first_step(step: WatchedStep) -> tuple[list[Traced], int]:
+    """What the layers do in a first step, for which numbers there are and of what size; and the size of an answer."""
+    initial = step.initial()
+    kept = dict(zip(step.names, initial.values(), strict=False))
+    with watched(step.answer.model) as seen:
+        cache = GatedRNNCache.of_tensors(step.answer.model.config, kept)
+        said = step.answer(step.answer.example(), cache, *list(initial.values())[len(step.names) :])
+    return seen, said.answer.shape[1]
 
 
-def watched_graph(
-    model: GatedRNNPreTrainedModel, answers: bool, initial: list[Tensor], seen: list[Traced]
-) -> onnx.ModelProto:
+def watched_graph(step: WatchedStep, seen: list[Traced]) -> onnx.ModelProto:
     """The step as ONNX, for a batch of one; `seen` is what `first_step` found."""
-    names = [input_name(name) for name in state_names(model)]
-    outputs = ["answer"] if answers else []
-    outputs += [f"{name}_after" for name in names]
+    initial = step.initial()
+    outputs = ["answer", *(f"{name}_after" for name in initial)]
     outputs += [f"layer_{n}_{name}" for n, traced in enumerate(seen) for name in number_names(traced)]
     with torch.no_grad():
         return graph_of(
-            WatchedStep(model, answers), (torch.zeros(1, dtype=torch.long), *initial), ["read", *names], outputs,
-            {"tokens": None, "states": tuple(None for _ in names)},
+            step, (step.answer.example(), *initial.values()), ["read", *initial], outputs,
+            {"read": None, "states": tuple(None for _ in initial)},
         )  # fmt: skip
+
+
+def context_graph() -> onnx.ModelProto:
+    """`Context` as ONNX, for any number of values."""
+    time = torch.export.Dim("time", min=1)
+    example = (torch.arange(4.0, dtype=torch.float64).unsqueeze(1),)
+    return graph_of(Context(), example, ["values"], ["rows"], {"values": {0: time}})
 
 
 def number_names(traced: Traced) -> list[str]:
@@ -101,18 +103,3 @@ def number_names(traced: Traced) -> list[str]:
 def _numbers(traced: Traced) -> list[Tensor]:
     found = [*traced.gates.values(), traced.decay, traced.written]
     return [one[:, 0] for one in found if one is not None]
-
-
-def demand_steps(model: GatedRNNPreTrainedModel, place: str) -> None:
-    """Refuse what has no steps of tokens.
-
-    Raises:
-        DataError: in one sentence, why.
-    """
-    config = model.config
-    if config.backbone is not None:
-        raise DataError(f"{place}: {config.backbone} has no gates and no state of constant size")
-    if config.bidirectional:
-        raise DataError(f"{place}: reads in both directions, so that no step is the last word; train one forwards")
-    if config.vocab_size is None:
-        raise DataError(f"{place}: reads numbers; the page shows models of tokens. See gatedrnn diagnose")

@@ -1,5 +1,7 @@
 """The window: its numbers are the library's, it asks for nothing, and what it cannot show it says."""
 
+import base64
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +13,21 @@ from tolerances import assert_equal_within
 
 from gatedrnn.data.tokenizers import encode_stream, learn_tokenizer
 from gatedrnn.errors import DataError, TooLarge
-from gatedrnn.export.onnx import beginning
 from gatedrnn.inspect.trace import trace
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
+from gatedrnn.models import (
+    GatedRNNConfig,
+    GatedRNNForCausalLM,
+    GatedRNNForecastConfig,
+    GatedRNNForForecasting,
+    GatedRNNForSequenceClassification,
+    GatedRNNForTokenClassification,
+)
 from gatedrnn.registry import CELLS
 from gatedrnn.view import page
+from gatedrnn.view.answer import step_answer
 from gatedrnn.view.page import page_of, view_of
-from gatedrnn.view.step import first_step, number_names, watched_graph
+from gatedrnn.view.step import WatchedStep, first_step, number_names
 
 ALLOWED = 1e-5
 TEXT = "The gate opens.\nThe state remembers, and it closes again. "
@@ -55,22 +64,33 @@ def expected_of(folder: Path, text: str):
     return tokens[0].tolist(), logits[0].numpy(), traced
 
 
+def run_by_steps(model, rows):
+    """The graph of a model as the page runs it: what it finds at each step, by name."""
+    session = onnxruntime.InferenceSession(unpacked(model.step))
+    kept = np.frombuffer(base64.b64decode(model.initial), "<f4")
+    ends = np.cumsum([state.size for state in model.states])
+    states = {one.name: kept[end - one.size : end][None] for one, end in zip(model.states, ends, strict=True)}
+    names = [one.name for one in session.get_outputs()]
+    for row in rows:
+        read = row.astype(model.read_type)
+        given = {"read": read if model.read_type == "int64" else read[None], **states}
+        found = dict(zip(names, session.run(None, given), strict=True))
+        states = {name: found[f"{name}_after"] for name in states}
+        yield found
+
+
+def unpacked(graph):
+    return gzip.decompress(base64.b64decode(graph))
+
+
 @pytest.mark.parametrize(
     "cell, block",
     [("lstm", False), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("mingru", True), ("qrnn", False)))],
 )
 def test_the_graph_of_a_step_has_the_gates_of_the_whole_sequence(cell, block, tmp_path):
     folder = saved(tmp_path, cell, block=block)
-    model = GatedRNNForCausalLM.from_pretrained(folder).eval()
-    initial = beginning(model, 1)
-    seen = first_step(model, initial)
-    session = onnxruntime.InferenceSession(watched_graph(model, True, initial, seen).SerializeToString())
     tokens, logits, traced = expected_of(folder, TEXT)
-    states = {one.name: s.numpy() for one, s in zip(session.get_inputs()[1:], initial, strict=True)}
-    names = [one.name for one in session.get_outputs()]
-    for step, token in enumerate(tokens):
-        found = dict(zip(names, session.run(None, {"read": np.array([token]), **states}), strict=True))
-        states = {name: found[f"{name}_after"] for name in states}
+    for step, found in enumerate(run_by_steps(view_of(folder), np.array(tokens)[:, None])):
         assert np.abs(found["answer"][0] - logits[step]).max() < ALLOWED
         for n, one in enumerate(traced):
             for gate, values in one.gates.items():
@@ -88,16 +108,22 @@ def test_what_a_step_adds_and_what_it_keeps_is_the_memory(tmp_path):
 
 def test_watching_leaves_a_model_as_it_was(tmp_path):
     model = GatedRNNForCausalLM.from_pretrained(saved(tmp_path)).eval()
-    first_step(model, beginning(model, 1))
+    first_step(WatchedStep(step_answer(model, "a folder")))
     assert all("step" not in vars(module) for module in model.modules())
 
 
 def test_what_the_page_cannot_show_is_refused_in_a_sentence(tmp_path, monkeypatch):
     both = GatedRNNConfig(vocab_size=5, embedding_size=8, hidden_size=8, bidirectional=True, num_labels=2)
     GatedRNNForSequenceClassification(both).save_pretrained(tmp_path / "both")
-    numbers = GatedRNNConfig(input_size=5, embedding_size=8, hidden_size=8, num_labels=2)
-    GatedRNNForSequenceClassification(numbers).save_pretrained(tmp_path / "numbers")
-    for name, said in (("both", "reads in both directions"), ("numbers", "reads numbers")):
+    uneven = GatedRNNConfig(input_size=5, embedding_size=8, hidden_size=8, num_labels=2, gap_unit=1.0)
+    GatedRNNForSequenceClassification(uneven).save_pretrained(tmp_path / "uneven")
+    forecast(tmp_path / "known", input_size=3, flagged_channels=[0, 2], known_size=1)
+    backbone = GatedRNNConfig(cell="transformer", vocab_size=5, embedding_size=8, hidden_size=8, num_labels=2)
+    GatedRNNForSequenceClassification(backbone).save_pretrained(tmp_path / "backbone")
+    for name, said in (
+        ("both", "reads in both directions"), ("uneven", "reads uneven times"), ("known", "reads covariates"),
+        ("backbone", "transformer has no gates"),
+    ):  # fmt: skip
         with pytest.raises(DataError, match=said):
             view_of(tmp_path / name)
     with pytest.raises(DataError):
@@ -114,11 +140,72 @@ def test_without_node_and_without_a_page_one_sentence_says_how(tmp_path, monkeyp
         page.built_page()
 
 
-def test_a_model_that_answers_from_all_steps_says_that_a_step_has_no_answer(tmp_path):
-    config = GatedRNNConfig(vocab_size=5, embedding_size=8, hidden_size=8, num_labels=2, pooling="max")
-    GatedRNNForSequenceClassification(config).save_pretrained(tmp_path)
-    found = view_of(tmp_path)
-    assert found.answers == "nothing" and found.reads == "symbols" and found.answer_size == 0
+def test_models_that_read_different_things_are_not_shown_side_by_side(tmp_path):
+    with pytest.raises(DataError, match="do not read the same"):
+        page_of([saved(tmp_path / "text"), forecast(tmp_path / "numbers")])
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
+def test_the_label_so_far_is_that_of_the_sequence_if_it_ended_there(pooling, tmp_path):
+    config = GatedRNNConfig(vocab_size=5, embedding_size=8, hidden_size=8, num_labels=3, pooling=pooling)
+    model = GatedRNNForSequenceClassification(config).eval()
+    model.save_pretrained(tmp_path)
+    tokens = torch.tensor([[1, 4, 2, 2, 0, 3]])
+    for step, found in enumerate(run_by_steps(view_of(tmp_path), tokens[0].numpy()[:, None])):
+        with torch.no_grad():
+            expected = model(tokens[:, : step + 1]).logits
+        assert np.abs(found["answer"] - expected.numpy()).max() < ALLOWED
+
+
+@pytest.mark.parametrize("kind", ["label of the step", "label so far", "numbers so far"])
+def test_models_of_several_numbers_a_step(kind, tmp_path):
+    scale = {"channel_means": [1.0, 2.0], "channel_deviations": [3.0, 4.0], "flagged_channels": [1]}
+    if kind == "numbers so far":
+        scale |= {"problem_type": "regression", "label_mean": 10.0, "label_deviation": 5.0}
+    config = GatedRNNConfig(input_size=2, embedding_size=8, hidden_size=8, num_labels=1 + ("label" in kind), **scale)
+    head = GatedRNNForTokenClassification if kind == "label of the step" else GatedRNNForSequenceClassification
+    model = head(config).eval()
+    model.save_pretrained(tmp_path)
+    found, values = view_of(tmp_path), torch.randn(1, 6, 2)
+    values[0, 3, 1] = torch.nan
+    assert (found.answers, found.reads, found.columns, found.missing) == (kind, "numbers", 2, True)
+    *_, last = run_by_steps(found, values[0].numpy())
+    with torch.no_grad():
+        expected = model(input_values=values).logits
+    expected = expected[:, -1] if kind == "label of the step" else expected
+    assert np.abs(last["answer"] - expected.numpy()).max() < ALLOWED
+
+
+def forecast(folder, cell="mingru", **fields):
+    """A model of forecasts with drawn weights."""
+    torch.manual_seed(0)
+    sizes = {"input_size": 2, "flagged_channels": [0], "seasons": [4], "horizon": 3, "context": 20} | fields
+    model = GatedRNNForForecasting(GatedRNNForecastConfig(cell=cell, hidden_size=12, num_hidden_layers=2, **sizes))
+    for parameter in model.head.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)  # a new head is the seasonal naive forecast
+    model.save_pretrained(folder)
+    return folder
+
+
+SERIES = [101.5, 98.0, float("nan"), 110.25, 99.0, 95.5, 107.0, 112.0, float("nan"), 97.0, 104.0, 115.0]
+
+
+@pytest.mark.parametrize("fields", [{}, {"seasons": [4, 6], "input_size": 3, "linear_size": 5}, {"seasons": None}])
+def test_a_forecast_by_steps_is_that_of_the_window(fields, tmp_path):
+    shown = view_of(forecast(tmp_path, **fields))
+    model = GatedRNNForForecasting.from_pretrained(tmp_path).eval()
+    values = torch.tensor(SERIES, dtype=torch.float64)
+    context = onnxruntime.InferenceSession(unpacked(shown.context))
+    (rows,) = context.run(None, {"values": values[:, None].numpy()})
+    steps = list(run_by_steps(shown, rows))
+    expected = model.predict(values[None]).flatten().numpy()
+    assert np.abs(steps[-1]["answer"][0] / expected - 1).max() < ALLOWED
+    with torch.no_grad():
+        inputs = model.model.embeddings(model.inputs_of(values[None]))
+    (first, *_) = trace(model.model.parts[0].layer, inputs)
+    gate, *_ = first.gates
+    for step, found in enumerate(steps):
+        assert np.abs(found[f"layer_0_gate_{gate}"][0] - first.gates[gate][0, step].numpy()).max() < ALLOWED
 
 
 @pytest.fixture
@@ -154,7 +241,7 @@ def typed(tab, text):
 
 NUMBERS = """
 () => gatedrnn.panels.map(({runner}) => ({
-    read: runner.read,
+    read: runner.read.map(([token]) => token),
     answers: runner.read.map((_, t) => [...runner.answers.row(t)]),
     layers: runner.seen.map(({gates, decay}) => ({
         decay: decay && runner.read.map((_, t) => [...decay.row(t)]),
@@ -235,12 +322,34 @@ def test_steps_and_channels_are_chosen_by_keys_and_a_channel_is_held(shown, tmp_
 def test_bad_text_is_a_sentence_in_the_page(shown, tmp_path):
     tab, _, said = shown(saved(tmp_path / "run"))
     typed(tab, "")
-    assert tab.inner_text("#note") == "The text is empty: type one."
+    assert tab.inner_text("#note") == "Nothing is typed: the page shows what a model does as it reads."
     typed(tab, "gate 안")
     assert "Tokens outside the vocabulary: 1; the model reads <unk>." in tab.inner_text("#note")
     typed(tab, "gate " * 1000)
-    assert "cut after 4000 steps; 1001 are left out" in tab.inner_text("#note")
+    assert "Cut after 4000 steps; 1001 are left out" in tab.inner_text("#note")
     assert said == []
+
+
+@BUILT
+@needs_a_browser
+def test_a_series_of_numbers_and_its_forecast(shown, tmp_path):
+    from playwright.sync_api import expect
+
+    folder = forecast(tmp_path / "load")
+    tab, asked, said = shown(folder)
+    typed(tab, " ".join("nan" if np.isnan(value) else str(value) for value in SERIES))
+    tab.focus(".track")
+    tab.keyboard.press("End")
+    model = GatedRNNForForecasting.from_pretrained(folder).eval()
+    expected = model.predict(torch.tensor([SERIES], dtype=torch.float64))[0]
+    rows = tab.locator(".next tr").all_inner_texts()
+    found = [[float(number) for number in row.split()[1:]] for row in rows[1:]]
+    assert np.allclose(found, expected.numpy(), rtol=1e-4) and "+1" in rows[1]
+    tab.click("button.zero")
+    expect(tab.locator(".held")).to_contain_text("mean error one step ahead")
+    typed(tab, "1 two 3")
+    assert "“two” is no number; nan stands for a missing one" in tab.inner_text("#note")
+    assert len(asked) == 1 and said == []
 
 
 @BUILT

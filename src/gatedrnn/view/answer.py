@@ -1,0 +1,179 @@
+"""What a model says after each step of a stream: one class for each kind of head."""
+
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gatedrnn.errors import DataError
+from gatedrnn.models import (
+    GatedRNNCache,
+    GatedRNNForCausalLM,
+    GatedRNNForForecasting,
+    GatedRNNForSequenceClassification,
+    GatedRNNForTokenClassification,
+)
+from gatedrnn.models.forecast_units import Scale
+from gatedrnn.models.forecasting import ForecastState
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.shapes import Step
+from gatedrnn.view.record import Answers
+
+
+class Said(NamedTuple):
+    """Of one step."""
+
+    answer: Tensor
+    """(1, size)."""
+    carried: tuple[Tensor, ...]
+    """What the answers to come need beside the state of the layers, each (1, size)."""
+
+
+class StepAnswer(nn.Module):
+    """One step of a model with its answer.
+
+    Args:
+        model: in `eval()`, reading forwards.
+    """
+
+    answers: ClassVar[Answers]
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def example(self) -> Tensor:
+        """What a step reads: a token (1,), or numbers (1, columns)."""
+        columns = self.model.config.input_size
+        return torch.zeros(1, dtype=torch.long) if columns is None else torch.zeros(1, columns)
+
+    def carried(self) -> dict[str, Tensor]:
+        """What goes from step to step beside the layers' states, by name, before the first."""
+        return {}
+
+    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
+        """Read one step; `cache` is changed in place."""
+        raise NotImplementedError
+
+    def output(self, read: Tensor, cache: GatedRNNCache) -> Step:
+        """(1, features): of the top layer."""
+        named = "input_ids" if self.model.config.vocab_size is not None else "input_values"
+        states, _ = self.model.model.read(**{named: read.unsqueeze(1)}, past_key_values=cache)
+        found: Step = states[:, 0]
+        return found
+
+
+class NextToken(StepAnswer):
+    """Scores of the next token."""
+
+    answers = "next"
+
+    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
+        return Said(self.model(read.unsqueeze(1), past_key_values=cache).logits[:, 0], ())
+
+
+class LabelOfStep(StepAnswer):
+    """Scores of this step's labels."""
+
+    answers = "label of the step"
+
+    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
+        return Said(self.model.scores(self.output(read, cache)), ())
+
+
+class LabelSoFar(StepAnswer):
+    """Scores of the sequence's labels, as if it ended here."""
+
+    answers: ClassVar[Answers] = "label so far"
+
+    def carried(self) -> dict[str, Tensor]:
+        size = self.model.model.output_size
+        start: dict[str, dict[str, Tensor]] = {
+            "last": {},
+            "mean": {"summed": torch.zeros(1, size), "counted": torch.zeros(1, 1)},
+            "max": {"largest": torch.full((1, size), torch.finfo(torch.float32).min)},
+        }
+        return start[self.model.config.pooling]
+
+    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
+        pooled = output = self.output(read, cache)
+        if self.model.config.pooling == "mean":
+            summed, counted = carried[0] + output, carried[1] + 1
+            pooled, carried = summed / counted, (summed, counted)
+        elif self.model.config.pooling == "max":
+            pooled = torch.maximum(carried[0], output)
+            carried = (pooled,)
+        return Said(self.model.scores(pooled), carried)
+
+
+class NumbersSoFar(LabelSoFar):
+    """The numbers of a regression, as if the sequence ended here."""
+
+    answers = "numbers so far"
+
+
+class Ahead(StepAnswer):
+    """Quantiles of the steps ahead, (1, horizon · quantiles), in the units of the series.
+
+    A step reads (value, mean, deviation), float64; the last two are those of the whole context.
+    """
+
+    answers = "forecast"
+
+    def example(self) -> Tensor:
+        return torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64)
+
+    def carried(self) -> dict[str, Tensor]:
+        config = self.model.config
+        found = {"counted": torch.zeros(1, 1)}
+        found |= {f"season_{season}": torch.zeros(1, season) for season in config.periods}
+        return found | ({"before": torch.zeros(1, config.linear_size)} if config.linear_size else {})
+
+    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
+        periods = self.model.config.periods
+        counted, seasons, before = carried[0], carried[1 : 1 + len(periods)], carried[1 + len(periods) :]
+        value, scale = read[:, :1], Scale(read[:, 1:2], read[:, 2:3])
+        # In its first season a value differs from nothing: from itself.
+        own = scale.units(value).nan_to_num()
+        begun = [
+            torch.cat([torch.where(counted < season, own, kept[:, :1]), kept[:, 1:]], dim=1)
+            for season, kept in zip(periods, seasons, strict=True)
+        ]
+        state = ForecastState(cache, scale, torch.empty(0), begun, before[0] if before else torch.zeros(1, 0), {})
+        self.model.update(state, value)
+        answer = self.model.forecast(state).flatten(1).float()
+        return Said(answer, (counted + 1, *state.seasons, *([state.before] if before else [])))
+
+
+class Context(nn.Module):
+    """Values (time, 1), float64, to what `Ahead` reads: (time, 3)."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        scale = Scale.of(values.t())
+        return torch.cat([values, scale.mean.expand_as(values), scale.deviation.expand_as(values)], dim=1)
+
+
+ANSWERS: dict[type, type[StepAnswer]] = {
+    GatedRNNForCausalLM: NextToken,
+    GatedRNNForTokenClassification: LabelOfStep,
+    GatedRNNForSequenceClassification: LabelSoFar,
+    GatedRNNForForecasting: Ahead,
+}
+
+
+def step_answer(model: GatedRNNPreTrainedModel, place: str) -> StepAnswer:
+    """The step of a model.
+
+    Raises:
+        DataError: it has no steps that could be shown one by one; why, in one sentence.
+    """
+    config: Any = model.config
+    if config.backbone is not None:
+        raise DataError(f"{place}: {config.backbone} has no gates and no state of constant size")
+    if config.bidirectional:
+        raise DataError(f"{place}: reads in both directions, so that no step is the last word; train one forwards")
+    if config.gap_unit is not None:
+        raise DataError(f"{place}: reads uneven times; the page shows steps equally far apart")
+    if isinstance(model, GatedRNNForForecasting) and (config.known_size or config.past_size or config.static_size):
+        raise DataError(f"{place}: reads covariates; the page shows forecasts from the values of a series alone")
+    return NumbersSoFar(model) if config.problem_type == "regression" else ANSWERS[type(model)](model)

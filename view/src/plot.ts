@@ -1,0 +1,109 @@
+/** Lines over steps. */
+
+import type { Row } from "./reading.ts";
+import { STEP_WIDTH } from "./strip.ts";
+
+const HEIGHT = 90;
+const RULER = { tokens: 22, numbers: 60 };
+
+export interface Bounds {
+  low: number;
+  high: number;
+}
+
+/** A line over steps, what is NaN left out, with a mark at the chosen one. */
+export function plot(canvas: HTMLCanvasElement, values: ArrayLike<number>, chosen: number): Bounds {
+  const known = Array.from(values).filter((value) => Number.isFinite(value));
+  const bounds = { low: Math.min(0, ...known), high: Math.max(1e-6, ...known) };
+  const { context, x, y } = axes(canvas, values.length, bounds);
+  context.strokeStyle = context.fillStyle = colour(canvas, "--bar");
+  context.beginPath();
+  for (let step = 0; step < values.length; step++) {
+    const value = values[step]!;
+    if (!Number.isFinite(value)) continue;
+    context.lineTo(x(step), y(value));
+    if (known.length < values.length) context.fillRect(x(step) - 2, y(value) - 2, 4, 4);
+  }
+  context.stroke();
+  context.strokeStyle = colour(canvas, "--ink");
+  context.strokeRect(x(chosen) - 2, 2, 4, HEIGHT - 4);
+  return bounds;
+}
+
+/**
+ * Values, and from step `now` on what was expected there: a band from the lowest to the highest quantile, and the median.
+ */
+export function fan(canvas: HTMLCanvasElement, values: ArrayLike<number>, now: number, quantiles: Row[], middle: number): void {
+  const all = [...Array.from(values), ...quantiles.flatMap((row) => Array.from(row))].filter(Number.isFinite);
+  const bounds = { low: Math.min(...all), high: Math.max(...all) };
+  const { context, x, y } = axes(canvas, Math.max(values.length, now + 1 + quantiles.length), bounds);
+  const last = quantiles[0]!.length - 1;
+  context.fillStyle = colour(canvas, "--line");
+  context.beginPath();
+  quantiles.forEach((row, h) => context.lineTo(x(now + 1 + h), y(row[0]!)));
+  [...quantiles.entries()].reverse().forEach(([h, row]) => context.lineTo(x(now + 1 + h), y(row[last]!)));
+  context.fill();
+  const line = (points: ArrayLike<number>, first: number, look: string): void => {
+    context.strokeStyle = colour(canvas, look);
+    context.beginPath();
+    Array.from(points).forEach((value, n) => {
+      if (Number.isFinite(value)) context.lineTo(x(first + n), y(value));
+    });
+    context.stroke();
+  };
+  line(values, 0, "--ink");
+  context.lineWidth = 2;
+  line(quantiles.map((row) => row[middle]!), now + 1, "--bar");
+}
+
+/** What was read, above the strips: tokens as text, numbers as lines. */
+export function ruler(canvas: HTMLCanvasElement, shown: string[], numbers: Row[] | null, first: number, width: number): void {
+  if (canvas.width !== width) canvas.width = width;
+  canvas.height = numbers === null ? RULER.tokens : RULER.numbers;
+  canvas.style.height = `${canvas.height}px`;
+  const context = canvas.getContext("2d")!;
+  context.font = "13px ui-monospace, monospace";
+  context.fillStyle = context.strokeStyle = colour(canvas, "--ink");
+  const from = Math.floor(first);
+  const to = Math.min(shown.length, from + width / STEP_WIDTH + 2);
+  if (numbers === null) {
+    for (let step = from; step < to; step++) label(context, shown[step]!, step, (step - first) * STEP_WIDTH);
+    return;
+  }
+  const known = numbers.flatMap((row) => Array.from(row)).filter(Number.isFinite);
+  const low = known.reduce((a, b) => Math.min(a, b), Infinity);
+  const high = known.reduce((a, b) => Math.max(a, b), -Infinity);
+  for (let column = 0; column < (numbers[0]?.length ?? 0); column++) {
+    context.beginPath();
+    for (let step = from; step < to; step++) {
+      const value = numbers[step]![column]!;
+      const y = canvas.height - 4 - ((value - low) * (canvas.height - 8)) / (high - low || 1);
+      if (Number.isFinite(value)) context.lineTo((step + 0.5 - first) * STEP_WIDTH, y);
+    }
+    context.stroke();
+  }
+}
+
+/** A token in its column; a longer one over several of them, where there is room. */
+function label(context: CanvasRenderingContext2D, text: string, step: number, x: number): void {
+  const long = text.length > 1;
+  if (long && step % 4 !== 0) return;
+  context.save();
+  context.beginPath();
+  context.rect(x, 0, STEP_WIDTH, RULER.tokens);
+  if (!long) context.clip();
+  context.fillText(text.slice(0, 7), x + 2, 16);
+  context.restore();
+}
+
+function axes(canvas: HTMLCanvasElement, steps: number, { low, high }: Bounds) {
+  const width = (canvas.width = canvas.clientWidth || 300);
+  canvas.height = HEIGHT;
+  const x = (step: number): number => 4 + (step * (width - 8)) / Math.max(1, steps - 1);
+  const y = (value: number): number => HEIGHT - 5 - ((value - low) * (HEIGHT - 10)) / (high - low || 1);
+  return { context: canvas.getContext("2d")!, x, y };
+}
+
+function colour(canvas: HTMLCanvasElement, name: string): string {
+  return getComputedStyle(canvas).getPropertyValue(name);
+}
