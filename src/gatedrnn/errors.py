@@ -7,6 +7,8 @@ for are that class too. The message names the thing, the rule, what was found an
 import signal
 
 USAGE, FAILURE, SIGNALLED = 2, 1, 128
+REASON = 400
+"""Characters at most of what another library's error says."""
 
 
 class Error(Exception):
@@ -14,6 +16,16 @@ class Error(Exception):
 
     exit_code: int = FAILURE
     """Of the command that it ends: 2 where other arguments or data would mend it, else 1."""
+
+
+def reason(error: BaseException) -> str:
+    """What another library's error says, in one line.
+
+    Example:
+        >>> reason(ValueError("wrong field:\\n    cell 'gru2' is unknown\\n"))
+        "wrong field: cell 'gru2' is unknown"
+    """
+    return " ".join(str(error).split())[:REASON] or type(error).__name__
 
 
 class UsageError(Error, ValueError):

@@ -9,6 +9,8 @@ export interface Layer {
   /** Whether the graph has the factor of each channel's state, and what a step adds to it. */
   decay: boolean;
   written: boolean;
+  /** Whether that factor is one of the gates. */
+  decay_is_gate: boolean;
   /** Whether gates read the input alone, so that a product of decays is the gradient. */
   scan: boolean;
   /** Which of the model's states keeps what was read. */

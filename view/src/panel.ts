@@ -2,11 +2,11 @@
 
 import { Answer } from "./answer.ts";
 import { make } from "./dom.ts";
-import { plot, ruler } from "./plot.ts";
+import { plot, ruler, stepWidth } from "./plot.ts";
 import type { Reader, Reading, Row } from "./reading.ts";
 import type { Runner, Seen } from "./runner.ts";
 import { byMemory, halfLives, mostOpen, reachOfDecays, type Series } from "./series.ts";
-import { RAMPS, STEP_WIDTH, Strip } from "./strip.ts";
+import { RAMPS, Strip } from "./strip.ts";
 
 const OPEN_STEPS = 8;
 /** Steps back at which the reach is measured by finite differences. */
@@ -29,6 +29,7 @@ export class Panel {
   private readonly layers: Arranged[];
   private shown: string[] = [];
   private typed: Row[] = [];
+  private wide = 1;
   private chosen = 0;
   private layer = 0;
   private channel = 0;
@@ -74,7 +75,8 @@ export class Panel {
   async follow(reading: Reading, current: () => boolean): Promise<void> {
     this.shown = reading.shown;
     this.typed = reading.read;
-    this.find<HTMLElement>(".inner").style.width = `${Math.max(1, reading.read.length) * STEP_WIDTH}px`;
+    this.wide = stepWidth(reading.shown, this.runner.model.reads === "numbers");
+    this.find<HTMLElement>(".inner").style.width = `${Math.max(1, reading.read.length) * this.wide}px`;
     let painted = performance.now();
     await this.runner.follow(reading.read, async (done) => {
       if (performance.now() - painted > 60) {
@@ -94,15 +96,15 @@ export class Panel {
   draw(): void {
     const started = performance.now();
     const track = this.find(".track");
-    const first = track.scrollLeft / STEP_WIDTH;
+    const first = track.scrollLeft / this.wide;
     const width = track.clientWidth;
     (track as HTMLElement).style.setProperty("--view", `${width}px`);
     const numbers = this.runner.model.reads === "numbers" ? this.typed : null;
-    ruler(this.find<HTMLCanvasElement>(".ruler"), this.shown, numbers, first, width);
+    ruler(this.find<HTMLCanvasElement>(".ruler"), this.shown, numbers, first, this.wide, width);
     this.layers.forEach(({ strips }, layer) => {
       for (const strip of strips) {
         if (strip.canvas.width !== width) strip.canvas.width = width;
-        strip.draw(first, this.chosen, layer === this.layer ? this.channel : null);
+        strip.draw(first, this.wide, this.chosen, layer === this.layer ? this.channel : null);
       }
     });
     this.frames.push(performance.now() - started);
@@ -110,7 +112,7 @@ export class Panel {
 
   private arrange(seen: Seen): Arranged {
     const named: [string, Series][] = [...seen.gates].map(([gate, series]) => [`${gate} gate`, series]);
-    if (seen.decay !== null && ![...seen.gates.keys()].some((gate) => gate.includes("forget") || gate === "decay")) {
+    if (seen.decay !== null && !seen.layer.decay_is_gate) {
       named.push(["decay of the state", seen.decay]);
     }
     if (named.length === 0) named.push(["state", seen.memory]);
@@ -140,7 +142,7 @@ export class Panel {
     this.layers.forEach(({ strips }, layer) => {
       for (const strip of strips) {
         strip.canvas.addEventListener("click", ({ offsetX, offsetY }) => {
-          const at = strip.at(offsetX, offsetY, track.scrollLeft / STEP_WIDTH);
+          const at = strip.at(offsetX, offsetY, track.scrollLeft / this.wide, this.wide);
           this.layer = layer;
           this.channel = at.channel;
           this.choose(at.step);
@@ -209,8 +211,8 @@ export class Panel {
     this.chosen = step;
     if (follow) {
       const track = this.find(".track");
-      const left = step * STEP_WIDTH;
-      if (left < track.scrollLeft || left + STEP_WIDTH > track.scrollLeft + track.clientWidth) {
+      const left = step * this.wide;
+      if (left < track.scrollLeft || left + this.wide > track.scrollLeft + track.clientWidth) {
         track.scrollLeft = left - track.clientWidth / 2;
       }
     }

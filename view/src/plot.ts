@@ -1,10 +1,12 @@
 /** Lines over steps. */
 
 import type { Row } from "./reading.ts";
-import { STEP_WIDTH } from "./strip.ts";
 
 const HEIGHT = 90;
 const RULER = { tokens: 22, numbers: 60 };
+/** Pixels of a step: of a character or a number, and of a word. */
+const NARROW = 14;
+const WIDE = 56;
 
 export interface Bounds {
   low: number;
@@ -56,8 +58,16 @@ export function fan(canvas: HTMLCanvasElement, values: ArrayLike<number>, now: n
   line(quantiles.map((row) => row[middle]!), now + 1, "--bar");
 }
 
-/** What was read, above the strips: tokens as text, numbers as lines. */
-export function ruler(canvas: HTMLCanvasElement, shown: string[], numbers: Row[] | null, first: number, width: number): void {
+/** Pixels of a step, for what stands above the strips. */
+export function stepWidth(shown: string[], numbers: boolean): number {
+  const letters = shown.reduce((total, one) => total + one.length, 0);
+  return numbers || letters < 1.5 * shown.length ? NARROW : WIDE;
+}
+
+/** What was read, above the strips: tokens as text, numbers as lines; from step `first` on, each `wide` pixels. */
+export function ruler(
+  canvas: HTMLCanvasElement, shown: string[], numbers: Row[] | null, first: number, wide: number, width: number,
+): void {
   if (canvas.width !== width) canvas.width = width;
   canvas.height = numbers === null ? RULER.tokens : RULER.numbers;
   canvas.style.height = `${canvas.height}px`;
@@ -65,9 +75,9 @@ export function ruler(canvas: HTMLCanvasElement, shown: string[], numbers: Row[]
   context.font = "13px ui-monospace, monospace";
   context.fillStyle = context.strokeStyle = colour(canvas, "--ink");
   const from = Math.floor(first);
-  const to = Math.min(shown.length, from + width / STEP_WIDTH + 2);
+  const to = Math.min(shown.length, from + width / wide + 2);
   if (numbers === null) {
-    for (let step = from; step < to; step++) label(context, shown[step]!, step, (step - first) * STEP_WIDTH);
+    for (let step = from; step < to; step++) label(context, shown[step]!, (step - first) * wide, wide);
     return;
   }
   const known = numbers.flatMap((row) => Array.from(row)).filter(Number.isFinite);
@@ -78,21 +88,19 @@ export function ruler(canvas: HTMLCanvasElement, shown: string[], numbers: Row[]
     for (let step = from; step < to; step++) {
       const value = numbers[step]![column]!;
       const y = canvas.height - 4 - ((value - low) * (canvas.height - 8)) / (high - low || 1);
-      if (Number.isFinite(value)) context.lineTo((step + 0.5 - first) * STEP_WIDTH, y);
+      if (Number.isFinite(value)) context.lineTo((step + 0.5 - first) * wide, y);
     }
     context.stroke();
   }
 }
 
-/** A token in its column; a longer one over several of them, where there is room. */
-function label(context: CanvasRenderingContext2D, text: string, step: number, x: number): void {
-  const long = text.length > 1;
-  if (long && step % 4 !== 0) return;
+/** A token in its column. */
+function label(context: CanvasRenderingContext2D, text: string, x: number, wide: number): void {
   context.save();
   context.beginPath();
-  context.rect(x, 0, STEP_WIDTH, RULER.tokens);
-  if (!long) context.clip();
-  context.fillText(text.slice(0, 7), x + 2, 16);
+  context.rect(x, 0, wide - 1, RULER.tokens);
+  context.clip();
+  context.fillText(text, x + 2, 16);
   context.restore();
 }
 

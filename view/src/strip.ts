@@ -2,7 +2,6 @@
 
 import type { Series } from "./series.ts";
 
-export const STEP_WIDTH = 14;
 /** Pixels of a strip's height at least; as many as channels, where there are more. */
 const HIGH = 96;
 
@@ -65,17 +64,17 @@ export class Strip {
     this.drawn = steps;
   }
 
-  /** Draw what is in view: steps from `first` (a fraction of one too), and the chosen step and channel. */
-  draw(first: number, chosen: number, channel: number | null): void {
+  /** Draw what is in view: steps from `first` (a fraction of one too), each so wide, the chosen step and channel. */
+  draw(first: number, wide: number, chosen: number, channel: number | null): void {
     const context = this.canvas.getContext("2d")!;
     const { width, height } = this.canvas;
     context.imageSmoothingEnabled = false;
     context.clearRect(0, 0, width, height);
-    const count = Math.min(width / STEP_WIDTH, this.series.length - first);
+    const count = Math.min(width / wide, this.series.length - first);
     if (count <= 0) return;
-    context.drawImage(this.picture, first, 0, count, this.series.channels, 0, 0, count * STEP_WIDTH, height);
+    context.drawImage(this.picture, first, 0, count, this.series.channels, 0, 0, count * wide, height);
     context.strokeStyle = context.fillStyle = getComputedStyle(this.canvas).color;
-    context.strokeRect((chosen - first) * STEP_WIDTH + 0.5, 0.5, STEP_WIDTH - 1, height - 1);
+    context.strokeRect((chosen - first) * wide + 0.5, 0.5, wide - 1, height - 1);
     const y = channel === null ? -1 : this.order.indexOf(channel);
     if (y >= 0) {
       const high = height / this.series.channels;
@@ -84,9 +83,9 @@ export class Strip {
   }
 
   /** The step and the channel at a place of the canvas. */
-  at(x: number, y: number, first: number): { step: number; channel: number } {
+  at(x: number, y: number, first: number, wide: number): { step: number; channel: number } {
     const row = Math.floor((y / this.canvas.clientHeight) * this.series.channels);
-    const step = Math.floor(first + ((x / this.canvas.clientWidth) * this.canvas.width) / STEP_WIDTH);
+    const step = Math.floor(first + ((x / this.canvas.clientWidth) * this.canvas.width) / wide);
     const clamped = Math.min(this.series.length - 1, Math.max(0, step));
     return { step: clamped, channel: this.order[Math.min(this.order.length - 1, Math.max(0, row))]! };
   }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from gatedrnn.errors import NoCluster, OutOfMemory, UsageError, WorkerDiffers, WorkerLost
+from gatedrnn.errors import NoCluster, OutOfMemory, UsageError, WorkerDiffers, WorkerLost, reason
 from gatedrnn.executors.work import Report, Task, work
 from gatedrnn.records import cores
 
@@ -54,7 +54,7 @@ class OnRay:
         try:
             ray.init(address=self.address or "local", log_to_driver=False, configure_logging=False, **here)
         except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
-            raise NoCluster(f"--on {self.on}: no cluster can be reached ({_first_line(error)})") from error
+            raise NoCluster(f"--on {self.on}: no cluster can be reached ({reason(error)})") from error
         largest = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
         if largest < self.threads:
             ray.shutdown()
@@ -67,7 +67,7 @@ class OnRay:
             self._work = ray.remote(**options)(work)
         except (TypeError, ValueError) as error:
             ray.shutdown()
-            raise UsageError(f"--on {self.on}: {_first_line(error)}") from error
+            raise UsageError(f"--on {self.on}: {reason(error)}") from error
 
     def _demand_answer(self, address: str) -> None:
         """See that somebody listens there: Ray would try for minutes."""
@@ -102,7 +102,7 @@ class OnRay:
         except OutOfMemoryError as error:
             raise OutOfMemory("Ray has killed its process, as its node had no memory left") from error
         except RayTaskError as error:  # `work` raises nothing: it could not be called
-            raise WorkerDiffers(f"a worker of {self.on} cannot import gatedrnn ({_first_line(error.cause)})") from error
+            raise WorkerDiffers(f"a worker of {self.on} cannot import gatedrnn ({reason(error.cause)})") from error
         except RayError as error:
             raise WorkerLost(f"its worker is lost ({type(error).__name__})") from error
 
@@ -120,7 +120,3 @@ class OnRay:
 
             self._work = None
             ray.shutdown()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -14,7 +14,7 @@ import psutil
 import torch
 from pydantic import JsonValue
 
-from gatedrnn.errors import Error, OutOfMemory, TooLarge, WorkerDiffers
+from gatedrnn.errors import Error, OutOfMemory, TooLarge, WorkerDiffers, reason
 from gatedrnn.locks import LOCK
 from gatedrnn.train.interrupt import StopFlag
 from gatedrnn.train.loop import Progress, run
@@ -147,7 +147,7 @@ def _demand_like_driver(task: Task) -> None:
 def _as_it_is_sent(task: Task, error: Exception) -> Exception:
     """An error in a form that comes through to the driver: want of memory by that name."""
     if isinstance(error, (MemoryError, TooLarge, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
-        return OutOfMemory(f"{task.name}: out of memory on {platform.node()} ({str(error).splitlines()[0]})")
+        return OutOfMemory(f"{task.name}: out of memory on {platform.node()} ({reason(error)})")
     if not isinstance(error, Error):
         error.add_note("".join(traceback.format_exception(error)))
     try:

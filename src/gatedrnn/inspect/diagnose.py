@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gatedrnn.data import Examples, Lanes, Windows
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.stream import tokenise_with
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, reason
 from gatedrnn.inspect.trace import Traced, trace
 from gatedrnn.inspect.tracking import SIGNED, Tracking, tracking
 from gatedrnn.layers import RecurrentLayer
@@ -118,7 +118,7 @@ def from_run(path: Path, split: str, rows: int, steps: int) -> Inspected:
     try:
         model = open_model(HEADS[data.labelled], place)
     except Exception as error:  # the library raises many kinds for a torn or foreign folder
-        raise DataError(f"{place}: cannot be loaded: {str(error).splitlines()[0]}") from error
+        raise DataError(f"{place}: cannot be loaded: {reason(error)}") from error
     if isinstance(found, Lanes):
         inputs = _of_lanes(found, rows, steps)
     elif isinstance(found, Windows):

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gatedrnn import manifest
 from gatedrnn.data import TaskData, load_task
-from gatedrnn.errors import Damaged, DataError, FolderTaken
+from gatedrnn.errors import Damaged, DataError, FolderTaken, reason
 from gatedrnn.executors import HERE, Executor, OnProgress, Records
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.locks import LOCK, empty, sole_writer
@@ -215,7 +215,7 @@ class Comparison:
         try:
             held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
         except (UnicodeDecodeError, yaml.YAMLError) as error:
-            raise Damaged(f"{self.config}: is damaged ({str(error).splitlines()[0]}); {_RESTORE}") from error
+            raise Damaged(f"{self.config}: is damaged ({reason(error)}); {_RESTORE}") from error
         if held is None:
             raise Damaged(f"{self.config}: is empty; {_RESTORE}")
         return held

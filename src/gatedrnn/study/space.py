@@ -11,7 +11,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from gatedrnn.data import Settings
-from gatedrnn.errors import UsageError
+from gatedrnn.errors import UsageError, reason
 from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.registry import CELLS
 from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings
@@ -207,7 +207,7 @@ def read_space(file: Path) -> Space:
     try:
         held = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"--space {file}: cannot be read ({str(error).splitlines()[0]})") from error
+        raise UsageError(f"--space {file}: cannot be read ({reason(error)})") from error
     if not isinstance(held, dict):
         raise UsageError(f"--space {file}: must be a mapping from settings to ranges")
     own = held.pop("contenders", {})

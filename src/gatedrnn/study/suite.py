@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from gatedrnn.data import TASKS, Settings, data_settings
 from gatedrnn.data.settings import unknown_name
-from gatedrnn.errors import Error, UsageError
+from gatedrnn.errors import Error, UsageError, reason
 from gatedrnn.study.experiment import Comparison
 from gatedrnn.study.joined import demand_common
 from gatedrnn.study.report import write_report
@@ -50,7 +50,7 @@ def read_suite(file: Path, threads: int) -> dict[str, CompareSettings]:
     try:
         held = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"--suite {file}: cannot be read ({str(error).splitlines()[0]})") from error
+        raise UsageError(f"--suite {file}: cannot be read ({reason(error)})") from error
     if not isinstance(held, dict) or not isinstance(held.get("tasks"), dict) or len(held["tasks"]) < 2:
         raise UsageError(f"--suite {file}: must name two comparisons or more under 'tasks'")
     shared, found = {name: value for name, value in held.items() if name != "tasks"}, {}

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from gatedrnn import manifest
 from gatedrnn.data import TaskData
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, reason
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.train.evaluate import evaluate
@@ -43,7 +43,7 @@ def open_finished(folder: Path) -> Finished:
         tokenizer = open_tokenizer(place) if (place / "tokenizer.json").exists() else None
         model = open_model(HEADS[labelled], place)
     except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
-        raise DataError(f"{place}: cannot be loaded: {str(error).splitlines()[0]}") from error
+        raise DataError(f"{place}: cannot be loaded: {reason(error)}") from error
     return Finished(model, tokenizer, labelled)
 
 

@@ -15,7 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 from gatedrnn import manifest
-from gatedrnn.errors import Damaged, FolderTaken
+from gatedrnn.errors import Damaged, FolderTaken, reason
 from gatedrnn.locks import LOCK
 from gatedrnn.records import Json, naming, read_json, write_whole
 from gatedrnn.train import checkpoint
@@ -91,7 +91,7 @@ class RunFolder:
         try:
             return RunSettings.from_flat(held)
         except (ValidationError, TypeError) as error:
-            raise Damaged(f"{self.config}: holds no whole settings of a run ({_first_line(error)})") from error
+            raise Damaged(f"{self.config}: holds no whole settings of a run ({reason(error)})") from error
 
     def sources(self) -> list[dict[str, Json]]:
         """What data the run reads, from data.json.
@@ -182,7 +182,7 @@ class RunFolder:
         try:
             held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
         except (UnicodeDecodeError, yaml.YAMLError) as error:
-            raise Damaged(f"{self.config}: is damaged ({_first_line(error)}); {_RESTORE}") from error
+            raise Damaged(f"{self.config}: is damaged ({reason(error)}); {_RESTORE}") from error
         if not isinstance(held, dict):
             raise Damaged(f"{self.config}: {'holds no settings' if held else 'is empty'}; {_RESTORE}")
         entry = self._listed().get(self.config.name) if manifest.is_expected(self.config) else None
@@ -285,10 +285,6 @@ def check_model(folder: Path) -> Path:
     run.check(_MODEL_SUMS)
     manifest.check(run.model)
     return run.model
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
 
 
 def as_of_now(held: Held, read: Callable[[], Held]) -> Held:

@@ -12,7 +12,7 @@ from transformers.generation.streamers import BaseStreamer
 
 from gatedrnn import manifest
 from gatedrnn.data.tokenizers import decode_stream, encode_stream
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, reason
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.records import write_whole
@@ -40,7 +40,7 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
     try:
         tokenizer, model = open_tokenizer(place), open_model(GatedRNNForCausalLM, place)
     except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
-        raise DataError(f"{place}: cannot be loaded as a language model: {str(error).splitlines()[0]}") from error
+        raise DataError(f"{place}: cannot be loaded as a language model: {reason(error)}") from error
     if "stream_kind" not in tokenizer.init_kwargs:
         raise DataError(f"{place}: its tokenizer is not one for running text; is this a classifier?")
     return model, tokenizer

@@ -1,5 +1,6 @@
 """What a model says after each step of a stream: one class for each kind of head."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -30,30 +31,23 @@ class Said(NamedTuple):
 
 
 class StepAnswer(nn.Module):
-    """One step of a model with its answer.
+    """One step of a model with its answer: called with what is read, the cache, which it changes in place, and what is
+    carried, it returns what is `Said`.
 
     Args:
         model: in `eval()`, reading forwards.
+        carried: what goes from step to step beside the layers' states, by name, before the first; each (1, size).
     """
 
     answers: ClassVar[Answers]
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: GatedRNNPreTrainedModel, carried: dict[str, Tensor] | None = None) -> None:
         super().__init__()
-        self.model = model
-
-    def example(self) -> Tensor:
-        """What a step reads: a token (1,), or numbers (1, columns)."""
+        self.model: Any = model
+        self.carried = carried or {}
         columns = self.model.config.input_size
-        return torch.zeros(1, dtype=torch.long) if columns is None else torch.zeros(1, columns)
-
-    def carried(self) -> dict[str, Tensor]:
-        """What goes from step to step beside the layers' states, by name, before the first."""
-        return {}
-
-    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
-        """Read one step; `cache` is changed in place."""
-        raise NotImplementedError
+        self.example = torch.zeros(1, dtype=torch.long) if columns is None else torch.zeros(1, columns)
+        """What a step reads: a token (1,), or numbers (1, columns)."""
 
     def output(self, read: Tensor, cache: GatedRNNCache) -> Step:
         """(1, features): of the top layer."""
@@ -68,7 +62,7 @@ class NextToken(StepAnswer):
 
     answers = "next"
 
-    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
+    def forward(self, read: Tensor, cache: GatedRNNCache) -> Said:
         return Said(self.model(read.unsqueeze(1), past_key_values=cache).logits[:, 0], ())
 
 
@@ -77,7 +71,7 @@ class LabelOfStep(StepAnswer):
 
     answers = "label of the step"
 
-    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
+    def forward(self, read: Tensor, cache: GatedRNNCache) -> Said:
         return Said(self.model.scores(self.output(read, cache)), ())
 
 
@@ -86,14 +80,14 @@ class LabelSoFar(StepAnswer):
 
     answers: ClassVar[Answers] = "label so far"
 
-    def carried(self) -> dict[str, Tensor]:
-        size = self.model.model.output_size
-        start: dict[str, dict[str, Tensor]] = {
+    def __init__(self, model: GatedRNNForSequenceClassification) -> None:
+        size = model.model.output_size
+        carried = {
             "last": {},
             "mean": {"summed": torch.zeros(1, size), "counted": torch.zeros(1, 1)},
             "max": {"largest": torch.full((1, size), torch.finfo(torch.float32).min)},
         }
-        return start[self.model.config.pooling]
+        super().__init__(model, carried[model.config.pooling])
 
     def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
         pooled = output = self.output(read, cache)
@@ -120,24 +114,24 @@ class Ahead(StepAnswer):
 
     answers = "forecast"
 
-    def example(self) -> Tensor:
-        return torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64)
+    def __init__(self, model: GatedRNNForForecasting) -> None:
+        config = model.config
+        carried = {"counted": torch.zeros(1, 1)}
+        carried |= {f"season_{season}": torch.zeros(1, season) for season in config.periods}
+        if config.linear_size:
+            carried["before"] = torch.zeros(1, config.linear_size)
+        super().__init__(model, carried)
+        self.example = torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64)
 
-    def carried(self) -> dict[str, Tensor]:
-        config = self.model.config
-        found = {"counted": torch.zeros(1, 1)}
-        found |= {f"season_{season}": torch.zeros(1, season) for season in config.periods}
-        return found | ({"before": torch.zeros(1, config.linear_size)} if config.linear_size else {})
-
-    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
+    def forward(self, read: Tensor, cache: GatedRNNCache, counted: Tensor, *kept: Tensor) -> Said:
         periods = self.model.config.periods
-        counted, seasons, before = carried[0], carried[1 : 1 + len(periods)], carried[1 + len(periods) :]
+        seasons, before = kept[: len(periods)], kept[len(periods) :]
         value, scale = read[:, :1], Scale(read[:, 1:2], read[:, 2:3])
         # In its first season a value differs from nothing: from itself.
         own = scale.units(value).nan_to_num()
         begun = [
-            torch.cat([torch.where(counted < season, own, kept[:, :1]), kept[:, 1:]], dim=1)
-            for season, kept in zip(periods, seasons, strict=True)
+            torch.cat([torch.where(counted < period, own, season[:, :1]), season[:, 1:]], dim=1)
+            for period, season in zip(periods, seasons, strict=True)
         ]
         state = ForecastState(cache, scale, torch.empty(0), begun, before[0] if before else torch.zeros(1, 0), {})
         self.model.update(state, value)
@@ -153,7 +147,7 @@ class Context(nn.Module):
         return torch.cat([values, scale.mean.expand_as(values), scale.deviation.expand_as(values)], dim=1)
 
 
-ANSWERS: dict[type, type[StepAnswer]] = {
+ANSWERS: dict[type, Callable[[Any], StepAnswer]] = {
     GatedRNNForCausalLM: NextToken,
     GatedRNNForTokenClassification: LabelOfStep,
     GatedRNNForSequenceClassification: LabelSoFar,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import torch
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
@@ -78,7 +79,7 @@ def view_of(folder: Path) -> ViewModel:
         reads="numbers" if config.vocab_size is None else "symbols" if found.tokenizer is None else "text",
         columns=1 if forecasts or config.vocab_size is not None else config.input_size,
         missing=bool(config.flagged_channels),
-        read_type=str(answer.example().dtype).removeprefix("torch."),  # type: ignore[arg-type]
+        read_type=str(answer.example.dtype).removeprefix("torch."),  # type: ignore[arg-type]
         context=_packed(context_graph()) if forecasts else None,
         answers=answer.answers,
         answer_size=answer_size,
@@ -123,12 +124,16 @@ def _layers(model: nn.Module, seen: list[Traced]) -> list[ViewLayer]:
         names = number_names(traced)
         one = ViewLayer(
             name=f"layer {number}", cell=layer.cell.name, channels=traced.memory.shape[-1], gates=list(traced.gates),
-            decay="decay" in names, written="written" in names, scan=not layer.cell.reads_state,
-            memory=first + layer.cell.memory, equations=describe(layer).equations,
+            decay="decay" in names, written="written" in names, decay_is_gate=_is_gate(traced),
+            scan=not layer.cell.reads_state, memory=first + layer.cell.memory, equations=describe(layer).equations,
         )  # fmt: skip
         found.append(one)
         first += layer.cell.carried
     return found
+
+
+def _is_gate(traced: Traced) -> bool:
+    return traced.decay is not None and any(torch.equal(traced.decay, gate) for gate in traced.gates.values())
 
 
 def _tokenizer(tokenizer: PreTrainedTokenizerFast) -> ViewTokenizer:

@@ -17,6 +17,8 @@ class ViewLayer(NamedTuple):
     gates: list[str]
     decay: bool
     """Whether the graph has the factor of each channel's state."""
+    decay_is_gate: bool
+    """Whether that factor is one of the gates."""
     written: bool
     """Whether it has what a step adds to the state."""
     scan: bool

@@ -25,7 +25,7 @@ class WatchedStep(nn.Module):
     def initial(self) -> dict[str, Tensor]:
         """The states before the first step by name, the layers' first, each (1, size)."""
         model = self.answer.model
-        return dict(zip(map(input_name, self.names), beginning(model, 1), strict=True)) | self.answer.carried()
+        return dict(zip(map(input_name, self.names), beginning(model, 1), strict=True)) | self.answer.carried
 
     def forward(self, read: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
         layers = len(self.names)
@@ -70,7 +70,7 @@ def first_step(step: WatchedStep) -> tuple[list[Traced], int]:
     kept = dict(zip(step.names, initial.values(), strict=False))
     with watched(step.answer.model) as seen:
         cache = GatedRNNCache.of_tensors(step.answer.model.config, kept)
-        said = step.answer(step.answer.example(), cache, *list(initial.values())[len(step.names) :])
+        said = step.answer(step.answer.example, cache, *list(initial.values())[len(step.names) :])
     return seen, said.answer.shape[1]
 
 
@@ -81,7 +81,7 @@ def watched_graph(step: WatchedStep, seen: list[Traced]) -> onnx.ModelProto:
     outputs += [f"layer_{n}_{name}" for n, traced in enumerate(seen) for name in number_names(traced)]
     with torch.no_grad():
         return graph_of(
-            step, (step.answer.example(), *initial.values()), ["read", *initial], outputs,
+            step, (step.answer.example, *initial.values()), ["read", *initial], outputs,
             {"read": None, "states": tuple(None for _ in initial)},
         )  # fmt: skip
 

@@ -141,8 +141,11 @@ def test_without_node_and_without_a_page_one_sentence_says_how(tmp_path, monkeyp
 
 
 def test_models_that_read_different_things_are_not_shown_side_by_side(tmp_path):
-    with pytest.raises(DataError, match="do not read the same"):
-        page_of([saved(tmp_path / "text"), forecast(tmp_path / "numbers")])
+    sizes = {"embedding_size": 8, "hidden_size": 8, "num_labels": 2}
+    for name, reads in (("symbols", {"vocab_size": 5}), ("numbers", {"input_size": 1})):
+        GatedRNNForSequenceClassification(GatedRNNConfig(**sizes, **reads)).save_pretrained(tmp_path / name)
+    with pytest.raises(DataError, match=r"do not read the same \(mingru · symbols: symbols and mingru · numbers: numb"):
+        page_of([tmp_path / "symbols", tmp_path / "numbers"])
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max"])
@@ -190,7 +193,14 @@ def forecast(folder, cell="mingru", **fields):
 SERIES = [101.5, 98.0, float("nan"), 110.25, 99.0, 95.5, 107.0, 112.0, float("nan"), 97.0, 104.0, 115.0]
 
 
-@pytest.mark.parametrize("fields", [{}, {"seasons": [4, 6], "input_size": 3, "linear_size": 5}, {"seasons": None}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"seasons": [4, 6], "input_size": 3, "linear_size": 5},
+        pytest.param({}, marks=pytest.mark.slow),
+        pytest.param({"seasons": None}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_forecast_by_steps_is_that_of_the_window(fields, tmp_path):
     shown = view_of(forecast(tmp_path, **fields))
     model = GatedRNNForForecasting.from_pretrained(tmp_path).eval()

@@ -1,0 +1,83 @@
+"""The slides of the numbers: lines and numbers of the READMEs, the same in both languages, in whole files."""
+
+import ast
+import re
+import sys
+from html import unescape
+
+import pytest
+from pages import ENGLISH, KOREAN, ROOT
+
+sys.path.insert(0, str(ROOT / "docs"))
+import deck
+import slides
+
+READMES = {"en": ENGLISH, "ko": KOREAN}
+FILES = {"en": f"{slides.NAME}.html", "ko": f"{slides.NAME}.ko.html"}
+NUMBER = r"\d+(?:[.,]\d+)*"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    written = tmp_path_factory.mktemp("slides")
+    deck.write(written, slides.NAME, slides.slides())
+    return written
+
+
+def text_of(html):
+    """What a reader sees."""
+    return unescape(re.sub(r"<style>.*?</style>|<[^>]+>", "", html, flags=re.S))
+
+
+def decision_table(html):
+    """(need, take, measured) by line."""
+    _, *rows = re.findall(r"<tr.*?</tr>", html, re.S)
+    return [[text_of(cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.S)] for row in rows]
+
+
+def readme_table(readme):
+    """The same of the README's table, which is its first one of three columns."""
+    _, _, *rows = re.findall(r"^\|([^|]+)\|([^|]+)\|([^|]+)\|$", readme.read_text(encoding="utf-8"), re.M)
+    return [[cell.replace("`", "").strip() for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize("language", FILES)
+def test_the_decision_table_has_the_lines_and_numbers_of_the_readme(language, folder):
+    shown, wanted = decision_table((folder / FILES[language]).read_text()), readme_table(READMES[language])
+    assert len(wanted) == 9
+    for (need, take, measured), line in zip(shown, wanted, strict=False):
+        assert [need, take] == line[:2]
+        assert set(re.findall(NUMBER, line[2])) <= set(re.findall(NUMBER, measured))
+
+
+def test_both_languages_show_the_same_numbers(folder):
+    english, korean = (sorted(re.findall(NUMBER, text_of((folder / file).read_text()))) for file in FILES.values())
+    assert len(english) > 300 and english == korean
+
+
+@pytest.mark.parametrize("language", FILES)
+def test_a_page_is_whole(language, folder):
+    html = (folder / FILES[language]).read_text()
+    assert f'<html lang="{language}">' in html
+    assert not re.search(r"https?:|<script|<link|<img|@import|url\(", html)
+    links, anchors = re.findall(r'href="([^"]+)"', html), re.findall(r'id="([^"]+)"', html)
+    assert {f"#{slide.anchor}" for slide in slides.slides()} <= set(links)
+    assert {link.removeprefix("#") for link in links} <= {*anchors, *FILES.values()}
+    assert len(set(anchors)) == len(anchors) == html.count("<section")
+
+
+def test_records_that_a_slide_names_exist():
+    named = {record for slide in slides.slides() for record in slide.records}
+    assert named and [record for record in named if not (ROOT / "results" / record).exists()] == []
+
+
+def test_no_number_is_typed():
+    constants = [node.value for node in ast.walk(ast.parse((ROOT / "docs" / "slides.py").read_text()))
+                 if isinstance(node, ast.Constant) and isinstance(node.value, str)]  # fmt: skip
+    assert [text for text in constants if re.search(r"\d[.,]\d|\d{3}", text)] == []
+
+
+def test_words_that_the_records_refute_are_refused(tmp_path):
+    first, second, *_ = slides.slides()
+    with pytest.raises(ValueError, match=f"words of {first.anchor}$"):
+        deck.write(tmp_path, slides.NAME, [first._replace(holds=False), second])
