@@ -12,7 +12,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 import gatedrnn
 from gatedrnn import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))  # where the extension `course` lies
+sys.path.insert(0, str(Path(__file__).parent))  # where the extensions `course` and `links` lie
 
 project = "gatedrnn"
 author = copyright = "the gatedrnn contributors"
@@ -20,13 +20,13 @@ release = __version__
 html_title = f"gatedrnn {__version__}"
 html_theme = "furo"
 html_static_path = ["static"]
-html_extra_path = ["_build/extra"]  # pages of the window, by docs/window.py
+html_extra_path = ["_build/extra"]  # pages of the window and slides, by docs/window.py and docs/slides.py
 html_css_files = ["tables.css"]
 html_show_sphinx = False
 html_math_renderer = "mathml"
 html_theme_options = {"top_of_page_buttons": []}
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "course"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "course", "links"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]

@@ -10,8 +10,12 @@ from hypothesis.configuration import set_hypothesis_home_dir
 # this at its first product, and so does every process that a test starts.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
-ALIKE = {"cifg", "hgrn", "janet", "sru"}
-"""Cells for which another one of their kind stands, in the fast tests of what a kind of cell has in common."""
+ALIKE = {
+    "cifg", "hgrn", "janet", "sru", "para-gru",
+    "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "gru-no-reset-gate", "gru-input-gated",
+}  # fmt: skip
+"""Cells for which another one of their kind stands, in the fast tests of what a kind of cell has in common: the steps
+down the ladder among them, between cells that are tested."""
 EQUATIONS = {"test_equations", "test_signs", "test_layer_parameters", "test_model_counts"}
 """What a cell has of its own: fast for every one."""
 

@@ -1,0 +1,48 @@
+"""Every link between the built pages leads somewhere, as a Sphinx extension: those in HTML, which Sphinx passes on
+unread, and those to pages that other scripts write. Links to other sites are not followed: a build needs no network."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+
+class Page(HTMLParser):
+    """What a page links to, and the places in it that can be linked to."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.places = [], set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.links += [found[name] for name in ("href", "src") if found.get(name)]
+        self.places |= {found["id"]} if "id" in found else set()
+
+
+def broken(folder):
+    """Lines "page: link" of the HTML files below a folder whose target is no file there, or has no such place."""
+    pages = {path.resolve(): Page(path) for path in sorted(Path(folder).rglob("*.html"))}
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            place = unquote(parts.fragment)
+            if not target.exists() or (place and target in pages and place not in pages[target].places):
+                yield f"{path.relative_to(Path(folder).resolve())}: {link}"
+
+
+def check(app, failure):
+    """After a build that went well."""
+    found = [] if failure or app.builder.name != "html" else list(broken(app.outdir))
+    if found:
+        from sphinx.errors import SphinxError
+
+        raise SphinxError("links that lead nowhere:\n" + "\n".join(found))
+
+
+def setup(app):
+    app.connect("build-finished", check)
+    return {"parallel_read_safe": True}
