@@ -41,12 +41,16 @@ src/gatedrnn/view/page.html: view/package-lock.json view/build.mjs $(wildcard vi
 	cd view && npm ci --ignore-scripts --no-audit --no-fund && npm test && npm run build
 
 # The documentation, anew each time since every page shows the table of contents; a warning is an error.
-docs: $(VENV)/.docs docs/_build/extra/window/text.html
+docs: $(VENV)/.docs docs/_build/extra/window/text.html docs/_build/extra/slides/which-cell.html
 	$(BIN)/sphinx-build -E -W --keep-going -q docs docs/_build/html
 	@echo "Documentation: docs/_build/html/index.html"
 
 docs/_build/extra/window/text.html: docs/window.py src/gatedrnn/view/page.html | $(VENV)/.docs
 	OMP_NUM_THREADS=2 $(BIN)/python docs/window.py $(@D)
+
+docs/_build/extra/slides/which-cell.html: docs/slides.py docs/measured.py docs/deck.py docs/templates/slides.html \
+		$(wildcard results/*/*.json results/*/*/*.json) | $(VENV)/.docs
+	$(BIN)/python docs/slides.py $(@D)
 
 # The tested versions, with the lowest ones in the place of those that have one.
 build/constraints-lowest.txt: constraints-lowest.txt constraints.txt
