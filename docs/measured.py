@@ -164,11 +164,8 @@ def articles(folder: str) -> int:
 
 def perplexity_over(folder: str, other: str) -> Estimate:
     """A run's test perplexity over another's, less one, with an interval over other texts of the kind."""
-    own, first = (read_outcomes(RESULTS / each / OUTCOMES)["test"] for each in (folder, other))
-    nats = Sample((first.values - own.values)[None], own.counts, "perplexity", fixed=True)
-    (inverse,) = Table([nats]).estimates()  # the perplexity of a difference is the ratio of perplexities
-    assert inverse.low is not None and inverse.high is not None
-    return Estimate(1 / inverse.mean - 1, 1 / inverse.high - 1, 1 / inverse.low - 1, inverse.runs)
+    found = [read_outcomes(RESULTS / each / OUTCOMES)["test"] for each in (folder, other)]
+    return Table([Sample(own.values[None], own.counts, "perplexity", fixed=True) for own in found]).difference(0, 1)
 
 
 def ratio(record: BenchRecord, section: str, mode: str, numerator: str, denominator: str, shape: Shape) -> float:

@@ -193,6 +193,14 @@ class Table:
             found.append(pair)
         return found
 
+    def difference(self, first: int, second: int) -> Estimate:
+        """As `Pair.difference`; of two that are fixed too, for these very models over other examples."""
+        one, other = np.array([first]), np.array([second])
+        half = float(self._of_pairs(one, other).distance(ERROR / 2)[0])
+        blind = bool(self.blind[[first, second]].any()) or self.examples < 2
+        mean, runs = float(self.means[first] - self.means[second]), int(self.runs[[first, second]].min())
+        return self._difference(mean, None if blind else half, runs)
+
     def _of_seeds(self, weight: float) -> Array:
         """V_s of each contender."""
         found = np.zeros(len(self.samples))

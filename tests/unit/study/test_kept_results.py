@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,9 @@ from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.train.outcomes import OUTCOMES, read_outcomes
 from gatedrnn.train.result import RunResult, read_record
 
+sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
+import keep_runs
+
 RESULTS = Path(__file__).parents[3] / "results"
 RECORDS = {
     "results.json": ComparisonResults, "probes.json": ProbeResults, "result.json": RunResult,
@@ -21,6 +25,7 @@ RECORDS = {
 }  # fmt: skip
 KEPT = [path for path in sorted(RESULTS.rglob("*")) if path.name in RECORDS]
 STUDIES = sorted({path.parent for path in KEPT if path.name in ("results.json", "probes.json")})
+RUNS = sorted({path.parents[1] for path in KEPT if path.name == "result.json"})
 MOST_BYTES, MOST_PICTURES = 300_000, 2
 
 
@@ -42,6 +47,14 @@ def test_a_kept_report_is_made_from_the_kept_records(folder: Path, tmp_path: Pat
             (tmp_path / path.name).write_bytes(path.read_bytes())
     write_report(tmp_path)
     assert (tmp_path / "report.md").read_text() == (folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize("folder", RUNS, ids=name_of)
+def test_a_kept_table_of_runs_is_made_from_the_kept_records(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = [line for line in (folder / "report.md").read_text().splitlines() if line.startswith("|")]
+    names = [line.split("`")[1] for line in kept[2:]]
+    keep_runs.table([folder / name for name in names])
+    assert capsys.readouterr().out.splitlines() == kept
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.rglob("results.json")), ids=name_of)

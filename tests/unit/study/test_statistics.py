@@ -84,6 +84,18 @@ def test_two_that_no_seed_changes_are_not_compared():
     assert [(pair.first, pair.second) for pair in table.pairs()] == [(0, 1), (0, 2)]
 
 
+def test_two_fixed_models_differ_by_what_other_examples_would_change():
+    generator = np.random.default_rng(0)
+    common, own = generator.normal(5, 1, 200), generator.normal(0.1, 0.2, 200)
+    tokens = np.ones(200)
+    table = Table([texts([common + own], tokens, fixed=True), texts([common], tokens, fixed=True)])
+    assert table.pairs() == []
+    found = table.difference(0, 1)
+    half = stats.t.ppf(0.975, 199) * own.std(ddof=1) / math.sqrt(200)
+    expected = [math.expm1(own.mean() + side * half) for side in (0, -1, 1)]
+    assert np.allclose([found.mean, found.low, found.high], expected)
+
+
 def test_contenders_that_err_on_the_same_examples_are_told_from_each_other_sooner():
     hard = np.random.default_rng(2).random(2000)
     paired = Table([shares([hard < 0.90] * 3), shares([hard < 0.91] * 3)])
