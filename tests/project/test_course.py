@@ -50,15 +50,20 @@ def test_both_languages_have_one_code_one_outline_and_the_same_formulas(name):
         assert f"({name}.md)" in (course.LEARN / f"{language}index.md").read_text()
 
 
+def exercises(notebook):
+    return re.split(r"^\*\*\d+\.\*\*", notebook, flags=re.M)[1:]
+
+
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_every_exercise_has_a_solution_that_is_hidden_at_first(name):
-    exercises = english(name).split("## Exercises")[1]
-    asked = re.findall(r"^\*\*\d+\.\*\*", exercises, re.M)
-    solutions = course.cells(exercises)
-    assert asked and len(asked) == len(solutions)
-    assert all(cell.startswith("solution-") for cell in solutions)
-    assert all(":tags: [hide-cell]" in code for code in solutions.values())
-    assert len(re.findall(r"^\*\*\d+\.\*\*", korean(name), re.M)) == len(asked)
+    asked, in_korean = exercises(english(name)), exercises(korean(name))
+    assert asked and len(asked) == len(in_korean)
+    for own, other in zip(asked, in_korean, strict=True):
+        solutions = course.cells(own)
+        assert solutions or "<details><summary>Answer</summary>\n\n" in own
+        assert all(cell.startswith("solution-") for cell in solutions)
+        assert all(":tags: [hide-cell]" in code for code in solutions.values())
+        assert ("<details><summary>Answer" in own) == ("<details><summary>답" in other)
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

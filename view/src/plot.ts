@@ -1,6 +1,7 @@
 /** Lines over steps. */
 
 import type { Row } from "./reading.ts";
+import type { Series } from "./series.ts";
 
 const HEIGHT = 90;
 const RULER = { tokens: 22, numbers: 60 };
@@ -92,6 +93,34 @@ export function ruler(
     }
     context.stroke();
   }
+}
+
+/** Okabe and Ito's colours, which colour-blind readers distinguish too. */
+const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#999999"];
+
+/** One channel of several series as lines over the strips' columns, between 0 and 1, or -1 and 1. Returns their colours. */
+export function lines(
+  canvas: HTMLCanvasElement, all: Series[], channel: number, first: number, wide: number, width: number, chosen: number,
+): string[] {
+  if (canvas.width !== width) canvas.width = width;
+  canvas.height = HEIGHT;
+  const context = canvas.getContext("2d")!;
+  const from = Math.floor(first);
+  const to = Math.min(all[0]!.length, from + width / wide + 2);
+  const values = all.map((series) => Array.from({ length: Math.max(0, to - from) }, (_, n) => series.at(from + n, channel)));
+  const low = values.flat().some((value) => value < 0) ? -1 : 0;
+  const y = (value: number): number => HEIGHT - 4 - ((value - low) * (HEIGHT - 8)) / (1 - low);
+  context.strokeStyle = colour(canvas, "--line");
+  for (const level of [low, 0, 1]) context.strokeRect(-1, y(level), width + 2, 0);
+  context.strokeRect((chosen - first) * wide + 0.5, 0, wide - 1, HEIGHT);
+  context.lineWidth = 2;
+  values.forEach((line, n) => {
+    context.strokeStyle = COLOURS[n % COLOURS.length]!;
+    context.beginPath();
+    line.forEach((value, t) => context.lineTo((from + t + 0.5 - first) * wide, y(value)));
+    context.stroke();
+  });
+  return all.map((_, n) => COLOURS[n % COLOURS.length]!);
 }
 
 /** A token in its column. */

@@ -71,6 +71,14 @@ export function mostOpen(gate: Series, channel: number, count: number): number[]
     .slice(0, count);
 }
 
+/** The channel that is most above its mean at a step, or below it with a `sign` of -1. */
+export function standsOut(gate: Series, step: number, sign: number): number {
+  const means = new Float64Array(gate.channels);
+  for (let t = 0; t < gate.length; t++) gate.row(t).forEach((value, c) => (means[c]! += value / gate.length));
+  const off = gate.row(step).map((value, c) => sign * (value - means[c]!));
+  return off.reduce((best, value, c) => (value > off[best]! ? c : best), 0);
+}
+
 /**
  * How much of a change of the state after each step is left in the state after step `to`: the root mean square over
  * channels of the product of decays between. Exact where gates read the input alone.

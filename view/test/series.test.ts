@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byMemory, halfLives, mostOpen, reachOfDecays, Series, softmax } from "../src/series.ts";
+import { byMemory, halfLives, mostOpen, reachOfDecays, Series, softmax, standsOut } from "../src/series.ts";
 
 function series(rows: number[][]): Series {
   const found = new Series(rows[0]!.length, 1);
@@ -27,6 +27,13 @@ test("half-lives are those of the geometric mean, endless for a decay of one", (
 
 test("a channel's most open steps, the widest first", () => {
   assert.deepEqual(mostOpen(series([[0.1], [0.9], [0.5]]), 0, 2), [1, 2]);
+});
+
+test("the channel that opens or closes most at a step is the one farthest from its own mean", () => {
+  const gate = series([[0.9, 0.5, 0.2], [0.9, 0.8, 0.2], [0.9, 0.2, 0.1]]);
+  assert.equal(standsOut(gate, 1, 1), 1);
+  assert.equal(standsOut(gate, 2, -1), 1);
+  assert.equal(standsOut(series([[0.1, 0.9], [0.1, 0.7]]), 0, -1), 0);
 });
 
 test("the reach of a state is the product of the decays after it", () => {

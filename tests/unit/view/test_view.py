@@ -4,6 +4,7 @@ import base64
 import gzip
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import onnxruntime
 import pytest
@@ -329,6 +330,30 @@ def test_steps_and_channels_are_chosen_by_keys_and_a_channel_is_held(shown, tmp_
 
 @BUILT
 @needs_a_browser
+def test_the_channel_that_closes_at_a_step_is_found_and_saved_as_a_picture(shown, tmp_path):
+    folder = saved(tmp_path / "lstm", "lstm")
+    tab, *_ = shown(folder)
+    typed(tab, TEXT)
+    step = 1 + TEXT.index(".")
+    tab.focus(".track")
+    for _ in range(step):
+        tab.keyboard.press("ArrowRight")
+    tab.select_option(".gate", "forget")
+    tab.click("button.closes")
+    _, _, (first, *_) = expected_of(folder, TEXT)
+    gate = first.gates["forget"][0]
+    channel = int((gate[step] - gate.mean(0)).argmin())
+    assert f"“.”; layer 1, channel {channel}: " in tab.inner_text("h3.step")
+    assert f"forget gate {gate[step, channel]:.2f}" in tab.inner_text("h3.step")
+    with tab.expect_download() as download:
+        tab.click("button.save")
+    path = download.value.path()
+    assert download.value.suggested_filename == "gates.png" and path.read_bytes()[:4] == b"\x89PNG"
+    assert len(set(matplotlib.image.imread(path).reshape(-1, 4)[:, 0].tolist())) > 50  # not an empty sheet
+
+
+@BUILT
+@needs_a_browser
 def test_bad_text_is_a_sentence_in_the_page(shown, tmp_path):
     tab, _, said = shown(saved(tmp_path / "run"))
     typed(tab, "")
@@ -399,13 +424,14 @@ def test_scrolling_2000_steps_of_128_channels_is_smooth(shown, tmp_path):
     typed(tab, (TEXT * 40)[:2000])
     scrolled = """async () => {
         const [panel] = gatedrnn.panels, track = document.querySelector(".track");
-        panel.frames.length = 0;
+        frames = panel.track.frames;
+        frames.length = 0;
         for (let left = 0; left < track.scrollWidth; left += 120) {
             track.scrollLeft = left;
             await new Promise(requestAnimationFrame);
             await new Promise(requestAnimationFrame);
         }
-        return panel.frames;
+        return frames;
     }"""
     frames = np.array(tab.evaluate(scrolled))
     print(f"{len(frames)} redraws: median {np.median(frames):.2f} ms, 95 % {np.quantile(frames, 0.95):.2f} ms")

@@ -1,0 +1,132 @@
+/** One channel: its state over the steps, where a gate of it opens and what it lets in, and what holding it changes. */
+
+import type { Answer } from "./answer.ts";
+import { make } from "./dom.ts";
+import { plot } from "./plot.ts";
+import type { Runner } from "./runner.ts";
+import { mostOpen, standsOut, type Series } from "./series.ts";
+import type { Arranged, Chosen } from "./track.ts";
+
+const OPEN_STEPS = 8;
+/** Tokens before and after a step in the list of steps. */
+const BEFORE = 12;
+const AFTER = 6;
+
+export class Channel {
+  readonly root = make("div");
+  private chosen: Chosen = { step: 0, layer: 0, channel: 0 };
+  private shown: string[] = [];
+
+  constructor(
+    private readonly runner: Runner,
+    private readonly layers: Arranged[],
+    private readonly answer: Answer,
+    private readonly choose: (chosen: Chosen) => void,
+  ) {
+    this.root.innerHTML = `
+      <h3>A channel</h3>
+      <div class="row"><label>Layer <select class="layer"></select></label><label>Channel <select class="channel"></select></label></div>
+      <figure><canvas class="line memory" role="img"></canvas><figcaption class="memory-says"></figcaption></figure>
+      <div class="row">
+        <label>Gate <select class="gate"></select></label>
+        <button type="button" class="opens">Choose the channel where it opens most at this step</button>
+        <button type="button" class="closes">… closes most</button>
+      </div>
+      <ol class="open"></ol>
+      <div class="row"><button type="button" class="zero">Hold the channel at 0</button><button type="button" class="one">Hold it at 1</button></div>
+      <p class="held" role="status"></p>`;
+    const select = this.find<HTMLSelectElement>(".layer");
+    select.append(...layers.map(({ seen }, n) => new Option(`${seen.layer.name}, ${seen.layer.cell}`, String(n))));
+    select.addEventListener("change", () => {
+      const layer = Number(select.value);
+      choose({ ...this.chosen, layer, channel: layers[layer]!.order[0]! });
+    });
+    this.find<HTMLSelectElement>(".channel").addEventListener("change", ({ target }) => {
+      choose({ ...this.chosen, channel: Number((target as HTMLSelectElement).value) });
+    });
+    this.find(".gate").addEventListener("change", () => this.open());
+    this.find(".opens").addEventListener("click", () => this.goTo(1));
+    this.find(".closes").addEventListener("click", () => this.goTo(-1));
+    this.find(".zero").addEventListener("click", () => void this.hold(0));
+    this.find(".one").addEventListener("click", () => void this.hold(1));
+  }
+
+  show(chosen: Chosen, shown: string[]): void {
+    this.chosen = chosen;
+    this.shown = shown;
+    const { order, halves, seen } = this.layers[chosen.layer]!;
+    this.find<HTMLSelectElement>(".layer").value = String(chosen.layer);
+    const channels = this.find<HTMLSelectElement>(".channel");
+    const named = (c: number): string => (halves === null ? `${c}` : `${c}, half-life ${steps(halves[c]!)}`);
+    channels.replaceChildren(...order.map((c) => new Option(named(c), String(c))));
+    channels.value = String(chosen.channel);
+    const gates = this.find<HTMLSelectElement>(".gate");
+    const names = [...seen.gates.keys()];
+    if ([...gates.options].map((option) => option.value).join() !== names.join()) {
+      gates.replaceChildren(...names.map((name) => new Option(name, name)));
+    }
+    gates.closest<HTMLElement>(".row")!.hidden = names.length === 0;
+    this.memory();
+    this.open();
+  }
+
+  private get gate(): Series | undefined {
+    return this.layers[this.chosen.layer]!.seen.gates.get(this.find<HTMLSelectElement>(".gate").value);
+  }
+
+  /** Choose the channel whose gate is most above, or below, its mean at the chosen step. */
+  private goTo(sign: number): void {
+    if (this.gate !== undefined) this.choose({ ...this.chosen, channel: standsOut(this.gate, this.chosen.step, sign) });
+  }
+
+  private memory(): void {
+    const { seen } = this.layers[this.chosen.layer]!;
+    const canvas = this.find<HTMLCanvasElement>(".memory");
+    const { low, high } = plot(canvas, seen.memory.column(this.chosen.channel), this.chosen.step);
+    const says = `State of channel ${this.chosen.channel} over the steps, from ${low.toFixed(2)} to ${high.toFixed(2)}`;
+    this.find(".memory-says").textContent = says;
+    canvas.setAttribute("aria-label", says);
+  }
+
+  private open(): void {
+    const { seen } = this.layers[this.chosen.layer]!;
+    const { channel } = this.chosen;
+    const list = this.find(".open");
+    list.replaceChildren();
+    const gate = this.gate;
+    if (gate === undefined) return;
+    const apart = this.runner.model.reads === "numbers" ? " " : "";
+    const around = (from: number, to: number): string => this.shown.slice(Math.max(0, from), to).join(apart);
+    for (const step of mostOpen(gate, channel, OPEN_STEPS)) {
+      const wrote = seen.written === null ? "" : `, lets in ${seen.written.at(step, channel).toFixed(2)}`;
+      const item = make("li");
+      item.append(
+        around(step - BEFORE, step), apart, make("mark", {}, this.shown[step] || "start"), apart,
+        around(step + 1, step + AFTER), ` (${gate.at(step, channel).toFixed(2)}${wrote})`,
+      );
+      list.append(item);
+    }
+  }
+
+  private async hold(value: number): Promise<void> {
+    const { runner } = this;
+    const { layer, channel } = this.chosen;
+    const { seen } = this.layers[layer]!;
+    if (runner.read.length < 2) return;
+    const says = this.find(".held");
+    const buttons = [...this.root.querySelectorAll("button")];
+    buttons.forEach((button) => (button.disabled = true));
+    says.textContent = "reading again …";
+    const found = await runner.holding({ state: seen.layer.memory, channel, value });
+    says.textContent = `${seen.layer.name}, channel ${channel} held at ${value}: ${this.answer.compared(found)}`;
+    buttons.forEach((button) => (button.disabled = false));
+  }
+
+  private find<E extends Element = Element>(selector: string): E {
+    return this.root.querySelector<E>(selector)!;
+  }
+}
+
+function steps(half: number): string {
+  return half === Infinity ? "endless" : Number.isNaN(half) ? "unknown" : half < 10 ? half.toFixed(1) : half.toFixed(0);
+}
