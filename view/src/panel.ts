@@ -37,7 +37,7 @@ export class Panel {
     equations.append(make("summary", {}, "Equations"));
     for (const one of new Set(layers.map((layer) => layer.equations))) equations.append(make("pre", {}, one));
     const saves = make("button", { type: "button", class: "save" }, "Save the gates in view as a picture");
-    saves.addEventListener("click", () => save(this.track.picture(this.says()), "gates.png"));
+    saves.addEventListener("click", () => save(this.track.picture(this.root.querySelector(".step")!), "gates.png"));
     this.root.append(
       make("h2", { id: `title-${number}` }, title),
       make("p", { class: "quiet" }, `${parameters.toLocaleString("en")} parameters`),

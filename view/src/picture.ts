@@ -1,34 +1,47 @@
 /** Several canvases with their captions as one picture, to be saved. */
 
-/** A caption, and what it is of; null for a line of text alone. */
-export type Part = [string, HTMLCanvasElement | null];
+/** A caption (null for none), and what it is of (null for the caption alone). */
+export type Part = [Element | null, HTMLCanvasElement | null];
 
 const LINE = 22;
 const MARGIN = 12;
 /** Pixels of the picture to one of the screen. */
 const SCALE = 2;
 
-export function picture(parts: Part[]): HTMLCanvasElement {
-  const width = Math.max(...parts.map(([, canvas]) => canvas?.width ?? 0));
-  const high = ([caption, canvas]: Part): number => (caption === "" ? 0 : LINE) + (canvas?.height ?? 0);
+/** The first `width` pixels of each canvas, one below the other. */
+export function picture(parts: Part[], width: number): HTMLCanvasElement {
   const whole = document.createElement("canvas");
-  whole.width = SCALE * (width + 2 * MARGIN);
-  whole.height = SCALE * (parts.reduce((total, part) => total + high(part), 0) + 2 * MARGIN);
-  const style = getComputedStyle(document.body);
   const context = whole.getContext("2d")!;
+  const font = "14px system-ui, sans-serif";
+  context.font = font;
+  const high = ([caption, canvas]: Part): number => (caption === null ? 0 : LINE) + (canvas?.height ?? 0);
+  const widest = Math.max(width, ...parts.map(([caption]) => context.measureText(caption?.textContent ?? "").width));
+  whole.width = SCALE * (widest + 2 * MARGIN);
+  whole.height = SCALE * (parts.reduce((total, part) => total + high(part), 0) + 2 * MARGIN);
   context.scale(SCALE, SCALE);
   context.imageSmoothingEnabled = false;
-  context.fillStyle = style.backgroundColor;
-  context.fillRect(0, 0, width + 2 * MARGIN, whole.height);
-  context.font = "14px system-ui, sans-serif";
-  context.fillStyle = style.color;
+  context.fillStyle = getComputedStyle(document.body).backgroundColor;
+  context.fillRect(0, 0, whole.width, whole.height);
+  context.font = font;
   let y = MARGIN;
   for (const [caption, canvas] of parts) {
-    if (caption !== "") context.fillText(caption, MARGIN, y + LINE - 7);
-    if (canvas !== null) context.drawImage(canvas, MARGIN, y + (caption === "" ? 0 : LINE));
+    if (caption !== null) write(context, caption, MARGIN, y + LINE - 7);
+    if (canvas !== null) {
+      const seen = Math.min(width, canvas.width);
+      context.drawImage(canvas, 0, 0, seen, canvas.height, MARGIN, y + (caption === null ? 0 : LINE), seen, canvas.height);
+    }
     y += high([caption, canvas]);
   }
   return whole;
+}
+
+/** A caption in one line, each part of it in its own colour. */
+function write(context: CanvasRenderingContext2D, caption: Element, x: number, y: number): void {
+  for (const node of caption.childNodes) {
+    context.fillStyle = node instanceof HTMLElement ? getComputedStyle(node).color : getComputedStyle(document.body).color;
+    context.fillText(node.textContent!, x, y);
+    x += context.measureText(node.textContent!).width;
+  }
 }
 
 /** Let the reader save a picture as a PNG file. */

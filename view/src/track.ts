@@ -86,11 +86,13 @@ export class Track {
     this.draw();
   }
 
-  /** What is in view, as one picture. */
-  picture(title: string): HTMLCanvasElement {
-    const canvases = [...this.root.querySelectorAll("canvas")];
-    const parts = canvases.map((canvas): Part => [canvas.closest("figure")?.querySelector("figcaption")?.textContent ?? "", canvas]);
-    return picture([[title, null], ...parts]);
+  /** What is in view, as one picture below a title. */
+  picture(title: Element): HTMLCanvasElement {
+    const parts = [...this.root.querySelectorAll("canvas")].map((canvas): Part => {
+      return [canvas.closest("figure")?.querySelector("figcaption") ?? null, canvas];
+    });
+    const width = Math.min(this.root.clientWidth, this.shown.length * this.wide - this.root.scrollLeft);
+    return picture([[title, null], ...parts], width);
   }
 
   private draw(): void {
