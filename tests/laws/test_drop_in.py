@@ -14,6 +14,7 @@ from layer_laws import (
     FEATURES,
     HIDDEN,
     PAIRS,
+    SMOOTH,
     STEPS,
     TORCH,
     as_tuple,
@@ -370,7 +371,7 @@ def test_forward_mode_gives_the_tangent_of_the_step_loop(name, dtype):
     assert_same({"gradient": found}, {"gradient": expected.to(dtype)}, dtype)
 
 
-@pytest.mark.parametrize("name", [name for name in CELLS if name != "block-orthogonal"])  # whose signs have no slope
+@pytest.mark.parametrize("name", SMOOTH)
 def test_second_derivatives_are_finite_differences_whatever_is_frozen(name):
     layer = CELLS[name](2, 2, dtype=torch.float64)
     names = list(layer._flat_weights_names)

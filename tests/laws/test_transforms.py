@@ -15,6 +15,7 @@ from layer_laws import (
     FEATURES,
     HIDDEN,
     JOINT,
+    SMOOTH,
     STEPS,
     TORCH,
     as_tuple,
@@ -264,7 +265,7 @@ def test_gradients_of_gradients_are_those_of_the_step_loop(name, flags):
     assert_same(second_order(partial(layer, **given)), second_order(iterated))
 
 
-@pytest.mark.parametrize("name", [name for name in CELLS if name != "block-orthogonal"])  # whose signs have no slope
+@pytest.mark.parametrize("name", SMOOTH)
 def test_gradients_of_gradients_are_finite_differences_of_gradients(name):
     layer = CELLS[name](2, 2, dtype=torch.float64)
     names, weights = zip(*layer.named_parameters(), strict=True)

@@ -55,6 +55,12 @@ DIAGONAL_CELLS = ("indrnn", "para-gru", "para-lstm", "sru")  # whose gates read 
 LOOP_CELLS = tuple(name for name in CELLS if name not in (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
 KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name != "gru-d")  # which steps in torch
 every_cell = pytest.mark.parametrize("name", CELLS)
+SMOOTH = [
+    name if name in ("lstm", "gru", "mgu", "mingru", "para-lstm") else pytest.param(name, marks=pytest.mark.slow)
+    for name in CELLS
+    if name != "block-orthogonal"
+]
+"""All but the cell whose signs have no slope; for laws that cost much, some of them fast."""
 every_zoned_cell = pytest.mark.parametrize("name", [name for name in CELLS if name not in JOINT])
 every_scan_cell = pytest.mark.parametrize("name", SCAN_CELLS)
 

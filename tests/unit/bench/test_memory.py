@@ -75,6 +75,7 @@ def test_what_a_layer_does_to_its_input_is_counted(monkeypatch):
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from /proc")
 
 
+@pytest.mark.slow
 @on_linux
 def test_a_peak_is_seen_after_its_memory_was_freed():
     # In a process of its own, as it is used: what an earlier test gave back would be taken again without a gain.
@@ -87,6 +88,7 @@ def test_a_peak_is_seen_after_its_memory_was_freed():
     assert 0.95 < whole < 1.2 and nothing < 0.2
 
 
+@pytest.mark.slow
 @on_linux
 def test_a_peak_holds_at_least_output_and_gradients():
     batch, time, width = shape = (4, 256, 64)

@@ -62,6 +62,7 @@ def default_run(tmp_path_factory):
         return Run(" ".join(said.getvalue().split()), record_in(), Path("runs/bench/report.html").read_text())
 
 
+@pytest.mark.slow
 def test_everything_is_measured_printed_and_kept(default_run):
     said, kept, page = default_run
     for title in (
@@ -79,6 +80,7 @@ def test_everything_is_measured_printed_and_kept(default_run):
     assert "<h2>Time against length</h2>" in page and "https://" not in page.split("<script")[0]
 
 
+@pytest.mark.slow
 def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
     kept = default_run.record
     rows = {
@@ -103,6 +105,7 @@ def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
     assert not missing
 
 
+@pytest.mark.slow
 def test_only_what_is_asked_for_is_measured_where_it_is_asked_for(capsys):
     arguments = "--only layers loops --cells mingru mgu --shapes 1x3x2 3x2x1 --seconds 0.1 --output elsewhere"
     assert outcome(*arguments.split()) == 0
@@ -132,6 +135,7 @@ def test_a_wrong_result_gets_no_time_and_exit_code_1(capsys, monkeypatch):
     assert kept["wrong"][0]["what"] == "output 0" and kept["wrong"][0]["error"] > kept["wrong"][0]["allowed"]
 
 
+@pytest.mark.slow
 def test_the_whole_default_run_is_timed_and_no_other(default_run, monkeypatch):
     whole = default_run.record["bars"]
     assert [bar["holds"] for bar in whole if bar["measure"] == "whole default run, seconds"] == [True]

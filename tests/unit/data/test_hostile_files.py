@@ -42,6 +42,7 @@ def test_a_parquet_file_is_judged_by_the_size_of_its_footer(tmp_path):
     refused(r"description of columns takes 60,000,000 bytes", read_file, path, "text", "label")
 
 
+@pytest.mark.slow
 def test_a_message_names_some_columns_and_not_all(tmp_path):
     path = tmp_path / "many.csv"
     path.write_text(",".join(f"c{number}" for number in range(MOST_COLUMNS)) + "\n" + "," * (MOST_COLUMNS - 1) + "\n")

@@ -26,7 +26,7 @@ def model_of(**changes):
     return model
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", ["plain scan", *(pytest.param(k, marks=pytest.mark.slow) for k in list(MODELS)[1:])])
 def test_a_stream_and_a_whole_sequence_give_the_models_logits(kind, tmp_path):
     model = model_of(**MODELS[kind])
     assert all(error <= ALLOWED for error in export_onnx(model, tmp_path).values())

@@ -54,7 +54,13 @@ def test_a_window_and_the_stream_after_it_give_the_models_forecasts(cell, given,
         np.testing.assert_allclose(quantiles, expected, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("fields", [{"bidirectional": True, "pooling": "mean"}, {"pooling": "last", "cell": "lstm"}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"bidirectional": True, "pooling": "mean"},
+        pytest.param({"pooling": "last", "cell": "lstm"}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_classifier_of_series_reads_windows_of_any_length(fields, tmp_path):
     scale = {"channel_means": [1.0, 2.0], "channel_deviations": [2.0, 3.0], "flagged_channels": [1]}
     config = GatedRNNConfig(**{"cell": "mingru", "input_size": 2, "hidden_size": 5, "num_labels": 3, **scale, **fields})

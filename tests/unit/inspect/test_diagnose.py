@@ -169,6 +169,7 @@ def test_each_layer_direction_and_cell_has_a_row_and_its_class():
     assert second.startswith("lstm is state-dependent")
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_the_page_of_a_run_shows_every_figure(tmp_path: Path) -> None:
     settings = RunSettings(

@@ -178,6 +178,7 @@ print(losses.double().sum().item(), scores.double().abs().sum().item())
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_that_was_loaded_gives_the_bits_of_the_one_that_was_compiled(folder):
     compiled_here, loaded = (python(CROSS_ENTROPY, NUMBA_CACHE_DIR=str(folder)).communicate() for _ in range(2))
     assert "compiling" in compiled_here[1] and "compiling" not in loaded[1]

@@ -70,7 +70,9 @@ def test_states_computed_again_give_the_gradient_of_states_that_were_saved(kerne
 
 @every_kernel
 @pytest.mark.parametrize("threads", [1, 2, 8], indirect=True)
-@pytest.mark.parametrize("batch, steps, channels", [(1, 1, 1), (1, 2500, 20), (3, 20, 700)])
+@pytest.mark.parametrize(
+    "batch, steps, channels", [(1, 1, 1), pytest.param(1, 2500, 20, marks=pytest.mark.slow), (3, 20, 700)]
+)
 def test_the_division_of_the_work_does_not_matter(kernel, threads, batch, steps, channels):
     """With more threads than sequences and channels, time is divided into chunks that run at once."""
     for reverse in (False, True):

@@ -70,6 +70,7 @@ print(bool(((small + small) > 0).all()))
 """
 
 
+@pytest.mark.slow
 def test_threads_that_start_in_a_kernel_keep_denormal_numbers():
     run = subprocess.run([sys.executable, "-c", FIRST_TEAM], capture_output=True, text=True, check=True)
     assert run.stdout == "True\n"

@@ -28,7 +28,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_a_browser
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 400])
 def test_the_page_draws_every_figure_without_an_error_or_a_request(page: Path, width: int) -> None:
     seen = visit(page, width)
     assert seen.said == [] and seen.asked == [page.as_uri()]

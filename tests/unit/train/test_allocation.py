@@ -19,6 +19,7 @@ for line in open("/proc/self/status"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="as the system counts memory there")
 def test_small_tensors_that_outlive_large_ones_cost_no_more_than_themselves():
     """The losses of a long text are kept beside the scores of its pieces, which are not."""

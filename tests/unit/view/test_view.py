@@ -149,7 +149,7 @@ def test_models_that_read_different_things_are_not_shown_side_by_side(tmp_path):
         page_of([tmp_path / "symbols", tmp_path / "numbers"])
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
+@pytest.mark.parametrize("pooling", [*(pytest.param(how, marks=pytest.mark.slow) for how in ("last", "mean")), "max"])
 def test_the_label_so_far_is_that_of_the_sequence_if_it_ended_there(pooling, tmp_path):
     config = GatedRNNConfig(vocab_size=5, embedding_size=8, hidden_size=8, num_labels=3, pooling=pooling)
     model = GatedRNNForSequenceClassification(config).eval()
@@ -161,7 +161,10 @@ def test_the_label_so_far_is_that_of_the_sequence_if_it_ended_there(pooling, tmp
         assert np.abs(found["answer"] - expected.numpy()).max() < ALLOWED
 
 
-@pytest.mark.parametrize("kind", ["label of the step", "label so far", "numbers so far"])
+@pytest.mark.parametrize(
+    "kind",
+    [*(pytest.param(k, marks=pytest.mark.slow) for k in ("label of the step", "label so far")), "numbers so far"],
+)
 def test_models_of_several_numbers_a_step(kind, tmp_path):
     scale = {"channel_means": [1.0, 2.0], "channel_deviations": [3.0, 4.0], "flagged_channels": [1]}
     if kind == "numbers so far":
@@ -305,6 +308,7 @@ def test_text_becomes_the_same_tokens_as_in_training(kind, shown, tmp_path):
     assert tab.evaluate(NUMBERS)[0]["read"] == expected_of(folder, text)[0]
 
 
+@pytest.mark.slow
 @BUILT
 @needs_a_browser
 def test_steps_and_channels_are_chosen_by_keys_and_a_channel_is_held(shown, tmp_path):
@@ -385,6 +389,24 @@ def test_a_series_of_numbers_and_its_forecast(shown, tmp_path):
     typed(tab, "1 two 3")
     assert "“two” is no number; nan stands for a missing one" in tab.inner_text("#note")
     assert len(asked) == 1 and said == []
+
+
+@BUILT
+@needs_a_browser
+@pytest.mark.slow
+def test_a_browser_without_webassembly_or_scripts_is_told_so(tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    path = tmp_path / "view.html"
+    path.write_text(page_of([saved(tmp_path / "run")]), encoding="utf-8")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        old, silent = browser.new_page(), browser.new_context(java_script_enabled=False).new_page()
+        old.add_init_script("delete globalThis.WebAssembly")
+        for tab, place, said in ((old, "#note", "no WebAssembly"), (silent, "noscript", "JavaScript, which is off")):
+            tab.goto(path.as_uri())
+            tab.wait_for_function(f"document.querySelector('{place}').textContent.includes('{said}')")
+        browser.close()
 
 
 @BUILT
