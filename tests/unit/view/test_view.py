@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import re
 from pathlib import Path
 
 import matplotlib.image
@@ -28,6 +29,7 @@ from gatedrnn.registry import CELLS
 from gatedrnn.view import page
 from gatedrnn.view.answer import step_answer
 from gatedrnn.view.page import page_of, view_of
+from gatedrnn.view.record import ViewLayer, ViewModel, ViewState
 from gatedrnn.view.step import WatchedStep, first_step, number_names
 
 ALLOWED = 1e-5
@@ -98,6 +100,13 @@ def test_the_graph_of_a_step_has_the_gates_of_the_whole_sequence(cell, block, tm
                 assert np.abs(found[f"layer_{n}_gate_{gate}"][0] - values[0, step].numpy()).max() < ALLOWED
             if "written" in number_names(one):
                 assert np.abs(found[f"layer_{n}_written"][0] - one.written[0, step].numpy()).max() < ALLOWED
+
+
+@pytest.mark.parametrize("name, given", [("Layer", ViewLayer), ("State", ViewState), ("Model", ViewModel)])
+def test_the_page_knows_the_fields_that_it_is_given(name, given):
+    source = (Path(__file__).parents[3] / "view" / "src" / "models.ts").read_text()
+    (body,) = re.findall(rf"^export interface {name} \{{\n(.*?)^\}}", source, re.M | re.S)
+    assert set(re.findall(r"^  (\w+): ", body, re.M)) == set(given._fields)
 
 
 def test_what_a_step_adds_and_what_it_keeps_is_the_memory(tmp_path):
