@@ -21,7 +21,7 @@ html_title = f"gatedrnn {__version__}"
 html_theme = "furo"
 html_static_path = ["static"]
 html_extra_path = ["_build/extra"]  # pages of the window and slides, by docs/window.py and docs/slides.py
-html_css_files = ["tables.css"]
+html_css_files = ["pages.css"]
 html_show_sphinx = False
 html_math_renderer = "mathml"
 html_theme_options = {"top_of_page_buttons": []}
@@ -46,6 +46,7 @@ nb_execution_cache_path = str(Path(__file__).parent / "_build" / f"notebooks-{ma
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
+nb_merge_streams = True  # what a cell prints, line by line, is one output
 nb_output_stderr = "remove"  # notices of kernels that are compiled for the machine
 
 autodoc_inherit_docstrings = False

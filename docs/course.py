@@ -8,12 +8,15 @@ A Korean notebook, `learn/ko/NAME.md`, names each code cell of `learn/NAME.md` b
 reads its code when it is built. Equal code is executed once: the second language finds the outputs in the cache.
 """
 
+import os
 import re
 import sys
 from pathlib import Path
 
 LEARN = Path(__file__).parent / "learn"
 
+LINK = re.compile(r"\]\((?P<path>[\w./-]+\.md)(?P<place>#[\w-]+)?\)")
+NOTEBOOK = re.compile(r"\d+-.*\.md")
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n:name: (?P<name>[\w-]+)\n(?P<body>.*?)^```$", re.M | re.S)
 
 
@@ -44,14 +47,31 @@ def notebooks():
         yield korean.relative_to(LEARN), translated(korean.read_text(), english)
 
 
+def linked(text: str, page: Path, folder: Path) -> str:
+    """A page's text as a notebook in `folder`: its links lead to the notebooks there, and else to the documentation."""
+    into = (folder / page).parent
+
+    def link(found):
+        target = (LEARN / page).parent.joinpath(found["path"]).resolve()
+        written = target.relative_to(LEARN).with_suffix(".ipynb") if NOTEBOOK.match(target.name) else None
+        there = target if written is None else (folder / written).resolve()
+        return f"]({Path(os.path.relpath(there, into.resolve())).as_posix()}{found['place'] or ''})"
+
+    return LINK.sub(link, text)
+
+
 def write(folder):
-    """All notebooks as .ipynb."""
+    """All notebooks as .ipynb; the cells of solutions are folded."""
     import jupytext
 
     for path, text in notebooks():
         into = (folder / path).with_suffix(".ipynb")
         into.parent.mkdir(parents=True, exist_ok=True)
-        jupytext.write(jupytext.reads(text, fmt="md:myst"), into)
+        notebook = jupytext.reads(linked(text, path, folder), fmt="md:myst")
+        for cell in notebook.cells:
+            if "hide-cell" in cell.metadata.get("tags", []):
+                cell.metadata["jupyter"] = {"source_hidden": True, "outputs_hidden": True}
+        jupytext.write(notebook, into)
 
 
 def read(app, name, content):

@@ -313,7 +313,8 @@ def character_language_model() -> Slide:
             ),
             Words(
                 f"In the second one `mingru` is worse than `lstm`, {worse}; no cell reaches the {ngram}.",
-                f"두 번째 그림에서 `mingru`는 `lstm`보다 나쁘고(차이 {worse}), {ngram}만큼 좋은 셀은 없습니다.",
+                f"두 번째 그림에서 `mingru`는 `lstm`보다 퍼플렉시티가 높고(차이 {worse}), {ngram}만큼 좋은 셀은 "
+                "없습니다.",
             ),
             Words(
                 f"With {minutes:.0f} minutes of training each, {alone.en}, `lstm` reaches perplexity {lstm_time}, the "

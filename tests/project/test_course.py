@@ -67,6 +67,21 @@ def test_every_exercise_has_a_solution_that_is_hidden_at_first(name):
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize("language", [english, korean])
+def test_no_line_is_lost_as_a_comment_and_every_link_has_words(language, name):
+    assert re.findall(r"^\s*%.*", prose(language(name)), re.M) == []
+    assert "[](" not in language(name)
+
+
+def test_a_notebook_links_to_the_notebooks_beside_it_and_to_the_documentation(tmp_path):
+    folder, page = tmp_path / "notebooks", course.Path("ko/01-a.md")
+    text = course.linked("[a](08-b.md) [b](../01-a.md#x) [c](../../results.md#d)", page, folder)
+    first, second, third = re.findall(r"\((.*?)\)", text)
+    assert (first, second) == ("08-b.ipynb", "../01-a.ipynb#x")
+    assert (folder / "ko" / third.partition("#")[0]).resolve() == ROOT / "docs" / "results.md"
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_reader_is_told_what_to_see(name):
     assert english(name).count("**Expect**") == korean(name).count("**예상**") >= 3
 
