@@ -1,6 +1,6 @@
 /** What a model says after a step: what comes next, a label, numbers, or the steps ahead. */
 
-import { make } from "./dom.ts";
+import { make, sheet } from "./dom.ts";
 import { errorAhead, likeliest, lossOf } from "./loss.ts";
 import { fan } from "./plot.ts";
 import type { Reader, Row } from "./reading.ts";
@@ -47,6 +47,8 @@ export class Answer {
     const body = this.find("tbody");
     body.replaceChildren();
     const { model, answers } = this.runner;
+    const ahead = this.root.querySelector<HTMLCanvasElement>(".ahead canvas");
+    if (ahead !== null) sheet(ahead, ahead.clientWidth, ahead.clientHeight);
     if (step >= answers.length) return;
     const answer = answers.row(step);
     if (model.answers === "forecast") this.ahead(step, answer);
@@ -93,12 +95,14 @@ export class Answer {
     const from = Math.max(0, step - BEFORE * quantiles.length);
     const values = this.runner.read.slice(from, step + 1 + quantiles.length).map((row) => row[0]!);
     fan(this.find<HTMLCanvasElement>(".ahead canvas"), values, step - from, quantiles, levels.indexOf(0.5));
+    const count = Math.min(LIKELIEST, quantiles.length);
+    this.find("caption").textContent = `${CAPTIONS.forecast}${count < quantiles.length ? `, the first ${count} of ${quantiles.length}` : ""}`;
     const body = this.find("tbody");
     const head = make("tr");
     head.append(make("th", { scope: "col" }, "step"));
     head.append(...levels.map((level) => make("th", { scope: "col", class: "number" }, String(level))));
     body.append(head);
-    quantiles.slice(0, LIKELIEST).forEach((row, h) => body.append(line(`+${h + 1}`, ...Array.from(row, number))));
+    quantiles.slice(0, count).forEach((row, h) => body.append(line(`+${h + 1}`, ...Array.from(row, number))));
   }
 
   private find<E extends Element = Element>(selector: string): E {

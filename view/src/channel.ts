@@ -4,13 +4,12 @@ import type { Answer } from "./answer.ts";
 import { make } from "./dom.ts";
 import { plot } from "./plot.ts";
 import type { Runner } from "./runner.ts";
-import { mostOpen, standsOut, type Series } from "./series.ts";
+import { mostOpen, rankOf, standsOut, type Series } from "./series.ts";
 import type { Arranged, Chosen } from "./track.ts";
 
 const OPEN_STEPS = 8;
-/** Tokens before and after a step in the list of steps. */
-const BEFORE = 12;
-const AFTER = 6;
+/** Tokens, and numbers, before and after a step in the list of steps. */
+const AROUND = { tokens: [12, 6], numbers: [4, 3] } as const;
 
 export class Channel {
   readonly root = make("div");
@@ -32,6 +31,8 @@ export class Channel {
         <button type="button" class="opens">Choose the channel where it opens most at this step</button>
         <button type="button" class="closes">… closes most</button>
       </div>
+      <p class="rank"></p>
+      <div class="row steps"><label>Steps where it is <select class="end"><option value="1">most open</option><option value="-1">most closed</option></select></label><span class="quiet">(the gate; what the step added to the decayed state)</span></div>
       <ol class="open"></ol>
       <div class="row"><button type="button" class="zero">Hold the channel at 0</button><button type="button" class="one">Hold it at 1</button></div>
       <p class="held" role="status"></p>`;
@@ -44,14 +45,20 @@ export class Channel {
     this.find<HTMLSelectElement>(".channel").addEventListener("change", ({ target }) => {
       choose({ ...this.chosen, channel: Number((target as HTMLSelectElement).value) });
     });
-    this.find(".gate").addEventListener("change", () => this.open());
+    for (const one of [".gate", ".end"]) this.find(one).addEventListener("change", () => this.open());
     this.find(".opens").addEventListener("click", () => this.goTo(1));
     this.find(".closes").addEventListener("click", () => this.goTo(-1));
     this.find(".zero").addEventListener("click", () => void this.hold(0));
     this.find(".one").addEventListener("click", () => void this.hold(1));
   }
 
+  /** The name of the chosen gate; "" for a cell without one. */
+  get gateName(): string {
+    return this.find<HTMLSelectElement>(".gate").value;
+  }
+
   show(chosen: Chosen, shown: string[]): void {
+    if (shown !== this.shown) this.find(".held").textContent = "";
     this.chosen = chosen;
     this.shown = shown;
     const { order, halves, seen } = this.layers[chosen.layer]!;
@@ -65,17 +72,18 @@ export class Channel {
     if ([...gates.options].map((option) => option.value).join() !== names.join()) {
       gates.replaceChildren(...names.map((name) => new Option(name, name)));
     }
-    gates.closest<HTMLElement>(".row")!.hidden = names.length === 0;
+    for (const part of [gates.closest<HTMLElement>(".row")!, this.find<HTMLElement>(".steps")]) part.hidden = names.length === 0;
     this.memory();
     this.open();
   }
 
   private get gate(): Series | undefined {
-    return this.layers[this.chosen.layer]!.seen.gates.get(this.find<HTMLSelectElement>(".gate").value);
+    return this.layers[this.chosen.layer]!.seen.gates.get(this.gateName);
   }
 
   /** Choose the channel whose gate is most above, or below, its mean at the chosen step. */
   private goTo(sign: number): void {
+    this.find<HTMLSelectElement>(".end").value = String(sign);
     if (this.gate !== undefined) this.choose({ ...this.chosen, channel: standsOut(this.gate, this.chosen.step, sign) });
   }
 
@@ -94,15 +102,23 @@ export class Channel {
     const list = this.find(".open");
     list.replaceChildren();
     const gate = this.gate;
-    if (gate === undefined) return;
-    const apart = this.runner.model.reads === "numbers" ? " " : "";
+    const rank = this.find(".rank");
+    rank.textContent = "";
+    if (gate === undefined || gate.length === 0) return;
+    const sign = Number(this.find<HTMLSelectElement>(".end").value);
+    const { step: now } = this.chosen;
+    const more = rankOf(gate, channel, now, sign);
+    rank.textContent = `Here it is ${gate.at(now, channel).toFixed(2)}; it is more ${sign > 0 ? "open" : "closed"} at ${more} of the other ${gate.length - 1} steps.`;
+    const numbers = this.runner.model.reads === "numbers";
+    const [before, after] = numbers ? AROUND.numbers : AROUND.tokens;
+    const apart = numbers ? " " : "";
     const around = (from: number, to: number): string => this.shown.slice(Math.max(0, from), to).join(apart);
-    for (const step of mostOpen(gate, channel, OPEN_STEPS)) {
-      const wrote = seen.written === null ? "" : `, lets in ${seen.written.at(step, channel).toFixed(2)}`;
+    for (const step of mostOpen(gate, channel, OPEN_STEPS, sign)) {
+      const wrote = seen.written === null ? "" : `; ${seen.written.at(step, channel).toFixed(2)}`;
       const item = make("li");
       item.append(
-        around(step - BEFORE, step), apart, make("mark", {}, this.shown[step] || "start"), apart,
-        around(step + 1, step + AFTER), ` (${gate.at(step, channel).toFixed(2)}${wrote})`,
+        around(step - before, step), apart, make("mark", {}, this.shown[step] || "start"), apart,
+        around(step + 1, step + after), ` (${gate.at(step, channel).toFixed(2)}${wrote})`,
       );
       list.append(item);
     }
@@ -112,8 +128,11 @@ export class Channel {
     const { runner } = this;
     const { layer, channel } = this.chosen;
     const { seen } = this.layers[layer]!;
-    if (runner.read.length < 2) return;
     const says = this.find(".held");
+    if (runner.read.length < 2) {
+      says.textContent = "Two steps at least are needed to compare.";
+      return;
+    }
     const buttons = [...this.root.querySelectorAll("button")];
     buttons.forEach((button) => (button.disabled = true));
     says.textContent = "reading again …";

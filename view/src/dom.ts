@@ -5,3 +5,17 @@ export function make(name: string, attributes: Record<string, string> = {}, text
   element.textContent = text;
   return element;
 }
+
+/** Pixels of a canvas to one of the page: sharp on fine screens, and in a saved picture. */
+export const RATIO = 2;
+
+/** An empty canvas of a size in pixels of the page. */
+export function sheet(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
+  if (canvas.width !== RATIO * width) canvas.width = RATIO * width;
+  if (canvas.height !== RATIO * height) canvas.height = RATIO * height;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d")!;
+  context.setTransform(RATIO, 0, 0, RATIO, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}

@@ -37,13 +37,16 @@ async function start(): Promise<void> {
     if (mine !== turn) return;
     running = (async () => {
       const notes: string[] = [];
+      const tokens = new Set<string>();
       for (const [n, panel] of panels.entries()) {
         const reading = readers[n]!.read(box.value);
         if (reading.fault !== null) notes.push(reading.fault);
         if (reading.cut > 0) notes.push(`Cut after ${LONGEST} steps; ${reading.cut} are left out.`);
         if (reading.unknown > 0) notes.push(`Tokens outside the vocabulary: ${reading.unknown}; the model reads <unk>.`);
+        tokens.add(reading.shown.join("\0"));
         await panel.follow(reading, () => mine === turn);
       }
+      if (tokens.size > 1) notes.push("The models cut the text into different tokens, so that their steps differ.");
       if (mine === turn) note.textContent = [...new Set(notes)].join(" ");
       document.body.dataset["read"] = box.value;
     })();

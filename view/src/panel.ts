@@ -33,21 +33,27 @@ export class Panel {
     this.answer = new Answer(runner, reader);
     this.reach = new Reach(runner);
     this.channel = new Channel(runner, this.track.layers, this.answer, choose);
+    const about = make("p", { class: "quiet" }, `${parameters.toLocaleString("en")} parameters · gates from 0 `);
+    about.append(make("span", { class: "scale", role: "img", "aria-label": "to" }), " to 1");
     const equations = make("details");
     equations.append(make("summary", {}, "Equations"));
     for (const one of new Set(layers.map((layer) => layer.equations))) equations.append(make("pre", {}, one));
-    const saves = make("button", { type: "button", class: "save" }, "Save the gates in view as a picture");
-    saves.addEventListener("click", () => save(this.track.picture(this.root.querySelector(".step")!), "gates.png"));
+    const heading = make("h2", { id: `title-${number}` }, title);
+    const step = make("h3", { class: "step", "aria-live": "polite" });
+    const saves = make("button", { type: "button", class: "save" }, "Save the chosen gate, as far as it is in view, as a picture");
+    saves.addEventListener("click", () => {
+      if (runner.read.length === 0) return;
+      save(this.track.picture([heading, step], this.channel.gateName), `gates-${title.split(/[^\p{L}\p{N}]+/u).join("-")}.png`);
+    });
     this.root.append(
-      make("h2", { id: `title-${number}` }, title),
-      make("p", { class: "quiet" }, `${parameters.toLocaleString("en")} parameters`),
-      equations, this.track.root, saves, make("h3", { class: "step", "aria-live": "polite" }),
+      heading, about, equations, this.track.root, saves, step,
       this.answer.root, this.reach.root, this.channel.root,
     );
   }
 
   /** Follow a text, drawing as the steps are computed, until there is another one. */
   async follow(reading: Reading, current: () => boolean): Promise<void> {
+    const atEnd = this.chosen.step >= this.shown.length - 1;
     this.shown = reading.shown;
     this.track.begin(reading);
     let painted = performance.now();
@@ -61,7 +67,10 @@ export class Panel {
     });
     if (!current()) return;
     this.track.sort();
-    this.choose({ ...this.chosen, step: Math.min(this.chosen.step, Math.max(0, reading.read.length - 1)) });
+    const last = Math.max(0, reading.read.length - 1);
+    const step = atEnd ? last : Math.min(this.chosen.step, last);
+    if (atEnd) this.track.reveal(step);
+    this.choose({ ...this.chosen, step });
   }
 
   private choose(chosen: Chosen): void {
@@ -80,6 +89,6 @@ export class Panel {
     const { length } = this.runner.read;
     if (length === 0) return "";
     const open = [...gates].map(([gate, series]) => `${gate} gate ${series.at(step, channel).toFixed(2)}`);
-    return `Step ${step + 1} of ${length}, “${this.shown[step] ?? ""}”; ${layer.name}, channel ${channel}: ${open.join(", ")}`;
+    return `Step ${step + 1} of ${length}, “${this.shown[step] || "start"}”; ${layer.name}, channel ${channel}: ${open.join(", ")}`;
   }
 }

@@ -1,24 +1,24 @@
 /** Several canvases with their captions as one picture, to be saved. */
 
+import { RATIO } from "./dom.ts";
+
 /** A caption (null for none), and what it is of (null for the caption alone). */
 export type Part = [Element | null, HTMLCanvasElement | null];
 
 const LINE = 22;
 const MARGIN = 12;
-/** Pixels of the picture to one of the screen. */
-const SCALE = 2;
 
-/** The first `width` pixels of each canvas, one below the other. */
+/** The first `width` pixels of the page of each canvas, one below the other. */
 export function picture(parts: Part[], width: number): HTMLCanvasElement {
   const whole = document.createElement("canvas");
   const context = whole.getContext("2d")!;
   const font = "14px system-ui, sans-serif";
   context.font = font;
-  const high = ([caption, canvas]: Part): number => (caption === null ? 0 : LINE) + (canvas?.height ?? 0);
+  const high = ([caption, canvas]: Part): number => (caption === null ? 0 : LINE) + (canvas?.height ?? 0) / RATIO;
   const widest = Math.max(width, ...parts.map(([caption]) => context.measureText(caption?.textContent ?? "").width));
-  whole.width = SCALE * (widest + 2 * MARGIN);
-  whole.height = SCALE * (parts.reduce((total, part) => total + high(part), 0) + 2 * MARGIN);
-  context.scale(SCALE, SCALE);
+  whole.width = RATIO * (widest + 2 * MARGIN);
+  whole.height = RATIO * (parts.reduce((total, part) => total + high(part), 0) + 2 * MARGIN);
+  context.scale(RATIO, RATIO);
   context.imageSmoothingEnabled = false;
   context.fillStyle = getComputedStyle(document.body).backgroundColor;
   context.fillRect(0, 0, whole.width, whole.height);
@@ -27,8 +27,9 @@ export function picture(parts: Part[], width: number): HTMLCanvasElement {
   for (const [caption, canvas] of parts) {
     if (caption !== null) write(context, caption, MARGIN, y + LINE - 7);
     if (canvas !== null) {
-      const seen = Math.min(width, canvas.width);
-      context.drawImage(canvas, 0, 0, seen, canvas.height, MARGIN, y + (caption === null ? 0 : LINE), seen, canvas.height);
+      const seen = Math.min(width, canvas.width / RATIO);
+      const high = canvas.height / RATIO;
+      context.drawImage(canvas, 0, 0, RATIO * seen, canvas.height, MARGIN, y + (caption === null ? 0 : LINE), seen, high);
     }
     y += high([caption, canvas]);
   }

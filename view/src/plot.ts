@@ -1,13 +1,17 @@
 /** Lines over steps. */
 
+import { sheet } from "./dom.ts";
 import type { Row } from "./reading.ts";
 import type { Series } from "./series.ts";
 
 const HEIGHT = 90;
 const RULER = { tokens: 22, numbers: 60 };
-/** Pixels of a step: of a character or a number, and of a word. */
+/** Pixels of a step: of a character or a number; of a longer token by its letters, up to a limit. */
 const NARROW = 14;
-const WIDE = 56;
+const LETTER = 8;
+const WIDEST = 88;
+/** Tokens that are not cut, of all. */
+const WHOLE = 0.9;
 
 export interface Bounds {
   low: number;
@@ -48,12 +52,10 @@ export function fan(canvas: HTMLCanvasElement, values: ArrayLike<number>, now: n
   context.fill();
   const line = (points: ArrayLike<number>, first: number, look: string): void => {
     context.strokeStyle = colour(canvas, look);
-    context.beginPath();
-    Array.from(points).forEach((value, n) => {
-      if (Number.isFinite(value)) context.lineTo(x(first + n), y(value));
-    });
-    context.stroke();
+    draw(context, points, (n) => x(first + n), y);
   };
+  context.strokeStyle = colour(canvas, "--quiet");
+  context.strokeRect(x(now + 0.5), -1, 0, HEIGHT + 2);
   line(values, 0, "--ink");
   context.lineWidth = 2;
   line(quantiles.map((row) => row[middle]!), now + 1, "--bar");
@@ -61,18 +63,17 @@ export function fan(canvas: HTMLCanvasElement, values: ArrayLike<number>, now: n
 
 /** Pixels of a step, for what stands above the strips. */
 export function stepWidth(shown: string[], numbers: boolean): number {
-  const letters = shown.reduce((total, one) => total + one.length, 0);
-  return numbers || letters < 1.5 * shown.length ? NARROW : WIDE;
+  const letters = shown.map((one) => one.length).sort((a, b) => a - b);
+  const most = letters[Math.floor(WHOLE * (letters.length - 1))] ?? 1;
+  return numbers || most <= 1 ? NARROW : Math.min(WIDEST, LETTER * most + 6);
 }
 
 /** What was read, above the strips: tokens as text, numbers as lines; from step `first` on, each `wide` pixels. */
 export function ruler(
   canvas: HTMLCanvasElement, shown: string[], numbers: Row[] | null, first: number, wide: number, width: number,
 ): void {
-  if (canvas.width !== width) canvas.width = width;
-  canvas.height = numbers === null ? RULER.tokens : RULER.numbers;
-  canvas.style.height = `${canvas.height}px`;
-  const context = canvas.getContext("2d")!;
+  const height = numbers === null ? RULER.tokens : RULER.numbers;
+  const context = sheet(canvas, width, height);
   context.font = "13px ui-monospace, monospace";
   context.fillStyle = context.strokeStyle = colour(canvas, "--ink");
   const from = Math.floor(first);
@@ -85,13 +86,9 @@ export function ruler(
   const low = known.reduce((a, b) => Math.min(a, b), Infinity);
   const high = known.reduce((a, b) => Math.max(a, b), -Infinity);
   for (let column = 0; column < (numbers[0]?.length ?? 0); column++) {
-    context.beginPath();
-    for (let step = from; step < to; step++) {
-      const value = numbers[step]![column]!;
-      const y = canvas.height - 4 - ((value - low) * (canvas.height - 8)) / (high - low || 1);
-      if (Number.isFinite(value)) context.lineTo((step + 0.5 - first) * wide, y);
-    }
-    context.stroke();
+    const y = (value: number): number => height - 4 - ((value - low) * (height - 8)) / (high - low || 1);
+    const values = numbers.slice(from, to).map((row) => row[column]!);
+    draw(context, values, (t) => (from + t + 0.5 - first) * wide, y);
   }
 }
 
@@ -102,17 +99,21 @@ const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#999999"];
 export function lines(
   canvas: HTMLCanvasElement, all: Series[], channel: number, first: number, wide: number, width: number, chosen: number,
 ): string[] {
-  if (canvas.width !== width) canvas.width = width;
-  canvas.height = HEIGHT;
-  const context = canvas.getContext("2d")!;
+  const context = sheet(canvas, width, HEIGHT);
   const from = Math.floor(first);
   const to = Math.min(all[0]!.length, from + width / wide + 2);
   const values = all.map((series) => Array.from({ length: Math.max(0, to - from) }, (_, n) => series.at(from + n, channel)));
   const low = values.flat().some((value) => value < 0) ? -1 : 0;
   const y = (value: number): number => HEIGHT - 4 - ((value - low) * (HEIGHT - 8)) / (1 - low);
   context.strokeStyle = colour(canvas, "--line");
-  for (const level of [low, 0, 1]) context.strokeRect(-1, y(level), width + 2, 0);
-  context.strokeRect((chosen - first) * wide + 0.5, 0, wide - 1, HEIGHT);
+  context.fillStyle = colour(canvas, "--quiet");
+  context.font = "11px system-ui, sans-serif";
+  for (const level of new Set([low, 0, 1])) {
+    context.strokeRect(-1, y(level), width + 2, 0);
+    context.fillText(String(level), 2, level === 1 ? y(level) + 11 : y(level) - 3);
+  }
+  context.strokeStyle = colour(canvas, "--ink");
+  context.strokeRect((chosen - first) * wide + 0.5, 0.5, wide - 1, HEIGHT - 1);
   context.lineWidth = 2;
   values.forEach((line, n) => {
     context.strokeStyle = COLOURS[n % COLOURS.length]!;
@@ -121,6 +122,21 @@ export function lines(
     context.stroke();
   });
   return all.map((_, n) => COLOURS[n % COLOURS.length]!);
+}
+
+/** A line that is broken where a value is missing; one between two gaps is a dot. */
+function draw(context: CanvasRenderingContext2D, values: ArrayLike<number>, x: (n: number) => number, y: (value: number) => number): void {
+  context.beginPath();
+  let drawn = false;
+  for (let n = 0; n < values.length; n++) {
+    const value = values[n]!;
+    if (Number.isFinite(value)) {
+      if (!drawn) context.moveTo(x(n) - 1, y(value));
+      context.lineTo(x(n), y(value));
+    }
+    drawn = Number.isFinite(value);
+  }
+  context.stroke();
 }
 
 /** A token in its column. */
@@ -134,11 +150,11 @@ function label(context: CanvasRenderingContext2D, text: string, x: number, wide:
 }
 
 function axes(canvas: HTMLCanvasElement, steps: number, { low, high }: Bounds) {
-  const width = (canvas.width = canvas.clientWidth || 300);
-  canvas.height = HEIGHT;
+  const width = canvas.clientWidth || 300;
+  const context = sheet(canvas, width, HEIGHT);
   const x = (step: number): number => 4 + (step * (width - 8)) / Math.max(1, steps - 1);
   const y = (value: number): number => HEIGHT - 5 - ((value - low) * (HEIGHT - 10)) / (high - low || 1);
-  return { context: canvas.getContext("2d")!, x, y };
+  return { context, x, y };
 }
 
 function colour(canvas: HTMLCanvasElement, name: string): string {

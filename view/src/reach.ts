@@ -20,7 +20,10 @@ export class Reach {
   async show({ step, layer: number }: Chosen): Promise<void> {
     const turn = ++this.measuring;
     const { layer, decay } = this.runner.seen[number]!;
-    if (step >= this.runner.answers.length) return;
+    if (step >= this.runner.answers.length) {
+      this.draw(new Float64Array(), "");
+      return;
+    }
     if (layer.scan && decay !== null) {
       const left = `How much of a change of the state after each step is left after step ${step + 1}`;
       this.draw(reachOfDecays(decay, step), `${left}: products of decays, exact`);

@@ -27,6 +27,15 @@ export interface Held {
   value: number;
 }
 
+let last: Promise<unknown> = Promise.resolve();
+
+/** One call after the other, of all models: the runtime has one thread, and calls that overlap break it. */
+function inTurn<T>(call: () => Promise<T>): Promise<T> {
+  const found = last.then(call);
+  last = found.catch(() => undefined);
+  return found;
+}
+
 export class Runner {
   /** What was read, a row a step. */
   read: Row[] = [];
@@ -118,7 +127,8 @@ export class Runner {
   private async rows(typed: Row[]): Promise<Row[]> {
     if (this.context === null || typed.length === 0) return typed.slice();
     const values = Float64Array.from(typed, (row) => row[0]!);
-    const found = await this.context.run({ values: new this.runtime.Tensor("float64", values, [values.length, 1]) });
+    const feeds = { values: new this.runtime.Tensor("float64", values, [values.length, 1]) };
+    const found = await inTurn(() => this.context!.run(feeds));
     const rows = found["rows"]!.data as Float64Array;
     const width = rows.length / values.length;
     return typed.map((_, step) => rows.slice(step * width, (step + 1) * width));
@@ -130,7 +140,7 @@ export class Runner {
     this.model.states.forEach((state, n) => {
       feeds[state.name] = new Tensor("float32", states[n]!, [1, state.size]);
     });
-    return this.session.run(feeds);
+    return inTurn(() => this.session.run(feeds));
   }
 
   private tensor(row: Row): Tensor {

@@ -64,11 +64,17 @@ export function byMemory(halves: Float64Array): number[] {
   return [...halves.keys()].sort((a, b) => rank(b) - rank(a) || a - b);
 }
 
-/** Steps at which a channel's gate is most open, the widest first. */
-export function mostOpen(gate: Series, channel: number, count: number): number[] {
+/** Steps at which a channel's gate is most open, or most closed with a `sign` of -1, the farthest first. */
+export function mostOpen(gate: Series, channel: number, count: number, sign = 1): number[] {
   return [...Array(gate.length).keys()]
-    .sort((a, b) => gate.at(b, channel) - gate.at(a, channel) || a - b)
+    .sort((a, b) => sign * (gate.at(b, channel) - gate.at(a, channel)) || a - b)
     .slice(0, count);
+}
+
+/** At how many steps a channel's gate is more open than at one of them, or more closed. */
+export function rankOf(gate: Series, channel: number, step: number, sign: number): number {
+  const own = gate.at(step, channel);
+  return gate.column(channel).filter((value) => sign * (value - own) > 0).length;
 }
 
 /** The channel that is most above its mean at a step, or below it with a `sign` of -1. */

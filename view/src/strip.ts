@@ -1,5 +1,6 @@
 /** A gate as a picture: a column for each step, a row for each channel, drawn where the reader has scrolled to. */
 
+import { sheet } from "./dom.ts";
 import type { Series } from "./series.ts";
 
 /** Pixels of a strip's height at least; as many as channels, where there are more. */
@@ -29,8 +30,6 @@ export class Strip {
   ) {
     this.picture = document.createElement("canvas");
     this.picture.height = series.channels;
-    canvas.height = Math.max(HIGH, series.channels);
-    canvas.style.height = `${canvas.height}px`;
   }
 
   /** Channels from top to bottom. */
@@ -65,11 +64,10 @@ export class Strip {
   }
 
   /** Draw what is in view: steps from `first` (a fraction of one too), each so wide, the chosen step and channel. */
-  draw(first: number, wide: number, chosen: number, channel: number | null): void {
-    const context = this.canvas.getContext("2d")!;
-    const { width, height } = this.canvas;
+  draw(first: number, wide: number, width: number, chosen: number, channel: number | null): void {
+    const height = Math.max(HIGH, this.series.channels);
+    const context = sheet(this.canvas, width, height);
     context.imageSmoothingEnabled = false;
-    context.clearRect(0, 0, width, height);
     const count = Math.min(width / wide, this.series.length - first);
     if (count <= 0) return;
     context.drawImage(this.picture, first, 0, count, this.series.channels, 0, 0, count * wide, height);
@@ -78,14 +76,14 @@ export class Strip {
     const y = channel === null ? -1 : this.order.indexOf(channel);
     if (y >= 0) {
       const high = height / this.series.channels;
-      context.strokeRect(0.5, y * high, width - 1, Math.max(2, high));
+      context.strokeRect(0.5, y * high, count * wide - 1, Math.max(2, high));
     }
   }
 
   /** The step and the channel at a place of the canvas. */
   at(x: number, y: number, first: number, wide: number): { step: number; channel: number } {
     const row = Math.floor((y / this.canvas.clientHeight) * this.series.channels);
-    const step = Math.floor(first + ((x / this.canvas.clientWidth) * this.canvas.width) / wide);
+    const step = Math.floor(first + x / wide);
     const clamped = Math.min(this.series.length - 1, Math.max(0, step));
     return { step: clamped, channel: this.order[Math.min(this.order.length - 1, Math.max(0, row))]! };
   }

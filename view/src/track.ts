@@ -86,13 +86,21 @@ export class Track {
     this.draw();
   }
 
-  /** What is in view, as one picture below a title. */
-  picture(title: Element): HTMLCanvasElement {
-    const parts = [...this.root.querySelectorAll("canvas")].map((canvas): Part => {
-      return [canvas.closest("figure")?.querySelector("figcaption") ?? null, canvas];
-    });
+  /** Scroll to a step that is out of view. */
+  reveal(step: number): void {
+    const left = step * this.wide;
+    const { scrollLeft, clientWidth } = this.root;
+    if (left < scrollLeft || left + this.wide > scrollLeft + clientWidth) this.root.scrollLeft = left - clientWidth / 2;
+  }
+
+  /** What is in view of one gate of the chosen layer, below titles: what was read, the channel's lines, the strip. */
+  picture(titles: Element[], gate: string): HTMLCanvasElement {
+    const { seen, strips } = this.layers[this.chosen.layer]!;
+    const strip = strips[Math.max(0, [...seen.gates.keys()].indexOf(gate))]!;
+    const canvases = [this.find<HTMLCanvasElement>(".ruler"), this.find<HTMLCanvasElement>(".lines"), strip.canvas];
+    const parts = canvases.map((canvas): Part => [canvas.closest("figure")?.querySelector("figcaption") ?? null, canvas]);
     const width = Math.min(this.root.clientWidth, this.shown.length * this.wide - this.root.scrollLeft);
-    return picture([[title, null], ...parts], width);
+    return picture([...titles.map((title): Part => [title, null]), ...parts], width);
   }
 
   private draw(): void {
@@ -113,8 +121,7 @@ export class Track {
     this.find(".lines").setAttribute("aria-label", says.textContent!);
     this.layers.forEach(({ strips }, n) => {
       for (const strip of strips) {
-        if (strip.canvas.width !== width) strip.canvas.width = width;
-        strip.draw(first, this.wide, step, n === layer ? channel : null);
+        strip.draw(first, this.wide, width, step, n === layer ? channel : null);
       }
     });
     this.frames.push(performance.now() - started);
@@ -160,13 +167,12 @@ export class Track {
     const move = KEYS[event.key];
     if (move === undefined) return;
     event.preventDefault();
+    if (this.runner.read.length === 0) return;
     const { step, layer, channel } = this.chosen;
     const { order } = this.layers[layer]!;
     const row = Math.min(order.length - 1, Math.max(0, order.indexOf(channel) + move[1]));
-    const moved = Math.min(this.runner.read.length - 1, Math.max(0, step + move[0]));
-    const left = moved * this.wide;
-    const { scrollLeft, clientWidth } = this.root;
-    if (left < scrollLeft || left + this.wide > scrollLeft + clientWidth) this.root.scrollLeft = left - clientWidth / 2;
+    const moved = Math.max(0, Math.min(this.runner.read.length - 1, step + move[0]));
+    this.reveal(moved);
     this.choose({ step: moved, layer, channel: order[row]! });
   }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byMemory, halfLives, mostOpen, reachOfDecays, Series, softmax, standsOut } from "../src/series.ts";
+import { byMemory, halfLives, mostOpen, rankOf, reachOfDecays, Series, softmax, standsOut } from "../src/series.ts";
 
 function series(rows: number[][]): Series {
   const found = new Series(rows[0]!.length, 1);
@@ -26,7 +26,10 @@ test("half-lives are those of the geometric mean, endless for a decay of one", (
 });
 
 test("a channel's most open steps, the widest first", () => {
-  assert.deepEqual(mostOpen(series([[0.1], [0.9], [0.5]]), 0, 2), [1, 2]);
+  const gate = series([[0.1], [0.9], [0.5]]);
+  assert.deepEqual(mostOpen(gate, 0, 2), [1, 2]);
+  assert.deepEqual(mostOpen(gate, 0, 2, -1), [0, 2]);
+  assert.deepEqual([rankOf(gate, 0, 2, 1), rankOf(gate, 0, 2, -1), rankOf(gate, 0, 1, 1)], [1, 1, 0]);
 });
 
 test("the channel that opens or closes most at a step is the one farthest from its own mean", () => {

@@ -327,7 +327,7 @@ def test_steps_and_channels_are_chosen_by_keys_and_a_channel_is_held(shown, tmp_
     tab, *_ = shown(folder)
     typed(tab, TEXT)
     tab.focus(".track")
-    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowDown"):
         tab.keyboard.press(key)
     assert tab.inner_text("h3.step").startswith(f"Step 3 of {1 + len(TEXT)}, “h”")
     expect(tab.locator(".reach-says")).to_contain_text("finite differences")
@@ -349,8 +349,8 @@ def test_the_channel_that_closes_at_a_step_is_found_and_saved_as_a_picture(shown
     typed(tab, TEXT)
     step = 1 + TEXT.index(".")
     tab.focus(".track")
-    for _ in range(step):
-        tab.keyboard.press("ArrowRight")
+    for key in ("Home", *["ArrowRight"] * step):
+        tab.keyboard.press(key)
     tab.select_option(".gate", "forget")
     tab.click("button.closes")
     _, _, (first, *_) = expected_of(folder, TEXT)
@@ -358,10 +358,12 @@ def test_the_channel_that_closes_at_a_step_is_found_and_saved_as_a_picture(shown
     channel = int((gate[step] - gate.mean(0)).argmin())
     assert f"“.”; layer 1, channel {channel}: " in tab.inner_text("h3.step")
     assert f"forget gate {gate[step, channel]:.2f}" in tab.inner_text("h3.step")
+    lower = int((gate[:, channel] < gate[step, channel]).sum())
+    assert f"more closed at {lower} of the other {len(gate) - 1} steps" in tab.inner_text(".rank")
     with tab.expect_download() as download:
         tab.click("button.save")
     path = download.value.path()
-    assert download.value.suggested_filename == "gates.png" and path.read_bytes()[:4] == b"\x89PNG"
+    assert download.value.suggested_filename == "gates-lstm-lstm.png" and path.read_bytes()[:4] == b"\x89PNG"
     assert len(set(matplotlib.image.imread(path).reshape(-1, 4)[:, 0].tolist())) > 50  # not an empty sheet
 
 
@@ -397,6 +399,11 @@ def test_a_series_of_numbers_and_its_forecast(shown, tmp_path):
     expect(tab.locator(".held")).to_contain_text("mean error one step ahead")
     typed(tab, "1 two 3")
     assert "“two” is no number; nan stands for a missing one" in tab.inner_text("#note")
+    assert tab.inner_text(".held") == "" and tab.locator(".next tr").count() == 0
+    tab.focus(".track")
+    tab.keyboard.press("ArrowLeft")  # there is no step to choose
+    typed(tab, "1 2 3 4")
+    assert tab.inner_text("h3.step").startswith("Step 4 of 4, “4”; layer 1") and tab.inner_text("#note") == ""
     assert len(asked) == 1 and said == []
 
 
