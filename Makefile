@@ -69,7 +69,7 @@ $(VENV)/.train: $(VENV)/.torch pyproject.toml
 	@touch $@
 
 $(VENV)/.series: $(VENV)/.torch pyproject.toml
-	$(INSTALL) --editable '.[series]'
+	$(INSTALL) --editable '.[series,export]'
 	@touch $@ $(VENV)/.train
 
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml

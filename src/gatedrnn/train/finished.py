@@ -89,6 +89,8 @@ def model_place(folder: Path) -> Path:
     Raises:
         DataError: there is none.  Damaged: a file of it is not as it was written.
     """
+    if not folder.exists():
+        raise DataError(f"{folder}: there is no such folder")
     place = check_model(folder)
     if not (place / "config.json").exists():
         raise DataError(f"{folder}: holds no model; a run that has not ended has none yet (train --resume ends it)")
