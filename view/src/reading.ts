@@ -92,6 +92,8 @@ export function numbers(text: string, { columns, missing, context }: Pick<Model,
   const pieces = (line: string): string[] => line.split(/[\s,;]+/).filter((piece) => piece !== "");
   const lines = columns === 1 ? pieces(text).map((piece) => [piece]) : text.trim().split("\n").map(pieces);
   const fault = (said: string): Reading => ({ ...NOTHING, fault: said });
+  const mixed = text.split("\n").findIndex((line) => /\d,\d/.test(line) && /\d[ \t;]+[-+.\d]/.test(line));
+  if (mixed >= 0) return fault(`Line ${mixed + 1} has commas and other separators: write decimals with a point.`);
   const read = lines.map((line) => line.map((piece) => (MISSING.test(piece) ? NaN : Number(piece))));
   for (const [n, line] of lines.entries()) {
     if (line.length !== columns) return fault(`Line ${n + 1} has ${line.length} numbers; a step of this model has ${columns}.`);

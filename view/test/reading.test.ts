@@ -6,10 +6,14 @@ import { numbers, symbols } from "../src/reading.ts";
 const series = { columns: 1, missing: true, context: "a graph" };
 
 test("numbers of one column stand in any lines, those of several a line a step", () => {
-  assert.deepEqual(numbers("1 2.5\n-3e1,4;5\t6", series).read, [[1], [2.5], [-30], [4], [5], [6]]);
+  assert.deepEqual(numbers("1 2.5;5\t6\n-3e1,4, 7", series).read, [[1], [2.5], [5], [6], [-30], [4], [7]]);
   const table = numbers("1 2\n\n3,4\n", { columns: 2, missing: false, context: null });
   assert.match(table.fault!, /Line 2 has 0 numbers; a step of this model has 2\./);
   assert.deepEqual(numbers("1 2\n3,4\n", { columns: 2, missing: false, context: null }).read, [[1, 2], [3, 4]]);
+});
+
+test("a decimal comma is not taken for two numbers", () => {
+  assert.match(numbers("1\n1,5 2,5", series).fault!, /Line 2 has commas and other separators: write decimals with a point/);
 });
 
 test("a missing number is read where a model knows of missing ones, and not at the start of a series", () => {
