@@ -54,7 +54,9 @@ def test_every_bar_of_a_cpu_is_measured(monkeypatch):
     """At small sizes: by section, mode and names."""
     pytest.importorskip("minGRU_pytorch")
     monkeypatch.setattr(memory, "peaks", lambda cells, setting: {})
-    found = bench(Request(only=("layers", "scan", "memory", "loops", "language", "drop-in"), sizes=SIZES, seconds=0.1))
+    found = bench(
+        Request(only=("layers", "scan", "memory", "loops", "language", "drop-in", "training"), sizes=SIZES, seconds=0.1)
+    )
     assert not found.wrong
     measured = {(row.section, row.mode, row.numerator, row.denominator) for row in found.ratios}
     measured |= {(row.section, row.mode, row.contender) for row in found.counts}
