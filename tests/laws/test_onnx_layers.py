@@ -12,6 +12,7 @@ from layer_laws import CELLS, FEATURES, as_tuple, every_cell, layer_of, packed_u
 from tolerances import assert_equal_within
 from torch import nn
 from torch.export import Dim
+from torch.onnx.errors import UnsupportedOperatorError
 
 from gatedrnn.errors import BackendUnavailable
 
@@ -39,9 +40,11 @@ def inputs(layer, with_state, batch, steps):
     return torch.randn(batch, steps, FEATURES), *states
 
 
-def assert_runs_alike(path, model, given):
+def assert_runs_alike(path, model, given, names=None):
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found = session.run(None, {i.name: x.numpy() for i, x in zip(session.get_inputs(), given, strict=True)})
+    kept = [i.name for i in session.get_inputs()]
+    fed = dict(zip(names or kept, given, strict=True))
+    found = session.run(None, {name: fed[name].numpy() for name in kept})  # a state that nothing reads is no input
     with torch.no_grad():
         expected, exact = model(*given), deepcopy(model).double()(*(x.double() for x in given))
     for i, (got, right, truth) in enumerate(zip(found, expected, exact, strict=True)):
@@ -62,10 +65,10 @@ def check_unrolled(name, path, with_state, **options):
     """The older exporter: any batch, the example's length."""
     layer = layer_of(name, dtype=torch.float32, **options)
     model, example = Head(layer).eval(), inputs(layer, with_state, BATCH, STEPS)
-    names = ["x", "hx0", "hx1"][: len(example)]
+    names = ["x", *(f"hx{i}" for i in range(len(example) - 1))]
     free = {n: {0 if n == "x" else 1: "batch"} for n in names}
     quietly(lambda: torch.onnx.export(model, example, path, dynamo=False, input_names=names, dynamic_axes=free))
-    return assert_runs_alike(path, model, inputs(layer, with_state, BATCH + 1, STEPS))
+    return assert_runs_alike(path, model, inputs(layer, with_state, BATCH + 1, STEPS), names)
 
 
 def check_any_length(name, path, with_state, **options):
@@ -109,6 +112,10 @@ with_and_without_a_state = pytest.mark.parametrize("with_state", [False, True], 
 @shapes_of_a_stack
 @with_and_without_a_state
 def test_every_cell_through_the_older_exporter(name, options, with_state, tmp_path):
+    if name == "rg-lru":  # its drive needs expm1, which this exporter does not know
+        with pytest.raises(UnsupportedOperatorError, match="expm1"):
+            check_unrolled(name, tmp_path / "model.onnx", with_state, **options)
+        return
     check_unrolled(name, tmp_path / "model.onnx", with_state, **options)
 
 
@@ -121,6 +128,6 @@ def test_every_cell_through_the_newer_exporter_at_any_length(name, options, with
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CELLS if "gru" not in name or "min" in name])
+@pytest.mark.parametrize("name", [name for name in CELLS if name != "rg-lru" and ("gru" not in name or "min" in name)])
 def test_a_projection_is_exported(name, tmp_path):
     check_unrolled(name, tmp_path / "model.onnx", False, proj_size=2)
