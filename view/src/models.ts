@@ -25,7 +25,6 @@ export interface State {
 
 export interface Model {
   title: string;
-  cells: string[];
   reads: "text" | "symbols" | "numbers";
   /** Numbers of a step, and whether one of them may be missing. */
   columns: number;

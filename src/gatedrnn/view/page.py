@@ -75,7 +75,6 @@ def view_of(folder: Path) -> ViewModel:
     forecasts = isinstance(model, GatedRNNForForecasting)
     return ViewModel(
         title=f"{', '.join(dict.fromkeys(str(cell.name) for cell in config.cells))} · {folder.name}",
-        cells=[str(cell.name) for cell in config.cells],
         reads="numbers" if config.vocab_size is None else "symbols" if found.tokenizer is None else "text",
         columns=1 if forecasts or config.vocab_size is not None else config.input_size,
         missing=bool(config.flagged_channels),

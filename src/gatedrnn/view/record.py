@@ -48,7 +48,6 @@ class ViewModel(NamedTuple):
     """A model in the page."""
 
     title: str
-    cells: list[str]
     reads: Literal["text", "symbols", "numbers"]
     """Text by a tokenizer, numbers of tokens, or so many numbers a step."""
     columns: int
