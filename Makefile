@@ -6,7 +6,10 @@ CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint $(CONSTRAINTS)
 
-.PHONY: compare test test-lowest suite slow check docs view clean
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --durations 10
+SLICE_OF = $(if $(SLICE),--slice $(SLICE)/$(1))
+
+.PHONY: compare test test-lowest suite slow exhaustive kept check docs view clean
 
 # Four cells on parity and digits, both ways of matching, and on a forecast. FRESH=1 starts over.
 compare: $(VENV)/.series
@@ -22,11 +25,19 @@ test-lowest: build/constraints-lowest.txt
 	$(MAKE) suite VENV=.venv-lowest CONSTRAINTS=$<
 
 suite: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+	$(PYTEST)
 
-# The tests that take minutes.
+# The tests that take long; SLICE=0, 1 or 2 for a third of them.
 slow: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
+	$(PYTEST) -m slow $(call SLICE_OF,3)
+
+# Every combination of the axes of fast tests, where `make suite` takes pairs, and every cell; SLICE=0 … 7 for an eighth.
+exhaustive: $(VENV)/.dev
+	$(PYTEST) --exhaustive -m 'over and not slow' $(call SLICE_OF,8)
+
+# The first steps of the kept runs, run again and compared with results/parts/: four minutes of one core.
+kept: $(VENV)/.train
+	$(BIN)/python tools/kept_parts.py check
 
 # Lint, layout and types, without the tests.
 check: $(VENV)/.dev

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid, silu
 
 import gatedrnn
+from gatedrnn.records import environment
 
 app = App(help=__doc__)
 BATCH, STEPS, FEATURES, HIDDEN = 3, 50, 8, 16
@@ -48,7 +49,7 @@ def compare(clones: Path, *, output: Path | None = None) -> None:
         found[name] = float(check(clones).abs().max())
         print(f"{name:10} {found[name]:.1e}")
     if output is not None:
-        output.write_text(json.dumps(found, indent=1) + "\n")
+        output.write_text(json.dumps({**environment(), "differences": found}, indent=1) + "\n")
     if max(found.values()) > ALLOWED:
         raise SystemExit(f"a difference is above {ALLOWED:.0e}")
 

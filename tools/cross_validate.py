@@ -89,7 +89,9 @@ def join(*studies: Path, output: Path) -> None:
         lines.append(f"| {name} | {mean:.4f} [{mean - half:.4f}, {mean + half:.4f}] | {each} |")
     print("\n".join(lines))
     output.with_name("report.md").write_text("\n".join(lines) + "\n")
-    output.write_text(json.dumps({"metric": metric, "folds": folds, "scores": joined}, indent=1) + "\n")
+    first = found[0].measured
+    record = {"metric": metric, "folds": folds, "scores": joined, "date": first.date, "environment": first.environment}
+    output.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

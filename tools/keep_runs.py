@@ -31,7 +31,9 @@ def keep(run: Path, kept: Path) -> None:
     (kept / "metrics.jsonl.gz").write_bytes(gzip.compress((run / "metrics.jsonl").read_bytes(), mtime=0))
     settings = RunSettings.from_flat(yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))).shown()
     (kept / "settings.yaml").write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
-    (kept / "environment.json").write_text(json.dumps(environment(), indent=1))
+    here = environment()
+    here["environment"]["commit"] = read_record(run / "result.json", RunResult).measured.commit
+    (kept / "environment.json").write_text(json.dumps(here, indent=1))
 
 
 def table(folders: list[Path]) -> None:

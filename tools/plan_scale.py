@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gatedrnn.executors.workers import LOST_AT_MOST, SECONDS_BETWEEN_LOOKS
+from gatedrnn.records import environment
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def main(measured: Path, output: Path) -> None:
             for field, values in zip(Outcome._fields, zip(*outcomes, strict=True), strict=True)
         }
     record = {
-        "cluster, assumed": asdict(Cluster()), "simulated: median, smallest, largest of 20": found,
+        **environment(), "cluster, assumed": asdict(Cluster()), "simulated: median, smallest, largest of 20": found,
         "messages of a run": {"to a worker, and back": 2, "of progress, a second": 1, "bytes of each": "below 2,000"},
         "model, assumed": asdict(Model()),
         "model, computed": {name: float(f"{value:.4g}") for name, value in of_model(Model()).items()},

@@ -16,6 +16,7 @@ from cyclopts import App
 
 from gatedrnn.cli.progress import RunsDisplay
 from gatedrnn.executors import executor_for
+from gatedrnn.records import environment
 from gatedrnn.study.experiment import Comparison
 from gatedrnn.study.results import ComparisonResults, run_name
 from gatedrnn.study.settings import CompareSettings
@@ -60,7 +61,7 @@ def repeat(kept: Path, data: Path, runs: Path, *, seed: int, trials: int, jobs: 
     changed = [pair for pair in pairs if len(set(pair["words"])) > 1]
     reversed_ = [pair for pair in pairs if set(pair["words"]) == OPPOSITE]
     found = {
-        "seed": seed, "trials": trials, "split": "validation", "pairs": pairs, "changed": len(changed),
+        **environment(), "seed": seed, "trials": trials, "split": "validation", "pairs": pairs, "changed": len(changed),
         "reversed": len(reversed_), "best": {name: one.values for name, one in comparison.found.best.items()},
         "accuracy": {
             name: [round(own.rate, 6) for own in (again[run_name(name, s)] for s in first.settings.contenders.seeds)]

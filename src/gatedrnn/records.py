@@ -1,4 +1,4 @@
-"""Where results were measured (naming neither machine nor user), and files that are written as a whole."""
+"""What measured results, and where (naming neither machine nor user), and files that are written as a whole."""
 
 import datetime
 import errno
@@ -6,11 +6,13 @@ import json
 import os
 import platform
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeAlias
+from typing import NotRequired, TypeAlias
 
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on only
 
@@ -22,8 +24,11 @@ PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate",
 
 
 class Machine(TypedDict):
-    """Versions, system and processor."""
+    """Commit, versions, system and processor."""
 
+    commit: NotRequired[str | None]
+    """Of the package's own checkout, with a plus where its sources differ from it; None where it was installed from a
+    wheel. Not in a file from before it was recorded."""
     python: str
     system: str
     processor: str
@@ -49,6 +54,7 @@ def environment() -> Environment:
     return {
         "date": datetime.date.today().isoformat(),
         "environment": {
+            "commit": commit(),
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.machine()}",
             "processor": processor(),
@@ -56,6 +62,28 @@ def environment() -> Environment:
             "versions": {package: found for package in PACKAGES if (found := _version(package)) is not None},
         },
     }
+
+
+@cache
+def commit() -> str | None:
+    """Of the checkout that this package is imported from, with a plus where its sources differ from it; None where it
+    was installed from a wheel, or git does not say. As it was when this process asked first: a study asks when it
+    begins.
+    """
+    source = Path(__file__).resolve().parents[1]
+    if source.name != "src" or not (source.parent / ".git").exists():  # another project's, perhaps, around a wheel
+        return None
+    asked = ["git", "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files", "--", "src"]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # hooks set some
+    try:
+        said = subprocess.run(asked, cwd=source.parent, env=own, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = said.stdout.splitlines()
+    head = next(line.split()[-1] for line in lines if line.startswith("# branch.oid "))
+    if head == "(initial)":  # nothing is committed yet
+        return None
+    return head + "+" * any(not line.startswith("# ") for line in lines)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

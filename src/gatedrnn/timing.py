@@ -31,7 +31,7 @@ class Spread(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """A ratio of medians, and the quartiles of the ratios of the rounds in which both ran."""
+    """The median of the ratios of the rounds in which both ran, and the quartiles around it."""
 
     ratio: float
     low: float
@@ -139,7 +139,7 @@ def ratio_of(numerator: Samples, denominator: Samples) -> Ratio:
     """How many times as long the numerator takes."""
     shared = [number for number in numerator.seconds if number in denominator.seconds]
     each = spread_of([numerator.seconds[number] / denominator.seconds[number] for number in shared])
-    return Ratio(numerator.spread.median / denominator.spread.median, each.low, each.high, len(shared))
+    return Ratio(*each, rounds=len(shared))
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Quotient:
-    """How many times as long the first takes as the second: a ratio of medians, and quartiles over shared rounds."""
+    """How many times as long the first takes as the second: median and quartiles of the ratios of single rounds."""
 
     section: str
     mode: str

@@ -17,7 +17,7 @@ from gatedrnn.bench.peers import PEERS
 from gatedrnn.bench.record import SECTIONS, VERSION, Asked, BenchRecord, Count, Findings, Measured, Section
 from gatedrnn.bench.sizes import SIZES, Sizes
 from gatedrnn.equations import ScanEquations
-from gatedrnn.records import environment
+from gatedrnn.records import commit, environment
 from gatedrnn.registry import CELLS
 
 DEFAULT = SECTIONS[:-3]
@@ -51,6 +51,7 @@ def bench(request: Request, on_step: OnStep = lambda _: None) -> Findings:
     Raises:
         ModuleNotFoundError: whole models were asked for by name, and the extra `train` is not installed.
     """
+    commit()  # for the record, as it is now
     started = time.perf_counter()
     at_work = Bench(request.device, on_step=on_step)
     sizes = request.sizes or SIZES[request.device]

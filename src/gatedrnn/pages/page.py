@@ -59,6 +59,7 @@ def environment_rows(date: str, environment: Machine) -> list[tuple[str, str]]:
     """When and where something was measured, as names and values."""
     return [
         ("date", date),
+        *([("commit", commit)] if (commit := environment.get("commit")) else []),
         ("processor", f"{environment['processor']}, {plural(environment['cores'] or 0, 'core')}"),
         ("system", environment["system"]),
         ("python", environment["python"]),

@@ -18,7 +18,7 @@ from gatedrnn.executors import HERE, Executor, OnProgress, Records
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.locks import LOCK, empty, sole_writer
 from gatedrnn.models.backbones import file_of, is_in_file
-from gatedrnn.records import environment, read_json, write_whole
+from gatedrnn.records import commit, environment, read_json, write_whole
 from gatedrnn.study.assembly import assembled, records_beside
 from gatedrnn.study.beside import Trials
 from gatedrnn.study.match import Contender, contenders
@@ -102,6 +102,7 @@ class Comparison:
     def __init__(self, settings: CompareSettings, folder: Path) -> None:
         self.settings, self.data = settings, load_task(settings.data)
         self.folder, self.config = folder, folder / "comparison.yaml"
+        commit()  # for the record, as it is now
         self.asked = _written(settings, [*self.data.sources, *_files(settings)])
         if "test" not in self.data.evaluation:
             raise DataError("a comparison ends on a test split; set --test-fraction above 0, or give --test-file")

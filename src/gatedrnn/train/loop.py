@@ -23,7 +23,7 @@ from gatedrnn.data.ahead import StepBatches
 from gatedrnn.errors import Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
 from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.records import processor
+from gatedrnn.records import commit, processor
 from gatedrnn.train import checkpoint
 from gatedrnn.train.evaluate import Evaluation, evaluate
 from gatedrnn.train.folder import MetricsLog, RunFolder
@@ -151,7 +151,7 @@ class Trainer:
     def __init__(
         self, settings: RunSettings, data: TaskData, folder: RunFolder, accelerator: Accelerator | None = None
     ) -> None:
-        self.settings, self.data, self.folder = settings, data, folder
+        self.settings, self.data, self.folder, self.commit = settings, data, folder, commit()
         self.accelerator = accelerator or accelerator_for(settings)
         logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it warns of tied weights at every saving
         set_seed(settings.seed)
@@ -285,6 +285,7 @@ class Trainer:
                 processes=self.accelerator.num_processes,
                 host=platform.node(),
                 processor=processor(),
+                commit=self.commit,
             ),
         )
 

@@ -94,7 +94,7 @@ def model_card(
     card = Environment(loader=PackageLoader("gatedrnn.train"), trim_blocks=True, lstrip_blocks=True)
     return card.get_template("card.md").render(
         settings=settings.shown(), data=data, structure=structure, parameters=parameters,
-        scores=scores_of(result), environment=environment(), labelled=data.labelled,
+        scores=scores_of(result), result=result, environment=environment(), labelled=data.labelled,
         pipeline=PIPELINES[data.labelled] if data.tokenizer is not None else None, auto=CLASSES[data.labelled],
     )  # fmt: skip
 

@@ -24,7 +24,8 @@ def write_report(path: Path) -> Path:
     folder = RunFolder(path)
     folder.check_all()
     result, lines = read_record(folder.result, RunResult), read_metrics(folder.metrics)
-    settings = folder.settings().flat()
+    settings, here = folder.settings().flat(), environment()
+    here["environment"]["commit"] = result.measured.commit
     curves = _curves(lines)
     _draw(curves, folder.curves)
     write_page(
@@ -34,7 +35,7 @@ def write_report(path: Path) -> Path:
         settings={k: Path(str(v)).name if k.endswith("_file") else v for k, v in settings.items()},
         sources=folder.sources(),
         samples=read_json(folder.samples) if folder.samples.exists() else {},
-        environment=environment_rows(**environment()),
+        environment=environment_rows(**here),
     )  # fmt: skip
     manifest.add(path, folder.report.name, folder.curves.name)
     return folder.report

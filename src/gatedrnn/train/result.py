@@ -177,6 +177,9 @@ class RunMeasured(Record):
     """The machine that ended it; in the run's own folder alone, as results are shown to others."""
     processor: str | None = None
     """Of that machine; None in a file from before it was recorded."""
+    commit: str | None = None
+    """Of the package's checkout there, with a plus where its sources differ from it; None where it was installed from a
+    wheel, and in a file from before it was recorded."""
 
 
 class RunResult(RunScores):
