@@ -90,7 +90,7 @@ def initialise(
     from 0 to 0.2 over their number, so that every state decays; a learned initial state is normal (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
     replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to the
-    longest, except in blocks that begin with a decay of 1.
+    longest, except in blocks that begin with a decay of 1, and above a bound of HGRN, which makes them longer.
     Only through `torch.nn.init`: transformers guards those while it loads a file.
     """
     diagonals = [f"weight_{name}" for name in cell.diagonals] if weight_init != "torch" else []

@@ -45,8 +45,10 @@ def _as_one_operator(
         output, after = step(state, *_with_gaps(series, read))
         return after, output.clone()  # an output must be no view of a state
 
-    begin = tuple(s.clone(memory_format=torch.contiguous_format) for s in state)
-    last, outputs = scan(one, begin, tuple(x for x in series if x is not None), dim=1, reverse=reverse)
+    # Detached: a graph of ONNX has no gradients, and torch's rule for those of `scan` fails where the batch is free.
+    begin = tuple(s.detach().clone(memory_format=torch.contiguous_format) for s in state)
+    read = tuple(x.detach() for x in series if x is not None)
+    last, outputs = scan(one, begin, read, dim=1, reverse=reverse)
     return outputs, last
 
 

@@ -78,7 +78,7 @@ def block_scan_in_torch(
     reverse: bool, backend: str = "torch",
 ) -> tuple[Series, State]:  # fmt: skip
     """The scan by torch operations: "reference", step by step, or "torch", an associative scan."""
-    size, batch = transition.shape[2], len(drive)
+    size, batch = transition.shape[2], drive.shape[0]  # `len` would fix the batch of an exported graph
     b, a = drive.unflatten(2, (size, -1)), transition
     start = (drive.new_zeros(batch, drive.shape[2]) if h0 is None else h0).unflatten(1, (size, -1))
     if not drive.shape[1]:

@@ -6,6 +6,7 @@ The biases of the projections, if there are any, then the diagonal weights, in t
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from gatedrnn.equations import ElementwiseLoopEquations, ScanEquations
 from gatedrnn.ops.backends import accumulation_dtype
@@ -13,9 +14,9 @@ from gatedrnn.shapes import Channels, Projections
 
 
 def by_channel(
-    cell: ScanEquations | ElementwiseLoopEquations, bias: Channels | None, diagonals: Sequence[Channels]
-) -> Channels | None:  # fmt: skip
-    """Bias and diagonal weights as one tensor; None where there are neither."""
+    cell: ScanEquations | ElementwiseLoopEquations, bias: Tensor | None, diagonals: Sequence[Channels]
+) -> Tensor | None:  # fmt: skip
+    """The bias of all projections and the diagonal weights as one tensor; None where there are neither."""
     if not cell.diagonals:
         return bias
     wide = accumulation_dtype(diagonals[0].dtype)
@@ -23,7 +24,7 @@ def by_channel(
 
 
 def biased_and_diagonals(
-    cell: ScanEquations | ElementwiseLoopEquations, projected: Projections, joined: Channels | None
+    cell: ScanEquations | ElementwiseLoopEquations, projected: Projections, joined: Tensor | None
 ) -> tuple[Projections, dict[str, Channels]]:  # fmt: skip
     """The reverse of `by_channel`: the projections with their bias, summed as kernels do, in the dtype of accumulation,
     and the diagonal weights by the names of their parameters."""

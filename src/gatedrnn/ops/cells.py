@@ -26,7 +26,8 @@ CLASSES: dict[str, type[Equations]] = {}
 """The equations of each registered cell: a class derived from them may compute something else, and has no kernel."""
 EQUATIONS: dict[str, Equations] = {}
 _TRACED = (ScanEquations, ElementwiseLoopEquations, LoopEquations)
-_PROGRAMS: dict[str, CellProgram | LoopProgram | CannotBeTraced] = {}
+_PROGRAMS: dict[str, CellProgram | LoopProgram | str] = {}
+"""By the word; a string is why there is none, which `torch.compile` reads where it would not read an error."""
 _TILES: dict[str, TileProgram] = {}
 
 
@@ -56,17 +57,17 @@ def loop_program(cell: Equations) -> LoopProgram | None:
 def why_no_program(cell: Equations) -> str | None:
     """Why neither gives anything for a cell whose equations could not be traced; else None."""
     found = _program(cell)
-    return str(found) if isinstance(found, CannotBeTraced) else None
+    return found if isinstance(found, str) else None
 
 
-def _program(cell: Equations) -> CellProgram | LoopProgram | CannotBeTraced | None:
+def _program(cell: Equations) -> CellProgram | LoopProgram | str | None:
     if not isinstance(cell, _TRACED) or CLASSES.get(cell.name) is not type(cell):
         return None
     if cell.word not in _PROGRAMS:
         try:
             _PROGRAMS[cell.word] = traced_loop(cell) if isinstance(cell, LoopEquations) else traced(cell)
         except CannotBeTraced as error:
-            _PROGRAMS[cell.word] = error
+            _PROGRAMS[cell.word] = str(error)
     return _PROGRAMS[cell.word]
 
 

@@ -1,7 +1,7 @@
 """A loop cell over a whole sequence, from its projections: step by step in torch, or in one kernel for a CPU."""
 
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from gatedrnn.shapes import Flags, Gaps, Projections, Series, State, StateTuple,
 
 PARAMETERS = ("weight_hh", "bias_hh", "diagonals", "weight_hr")
 """What multiplies a state, in the order in which the operation takes it."""
+OneStep: TypeAlias = tuple[Step, StateTuple]
+"""The output and the states of a step; here, for `torch.compile` makes no type within a function."""
 
 
 def loop_in_torch(
@@ -42,7 +44,7 @@ def loop_in_torch(
         real: Tensor | None,
         gap: Tensor | None,
         *drawn: Tensor | None,
-    ) -> tuple[Step, StateTuple]:
+    ) -> OneStep:
         if reset is not None:
             state = tuple(torch.where(reset.unsqueeze(1), 0, s) for s in state)
         now = None if zoneout is None else tuple(z if t is None else t for z, t in zip(zoneout, drawn, strict=True))

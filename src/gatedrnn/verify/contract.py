@@ -64,27 +64,37 @@ def check_cell(cell: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[R
     Raises:
         ValueError: there is no cell, option or dtype of that name.
     """
-    given = CellChoice.parse(cell)
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    for choice in choices_of(cell):
+        yield from check_choice(choice, dtypes)
+
+
+def choices_of(cell: str) -> list[CellChoice]:
+    """What `check_cell` checks for a name or a word: the cell alone and each of its variants, or the given options."""
+    given = CellChoice.parse(cell)
     variants = () if given.options else CELLS[given.name].variants
-    for choice in (given, *(CellChoice(given.name, options) for options in variants)):
-        name, options, title = choice.name, dict(choice.options), str(choice)
-        if "float64" in dtypes:
-            yield from _of_decay_gates(name, options, title)
-            if name in oracle.ORACLES:  # numpy's own
-                yield from _against_oracle(name, options, title)
-            if issubclass(CELLS[name].equations, GappedScanEquations):
-                yield _of_gaps(name, options, title)
-        for dtype in dtypes:
-            for setting in settings_for(CELLS[name].equations):
-                yield from _against_definition(name, options, title, dtype, setting)
-            if not options and issubclass(CELLS[name].equations, PositiveScanEquations):
-                for row in _against_definition(name, options, title, dtype, LOG_SPACE):
-                    yield as_log_space(row, TIME)
-        if name in TORCH and not options:
-            yield _against_torch(name)
+    return [given, *(CellChoice(given.name, options) for options in variants)]
+
+
+def check_choice(choice: CellChoice, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[Row]:
+    """All checks of one cell with these options alone."""
+    name, options, title = choice.name, dict(choice.options), str(choice)
+    if "float64" in dtypes:
+        yield from _of_decay_gates(name, options, title)
+        if name in oracle.ORACLES:  # numpy's own
+            yield from _against_oracle(name, options, title)
+        if issubclass(CELLS[name].equations, GappedScanEquations):
+            yield _of_gaps(name, options, title)
+    for dtype in dtypes:
+        for setting in settings_for(CELLS[name].equations):
+            yield from _against_definition(name, options, title, dtype, setting)
+        if not options and issubclass(CELLS[name].equations, PositiveScanEquations):
+            for row in _against_definition(name, options, title, dtype, LOG_SPACE):
+                yield as_log_space(row, TIME)
+    if name in TORCH and not options:
+        yield _against_torch(name)
 
 
 def as_log_space(row: Row, steps: int) -> Row:
@@ -108,13 +118,12 @@ def _on_draw(name: str, options: dict[str, Any], title: str, dtype: str, setting
     sequences = _sequences(layer, setting, draw)
     grads = _upstream(layer, sequences)
     expected = _results(deepcopy(layer).double(), run_by_definition, _double(sequences), grads, setting.hx)
-    rows = []
+    allowed, rows = _allowed(expected, ROUNDED if dtype == "bfloat16" else DTYPES[dtype]), []
     for backend in ("auto",) if setting is LOG_SPACE else layer.backends:
         layer.backend = backend
         for title_of_mode, mode in setting.modes.items():
             found = _results(layer, mode, sequences, grads, setting.hx)
-            table = ROUNDED if dtype == "bfloat16" else DTYPES[dtype]
-            rows.append(_worst(title, dtype, backend, title_of_mode, found, expected, table))
+            rows.append(_worst(title, dtype, backend, title_of_mode, found, expected, allowed))
     return rows
 
 
@@ -169,23 +178,25 @@ def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[
         output, state = forward(parameters | inputs)
         expected = {"output": torch.as_tensor(output)}
         expected |= {f"state {i}": torch.as_tensor(s)[None] for i, s in enumerate(state)}
-        what = "numpy oracle" if not arguments else "numpy oracle, projected"
+        allowed, what = _allowed(expected, torch.float64), "numpy oracle, projected" if arguments else "numpy oracle"
+        direction = _direction(parameters | inputs, layer.cell)
+        slope = _slope(parameters | inputs, direction, forward, grads)
         for backend in layer.backends:
             layer.backend = backend
             found = _results(layer, whole, sequences, grads, with_hx=True)
             only = {k: v for k, v in found.items() if k in expected}
-            yield _worst(title, "float64", backend, what, only, expected, torch.float64)
-            slopes = {k: v for k, v in found.items() if k not in expected}
-            yield _slope(title, backend, what, slopes, parameters | inputs, forward, grads, layer.cell)
+            yield _worst(title, "float64", backend, what, only, expected, allowed)
+            by_name = {k.removeprefix("gradient of ").removesuffix("_l0"): v for k, v in found.items()}
+            by_name["x"] = by_name.pop("input")
+            along = sum(float((by_name[k].reshape(v.shape) * torch.as_tensor(v)).sum()) for k, v in direction.items())
+            error, most = abs(along - slope), DIFFERENCES * max(1.0, abs(slope))
+            yield Row(title, "float64", backend, f"{what}, by differences", "slope", error, most)
 
 
-def _slope(
-    title: str, backend: str, what: str, slopes: dict[str, Tensor], arrays: dict[str, Any],
-    forward: Callable[[dict[str, Any]], tuple[Any, Any]], grads: tuple[Tensor, States], cell: Equations,
-) -> Row:  # fmt: skip
-    """The loss's slope along a random direction through all inputs at once: by gradients, and by two oracle runs.
+def _direction(arrays: dict[str, Any], cell: Equations) -> dict[str, Any]:
+    """A random direction through all inputs at once.
 
-    What goes through a straight-through estimator has no such slope, and is left where it is.
+    What goes through a straight-through estimator has no slope, and is left where it is.
     """
     random = np.random.default_rng(0)
     direction = {k: random.standard_normal(v.shape) for k, v in arrays.items()}
@@ -195,6 +206,14 @@ def _slope(
             gates = np.split(direction[k], len(cell.projections))  # views, not copies
             for gate, rows in zip(cell.projections, gates, strict=True):
                 rows *= gate not in cell.straight_through
+    return direction
+
+
+def _slope(
+    arrays: dict[str, Any], direction: dict[str, Any], forward: Callable[[dict[str, Any]], tuple[Any, Any]],
+    grads: tuple[Tensor, States],
+) -> float:  # fmt: skip
+    """The loss's slope along a direction, by two oracle runs."""
     step = 1e-6
 
     def loss(sign: float) -> float:
@@ -202,12 +221,7 @@ def _slope(
         total = (output * grads[0].numpy()).sum()
         return float(total + sum((s * g[0].numpy()).sum() for s, g in zip(state, grads[1], strict=True)))
 
-    expected = (loss(1) - loss(-1)) / (2 * step)
-    by_name = {k.removeprefix("gradient of ").removesuffix("_l0"): v for k, v in slopes.items()}
-    by_name["x"] = by_name.pop("input")
-    found = sum(float((by_name[k].reshape(v.shape) * torch.as_tensor(v)).sum()) for k, v in direction.items())
-    size = max(1.0, abs(expected))
-    return Row(title, "float64", backend, f"{what}, by differences", "slope", abs(found - expected), DIFFERENCES * size)
+    return (loss(1) - loss(-1)) / (2 * step)
 
 
 def _against_torch(name: str) -> Row:
@@ -261,6 +275,7 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
     if setting.holes:
         mask &= torch.rand(BATCH, TIME, generator=generator) < 0.7
         mask[0, -1] = mask[-1] = False
+        x[~mask] = torch.nan  # what stands at a masked step reaches nothing
     resets = torch.zeros(BATCH, TIME, dtype=torch.bool)
     if setting.resets:
         resets = torch.rand(BATCH, TIME, generator=generator) < 0.4
@@ -313,17 +328,19 @@ def _results(
     return found | {f"gradient of {k}": g for k, g in zip(wanted, gradients, strict=True)}
 
 
+def _allowed(expected: dict[str, Tensor], table: torch.dtype | str) -> dict[str, float]:
+    """What the table allows for each of the results, by name."""
+    return {k: allowed_error(want, table, gradient=k.startswith("gradient")) for k, want in expected.items()}
+
+
 def _worst(
     title: str, dtype: str, backend: str, mode: str, found: dict[str, Tensor], expected: dict[str, Tensor],
-    table: torch.dtype | str,
+    allowed: dict[str, float],
 ) -> Row:  # fmt: skip
     """The tensor whose error is the largest fraction of what is allowed for it."""
-    rows = []
-    for what, want in expected.items():
-        gradient = what.startswith("gradient")
-        allowed = allowed_error(want, table, gradient=gradient)
-        rows.append(Row(title, dtype, backend, mode, what, largest_error(found[what], want), allowed))
-    return max(rows, key=lambda row: row.error / row.allowed)
+    errors = {what: largest_error(found[what], want) for what, want in expected.items()}
+    worst = max(errors, key=lambda what: errors[what] / allowed[what])
+    return Row(title, dtype, backend, mode, worst, errors[worst], allowed[worst])
 
 
 def _double(s: Sequences) -> Sequences:

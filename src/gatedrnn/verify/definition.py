@@ -1,7 +1,7 @@
-"""The definition that every execution mode is held to: a cell's own `step`, run row by row in float64."""
+"""The definition that every execution mode is held to: a cell's own `step`, over each row's real steps, in float64."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,19 +41,20 @@ def initial_states(layer: RecurrentLayer, batch: int) -> States:
 def run_by_definition(layer: RecurrentLayer, sequences: Sequences) -> tuple[Series, States]:
     """Output and last states, from the layer's parameters and its cell's equations alone.
 
-    Rows run one at a time over their real steps alone. Differentiable.
+    Rows run over their real steps alone, together where they have the same ones and the same resets. Differentiable.
     """
-    outputs, lasts = [], []
-    for row in range(len(sequences.x)):
-        output, last = _row(layer, sequences, row)
-        outputs.append(output)
-        lasts.append(last)
-    return torch.stack(outputs), tuple(torch.stack(kind, dim=1) for kind in zip(*lasts, strict=True))
+    alike: dict[Any, list[int]] = {}
+    for row, flags in enumerate(zip(sequences.mask.tolist(), sequences.resets.tolist(), strict=True)):
+        alike.setdefault(str(flags) if sequences.gaps is None else row, []).append(row)
+    found = [_rows(layer, sequences, rows) for rows in alike.values()]
+    order = torch.tensor([row for rows in alike.values() for row in rows], device=sequences.x.device).argsort()
+    outputs, lasts = zip(*found, strict=True)
+    return torch.cat(outputs)[order], tuple(torch.cat(kind, dim=1)[:, order] for kind in zip(*lasts, strict=True))
 
 
-def _row(layer: RecurrentLayer, sequences: Sequences, row: int) -> tuple[Series, States]:
-    """(time, features) and each state as (layers · directions, size)."""
-    x, finals = sequences.x[row], []
+def _rows(layer: RecurrentLayer, sequences: Sequences, rows: list[int]) -> tuple[Series, States]:
+    """(rows, time, features) and each state as (layers · directions, rows, size)."""
+    x, finals = sequences.x[rows], []
     directions = ("", "_reverse") if layer.bidirectional else ("",)
     for number in range(layer.num_layers):
         outputs = []
@@ -64,41 +65,42 @@ def _row(layer: RecurrentLayer, sequences: Sequences, row: int) -> tuple[Series,
                 for name, parameter in layer.named_parameters()
                 if name.endswith(f"_l{number}{suffix}")
             }
-            state = tuple(s[index, row : row + 1] for s in sequences.hx)
+            state = tuple(s[index, rows] for s in sequences.hx)
             masks = NO_MASKS if sequences.masks is None else sequences.masks.directions[index]
-            output, state = _direction(layer, weights, x, state, sequences, row, masks, bool(turned))
+            output, state = _direction(layer, weights, x, state, sequences, rows, masks, bool(turned))
             outputs.append(output)
-            finals.append(tuple(s[0] for s in state))
-        x = torch.cat(outputs, dim=1)
+            finals.append(state)
+        x = torch.cat(outputs, dim=2)
     return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
 
 
 def _direction(
-    layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: States, sequences: Sequences, row: int,
-    masks: DirectionMasks, reverse: bool,
+    layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: States, sequences: Sequences,
+    rows: list[int], masks: DirectionMasks, reverse: bool,
 ) -> tuple[Series, States]:  # fmt: skip
-    time = len(x)
-    dropped = None if masks.state is None else masks.state[row : row + 1]
+    batch, time, features = x.shape
+    mask, resets = sequences.mask[rows[0]], sequences.resets[rows[0]]
+    dropped = None if masks.state is None else masks.state[rows]
     if masks.weight is not None:
         weights = {**weights, "weight_hh": weights["weight_hh"] * masks.weight}
-    recurrent, features = Recurrent(layer.cell.projections, weights, dropped), x.shape[1]
+    recurrent = Recurrent(layer.cell.projections, weights, dropped)
     if layer.cell.window > 1:  # what is wider than the input is not read, and comes back as 0
         *others, last = state
         state = (*others, torch.cat([last[:, :features], 0 * last[:, features:]], dim=1))
-    outputs: list[Tensor] = [x.new_zeros(layer.proj_size or layer.hidden_size)] * time
-    # The time since the state that is carried; None for a reversed run that has not begun.
-    gaps, since = None if sequences.gaps is None else sequences.gaps[row], None if reverse else x.new_zeros(())
+    outputs: list[Tensor] = [x.new_zeros(batch, layer.proj_size or layer.hidden_size)] * time
+    # The time since the state that is carried; None for a reversed run that has not begun. With gaps a row is alone.
+    gaps, since = None if sequences.gaps is None else sequences.gaps[rows[0]], None if reverse else x.new_zeros(())
     for t in reversed(range(time)) if reverse else range(time):
         # A reset cuts between t-1 and t, so a reversed run meets it before step t-1.
-        cut = (t + 1 < time and sequences.resets[row, t + 1]) if reverse else sequences.resets[row, t]
+        cut = (t + 1 < time and resets[t + 1]) if reverse else resets[t]
         if cut:
             state = tuple(s * 0 + weights.get("initial_state", 0) for s in state)
             since = None if reverse else x.new_zeros(())
         if gaps is not None and gaps.dim() == 1 and since is not None:
             since = since + gaps[t + 1 if reverse else t]
-        if not sequences.mask[row, t]:
+        if not mask[t]:
             continue
-        read = x[t : t + 1] if masks.input is None else x[t : t + 1] * masks.input[row]
+        read = x[:, t] if masks.input is None else x[:, t] * masks.input[rows]
         last_input: States = ()
         if layer.cell.window > 1:
             *states, last = state
@@ -120,15 +122,15 @@ def _direction(
             kept = (
                 [x.new_tensor(layer.zoneout)] * len(state)
                 if masks.zoneout is None
-                else [k[row, t] for k in masks.zoneout]
+                else [k[rows, t] for k in masks.zoneout]
             )
             state = tuple(old * k + new * (1 - 1.0 * k) for k, old, new in zip(kept, before, state, strict=True))
         output = output_of(layer.cell, state, gates)
         if layer.proj_size and not layer.cell.projects_state:
             output = linear(output, weights["weight_hr"])
-        outputs[t] = output[0]
+        outputs[t] = output
         state = (*state, *last_input)
-    return torch.stack(outputs), state
+    return torch.stack(outputs, dim=1), state
 
 
 def _projected(layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Step) -> tuple[Step, ...]:

@@ -31,6 +31,7 @@ class Setting(NamedTuple):
     lengths: tuple[int, ...] | None = None
     """Real steps of each row, padded on the right; None if all are real."""
     holes: bool = False
+    """Masked steps in between, where the input is NaN."""
     left: bool = False
     """Padded on the left instead."""
     resets: bool = False
@@ -183,12 +184,16 @@ SETTINGS = (
         "mask, padded right": whole, "packed, unsorted": packed_unsorted, "packed, sorted": packed_sorted,
     }, lengths=RAGGED),
     Setting("padded left", ONE_DIRECTION, {"mask, padded left": whole}, lengths=RAGGED, left=True),
-    Setting("holes", ONE_DIRECTION, {"mask with holes": whole}, holes=True),
+    Setting("holes", {**ONE_DIRECTION, "bias": False}, {"mask with holes": whole}, holes=True),
     Setting("resets", {"num_layers": 1}, {
         "resets": whole, "resets, step by step": steps, "resets, in chunks": chunks, "resets, cut apart": cut_apart,
     }, resets=True),
-    Setting("packed resets", ONE_DIRECTION, {"packed, resets": packed_unsorted}, lengths=RAGGED, resets=True),
-    Setting("both directions", TWO_DIRECTIONS, {"both directions": whole, "both directions, row by row": row_by_row}),
+    Setting("packed resets", {**ONE_DIRECTION, "bias": False}, {
+        "packed, resets": packed_unsorted,
+    }, lengths=RAGGED, resets=True),
+    Setting("both directions", {**TWO_DIRECTIONS, "bias": False}, {
+        "both directions": whole, "both directions, row by row": row_by_row,
+    }),
     Setting("both directions, ragged", TWO_DIRECTIONS, {
         "both directions, mask": whole, "both directions, packed": packed_unsorted,
         "both directions, packed, sorted": packed_sorted,
