@@ -1,32 +1,59 @@
-"""What holds for every test: a fixed seed, memory that nobody wrote reads as NaN, and no text is tokenised for good."""
+"""What holds for every test: a fixed seed, memory that nobody wrote reads as NaN, a budget, no text tokenised for good.
+
+Also here: `over` (support/covering.py), `--exhaustive` and `--slice`, by which the Makefile chooses what runs.
+"""
 
 import os
+import sys
+import zlib
+from collections.abc import Iterator
 
 import pytest
 import torch
+from covering import cases
 from hypothesis.configuration import set_hypothesis_home_dir
+
+pytest_plugins = ["finished", "finished_comparison", "kernels_ahead"]
 
 # Some virtual machines announce AMX and end the process that uses it, in any product of bfloat16 matrices. oneDNN reads
 # this at its first product, and so does every process that a test starts.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
-ALIKE = {
-    "cifg", "hgrn", "janet", "sru", "para-gru",
-    "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "gru-no-reset-gate", "gru-input-gated",
-}  # fmt: skip
-"""Cells for which another one of their kind stands, in the fast tests of what a kind of cell has in common: the steps
-down the ladder among them, between cells that are tested."""
-EQUATIONS = {"test_equations", "test_signs", "test_layer_parameters", "test_model_counts"}
-"""What a cell has of its own: fast for every one."""
+BUDGET = 2.0
+"""Seconds of CPU time that the call of a fast test may take, its child processes' included and fixtures apart."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
-def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    for item in items:
-        given = getattr(item, "callspec", None)
-        values = [] if given is None else [value for value in given.params.values() if isinstance(value, str)]
-        if ALIKE.intersection(values) and item.module.__name__.rpartition(".")[2] not in EQUATIONS:
-            item.add_marker(pytest.mark.slow)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--exhaustive", action="store_true", help="all combinations of the axes of `over`, and every cell")
+    parser.addoption("--slice", metavar="K/N", help="the K-th of N parts of the tests, by their functions' names")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for mark in metafunc.definition.iter_markers("over"):
+        where, axes = mark.args
+        metafunc.parametrize(list(axes), cases(where, axes, metafunc.config.getoption("exhaustive")))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    """Keep the slice that is asked for; a function's cases stay together, since they share what is made for them."""
+    if not config.getoption("slice"):
+        return
+    part, parts = map(int, config.getoption("slice").split("/"))
+    kept = [item for item in items if zlib.crc32(item.nodeid.partition("[")[0].encode()) % parts == part]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A fast test that takes long is slow: shorten it, or mark it where its reader sees the mark."""
+    before = sum(os.times()[:4])
+    result = yield
+    taken = sum(os.times()[:4]) - before
+    fast = item.get_closest_marker("slow") is None and not item.config.getoption("exhaustive")
+    if fast and taken > BUDGET and sys.gettrace() is None:  # coverage is no part of the budget
+        pytest.fail(f"took {taken:.1f} s of CPU time, and a fast test may take {BUDGET:g}: shorten it, or mark it slow")
+    return result
 
 
 @pytest.fixture(autouse=True)
@@ -35,14 +62,14 @@ def fixed_seed() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def tokenised_texts_go_away(tmp_path_factory: pytest.TempPathFactory):
+def tokenised_texts_go_away(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))  # what a test starts inherits it
         yield
 
 
 @pytest.fixture(autouse=True, scope="session")
-def properties_leave_nothing_in_the_working_folder(tmp_path_factory: pytest.TempPathFactory):
+def properties_leave_nothing_in_the_working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Without a database hypothesis would still keep the constants that it found in the code."""
     set_hypothesis_home_dir(tmp_path_factory.mktemp("hypothesis"))
     yield
@@ -50,7 +77,7 @@ def properties_leave_nothing_in_the_working_folder(tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture(autouse=True, scope="session")
-def uninitialised_memory_is_nan():
+def uninitialised_memory_is_nan() -> Iterator[None]:
     """An element that a kernel forgot to write then fails its test, instead of passing by luck."""
     before = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
     # torch fills `torch.empty` only in deterministic mode, which costs nothing else on a CPU.

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from layer_laws import CELLS, TORCH, as_tuple, layer_of, packed_up, series
+from layer_laws import TORCH, as_tuple, every_cell, layer_of, packed_up, series
 from tolerances import assert_equal_within
 
 from gatedrnn.verify.tolerances import ROUNDED
@@ -11,20 +11,20 @@ MASK = torch.arange(7) < torch.tensor([[7], [3], [5]])
 RESETS = torch.zeros(3, 7, dtype=torch.bool).index_fill(1, torch.tensor([2, 5]), True)
 
 
-@pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("flags", [{}, {"mask": MASK}, {"resets": RESETS}], ids=lambda flags: "".join(flags) or "plain")
-def test_a_layer_under_autocast_carries_on_with_its_own_state_and_gives_bfloat16(name, flags):
-    layer, x = layer_of(name, dtype=torch.float32), series(dtype=torch.float32)
-    with torch.autocast("cpu", torch.bfloat16):
-        output, last = layer(x, **flags)
-        again, _ = layer(x, last, **flags)
-        narrow, _ = layer(x.bfloat16(), packed_up(tuple(s.float() for s in as_tuple(last))), **flags)
-    assert output.dtype == again.dtype == narrow.dtype == torch.bfloat16
-    expected, state = layer(x, **flags)
-    assert_equal_within(output, expected, ROUNDED, "output")
-    for got, want in zip(as_tuple(last), as_tuple(state), strict=True):
-        assert_equal_within(got, want, ROUNDED, "state")
-    assert_equal_within(again, layer(x, packed_up(as_tuple(state)), **flags)[0], ROUNDED, "output after it")
+@every_cell
+def test_a_layer_under_autocast_carries_on_with_its_own_state_and_gives_bfloat16(name):
+    for flags in ({}, {"mask": MASK}, {"resets": RESETS}):
+        layer, x = layer_of(name, dtype=torch.float32), series(dtype=torch.float32)
+        with torch.autocast("cpu", torch.bfloat16):
+            output, last = layer(x, **flags)
+            again, _ = layer(x, last, **flags)
+            narrow, _ = layer(x.bfloat16(), packed_up(tuple(s.float() for s in as_tuple(last))), **flags)
+        assert output.dtype == again.dtype == narrow.dtype == torch.bfloat16
+        expected, state = layer(x, **flags)
+        assert_equal_within(output, expected, ROUNDED, "output")
+        for got, want in zip(as_tuple(last), as_tuple(state), strict=True):
+            assert_equal_within(got, want, ROUNDED, "state")
+        assert_equal_within(again, layer(x, packed_up(as_tuple(state)), **flags)[0], ROUNDED, "output after it")
 
 
 @pytest.mark.parametrize("name", TORCH)

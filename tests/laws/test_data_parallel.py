@@ -81,11 +81,6 @@ def check(names, sharding, folder):
 
 
 @pytest.mark.slow
-def test_a_sharded_layer_learns_as_one_process_does(tmp_path):
-    check(["mingru"], "fsdp", tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("sharding", ["ddp", *SHARDED])
 def test_every_layer_learns_as_one_process_does(tmp_path, sharding):
     check(list(CELLS), sharding, tmp_path)

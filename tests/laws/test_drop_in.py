@@ -1,32 +1,34 @@
 """What code written for `torch.nn.LSTM` and `torch.nn.GRU` reaches for is there, and is what torch has."""
 
 import copy
-import io
-import pickle
 from functools import partial
-from itertools import product
 
 import pytest
 import torch
+from covering import over
 from layer_laws import (
     BATCH,
+    CELL,
     CELLS,
+    EQUATIONS,
     FEATURES,
     HIDDEN,
     PAIRS,
-    SMOOTH,
     STEPS,
     TORCH,
     as_tuple,
     assert_same,
     every_cell,
+    iterated,
     layer_of,
     packed_up,
+    refusal,
     run,
     series,
     states_of,
     upstream,
 )
+from paths import axis
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
 from torch.nn.utils.rnn import pack_sequence
@@ -34,8 +36,11 @@ from torch.nn.utils.rnn import pack_sequence
 from gatedrnn import GRU, LSTM, MinGRU, registry
 
 torchs_own = pytest.mark.parametrize("name", TORCH)
-SHAPES = [{"num_layers": 2, "bidirectional": True}, {"bias": False}, {"num_layers": 3}]
-FORMS = list(product((True, False), (True, False), (1, 2)))  # batch_first, bidirectional, num_layers
+BOTH = (True, False)
+
+
+def random_flags(x):
+    return {"mask": torch.rand(x.shape[:-1]) < 0.7, "resets": torch.rand(x.shape[:-1]) < 0.3}
 
 
 def alike(name, **arguments):
@@ -46,50 +51,23 @@ def alike(name, **arguments):
     return theirs, ours
 
 
-@every_cell
-def test_every_layer_is_an_rnn_base_and_every_cell_an_rnn_cell_base(name):
-    assert isinstance(layer_of(name), nn.RNNBase)
-    if name in registry.CELLS:
-        cell = registry.CELLS[name].single_step(FEATURES, HIDDEN, bias=False)
-        assert isinstance(cell, nn.RNNCellBase)
-        assert cell.bias_ih is None and cell.bias_hh is None
-        assert not any(key.startswith("bias") for key in cell.state_dict())
+def test_the_mode_is_torchs_for_torchs_cells_and_the_cells_name_for_others():
+    torchs = {"lstm": "LSTM", "gru": "GRU", "gru-reset-before": "GRU"}
+    assert {name: layer_of(name).mode for name in CELLS} == {n: torchs.get(n, EQUATIONS[n].name) for n in CELLS}
 
 
-@every_cell
-def test_the_mode_is_torchs_for_torchs_cells_and_the_cells_name_for_others(name):
-    layer = layer_of(name)
-    assert layer.mode == {"lstm": "LSTM", "gru": "GRU", "gru-reset-before": "GRU"}.get(name, layer.cell.name)
-
-
-@torchs_own
-@pytest.mark.parametrize("arguments", SHAPES, ids=str)
-def test_lists_of_weights_are_torchs(name, arguments):
-    theirs, ours = alike(name, **arguments)
-    assert ours._all_weights == theirs._all_weights
-    assert ours._flat_weights_names == theirs._flat_weights_names
-    for mine, yours in zip(ours._flat_weights, theirs._flat_weights, strict=True):
-        assert torch.equal(mine, yours)
-
-
-@every_cell
-def test_lists_of_weights_name_every_parameter_once(name):
-    layer = layer_of(name, num_layers=2, bidirectional=True, layer_norm=True)
-    names = [parameter for parameter, _ in layer.named_parameters()]
-    assert layer._flat_weights_names == names == [one for each in layer._all_weights for one in each]
-    assert all(a is b for a, b in zip(layer._flat_weights, layer.parameters(), strict=True))
-
-
-@every_cell
-def test_weights_that_are_assigned_as_a_list_are_used(name):
-    layer = layer_of(name)
-    doubled = [2 * weight.detach() for weight in layer._flat_weights]
+@pytest.mark.parametrize("name", ["lstm", "mingru"])
+def test_weights_that_are_assigned_as_a_list_or_to_a_replica_are_used(name):
+    layer, x = layer_of(name), series()
     expected = copy.deepcopy(layer)
     with torch.no_grad():
-        for weight, value in zip(expected.parameters(), doubled, strict=True):
-            weight.copy_(value)
-    layer._flat_weights = [nn.Parameter(value) for value in doubled]
-    x = series()
+        for weight in expected.parameters():
+            weight.mul_(2)
+    replica = layer._replicate_for_data_parallel()  # for another device
+    for weight in layer._flat_weights_names:
+        setattr(replica, weight, getattr(layer, weight) * 2)
+    assert torch.equal(replica(x)[0], expected(x)[0])
+    layer._flat_weights = [nn.Parameter(2 * weight.detach()) for weight in layer._flat_weights]
     assert torch.equal(layer(x)[0], expected(x)[0])
     layer._flat_weights = layer._flat_weights  # what code for torch does after it has replaced an attribute
     assert torch.equal(layer(x)[0], expected(x)[0])
@@ -97,7 +75,7 @@ def test_weights_that_are_assigned_as_a_list_are_used(name):
 
 @torchs_own
 def test_sizes_of_states_are_torchs(name):
-    for batch_first in (True, False):
+    for batch_first in BOTH:
         theirs, ours = alike(name, num_layers=2, bidirectional=True, batch_first=batch_first)
         packed = pack_sequence([series(5, FEATURES), series(2, FEATURES)])
         for x, sizes in ((series(4, 6, FEATURES), None), (packed.data, packed.batch_sizes)):
@@ -108,65 +86,19 @@ def test_sizes_of_states_are_torchs(name):
             hidden = packed_up(tuple(torch.randn(shape) for _ in states_of(ours)))
             ours.check_forward_args(x.float(), hidden, sizes)
             wrong = packed_up(tuple(state[:1] for state in as_tuple(hidden)))
-            with pytest.raises(RuntimeError) as expected:
-                theirs.check_forward_args(x.float(), wrong, sizes)
-            with pytest.raises(RuntimeError) as found:
-                ours.check_forward_args(x.float(), wrong, sizes)
-            assert str(found.value) == str(expected.value)
+            expected, found = (refusal(each.check_forward_args, x.float(), wrong, sizes) for each in (theirs, ours))
+            assert found == expected
+            assert ours.permute_hidden(hidden, None) is hidden
+            moved = (as_tuple(each.permute_hidden(hidden, torch.arange(shape[1]).flip(0))) for each in (theirs, ours))
+            assert all(torch.equal(*pair) for pair in zip(*moved, strict=True))
 
 
-@every_cell
+@pytest.mark.parametrize("name", ["lstm-peephole", "para-lstm", "mingru", "slstm"])
 def test_a_projected_state_has_the_size_that_the_layer_expects(name):
-    if name in ("gru", "gru-reset-before"):
-        pytest.skip("no proj_size")
-    layer = layer_of(name, num_layers=2, proj_size=2)
-    x = series()
-    _, last = layer(x)
+    layer, x = layer_of(name, num_layers=2, proj_size=2), series()
+    found = [tuple(s.shape) for s in as_tuple(layer(x)[1])]
     sizes = [layer.get_expected_hidden_size(x, None), layer.get_expected_cell_size(x, None)]
-    found = [tuple(s.shape) for s in as_tuple(last)]
     assert found[: len(sizes)] == sizes[: len(found)] and set(found[2:]) <= {sizes[1]}
-
-
-@every_cell
-def test_a_state_is_permuted_by_rows(name):
-    layer, order = layer_of(name), torch.tensor([2, 0, 1])
-    hx = packed_up(states_of(layer))
-    assert layer.permute_hidden(hx, None) is hx
-    for moved, state in zip(as_tuple(layer.permute_hidden(hx, order)), as_tuple(hx), strict=True):
-        assert torch.equal(moved, state[:, order])
-
-
-@every_cell
-def test_a_layer_pickled_before_it_was_an_rnn_base_is_the_layer(name):
-    layer = layer_of(name, num_layers=2, bidirectional=True)
-    old = layer.__class__.__new__(layer.__class__)
-    old.__setstate__({k: v for k, v in layer.__dict__.items() if k not in ("_all_weights", "_flat_weights_names")})
-    file = io.BytesIO()
-    torch.save(layer, file)
-    file.seek(0)
-    x = series()
-    for made in (old, pickle.loads(pickle.dumps(layer)), torch.load(file, weights_only=False)):
-        assert made._all_weights == layer._all_weights
-        assert torch.equal(made(x)[0], layer(x)[0])
-
-
-@every_cell
-def test_a_replica_for_another_device_has_weights_of_its_own(name):
-    layer = layer_of(name)
-    replica = layer._replicate_for_data_parallel()
-    for weight in layer._flat_weights_names:
-        setattr(replica, weight, getattr(layer, weight) * 2)
-    assert not torch.equal(replica(series())[0], layer(series())[0])
-
-
-def scale_of(module, name):
-    weight = getattr(module, name)
-    return {
-        "parametrize": lambda: parametrize.register_parametrization(module, name, Doubled()),
-        "weight_norm": lambda: parametrizations.weight_norm(module, name),
-        "spectral_norm": lambda: parametrizations.spectral_norm(module, name) if weight.dim() > 1 else None,
-        "prune": lambda: prune.l1_unstructured(module, name, 0.3),
-    }
 
 
 class Doubled(nn.Module):
@@ -174,47 +106,39 @@ class Doubled(nn.Module):
         return 2 * weight
 
 
-def weight_by_hand(module, name, kind):
-    """The weight as the tool makes it, from the module itself."""
-    return getattr(module, name).detach().clone()
-
-
-@every_cell
-@pytest.mark.parametrize("kind", ["parametrize", "weight_norm", "spectral_norm", "prune"])
-def test_a_weight_that_a_tool_of_torch_computes_is_the_weight_that_is_used(name, kind):
-    plain = layer_of(name)
-    for weight in plain._flat_weights_names:
-        layer = copy.deepcopy(plain)
-        apply = scale_of(layer, weight)[kind]
-        if apply() is None:
-            continue
-        layer.eval()  # spectral_norm takes a step of its power iteration at every read in training
-        with torch.no_grad():
-            expected = copy.deepcopy(plain)
-            getattr(expected, weight).copy_(getattr(layer, weight))
-        x = series()
-        assert torch.equal(layer(x)[0], expected(x)[0]), weight
-        layer(x)[0].sum().backward()
-        inner = [p for p in layer.parameters() if p.grad is not None]
-        assert inner, f"{kind} of {weight} gets no gradient"
+TOOLS = {
+    "parametrize": lambda module, name: parametrize.register_parametrization(module, name, Doubled()),
+    "weight_norm": parametrizations.weight_norm,
+    "spectral_norm": parametrizations.spectral_norm,
+    "prune": lambda module, name: prune.l1_unstructured(module, name, 0.3),
+    # These two delete the weight and set another before each call.
+    "old weight_norm": nn.utils.weight_norm,
+    "old spectral_norm": nn.utils.spectral_norm,
+}
 
 
 @pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")
 @every_cell
-@pytest.mark.parametrize("tool", [nn.utils.weight_norm, nn.utils.spectral_norm], ids=lambda tool: tool.__name__)
-def test_tools_that_delete_a_weight_and_set_another_before_each_call_work(name, tool):
-    plain, layer, x = layer_of(name), None, series()
-    layer = tool(copy.deepcopy(plain), "weight_ih_l0")
-    layer(x)
-    with torch.no_grad():
-        expected = copy.deepcopy(plain)
-        expected.weight_ih_l0.copy_(layer.eval().weight_ih_l0)
-    torch.testing.assert_close(layer(x)[0], expected(x)[0])
-    assert "weight_ih_l0" not in dict(layer.named_parameters())
+def test_a_weight_that_a_tool_of_torch_computes_is_the_weight_that_is_used(name):
+    plain, x = layer_of(name), series()
+    for kind, tool in TOOLS.items():
+        for weight in ["weight_ih_l0"] if kind.startswith("old") else plain._flat_weights_names:
+            if "spectral" in kind and getattr(plain, weight).dim() == 1:
+                continue
+            layer = copy.deepcopy(plain)
+            tool(layer, weight)
+            layer.eval()(x)  # spectral_norm takes a step of its power iteration at every read in training
+            expected = copy.deepcopy(plain)
+            with torch.no_grad():
+                getattr(expected, weight).copy_(getattr(layer, weight))
+            output = layer(x)[0]
+            torch.testing.assert_close(output, expected(x)[0], rtol=0, atol=0, msg=f"{kind} of {weight}")
+            assert weight not in dict(layer.named_parameters())
+            output.sum().backward()
+            assert any(p.grad is not None for p in layer.parameters()), f"{kind} of {weight} gets no gradient"
 
 
-@torchs_own
-@pytest.mark.parametrize("batch_first, bidirectional, num_layers", FORMS)
+@over(name=list(TORCH), batch_first=BOTH, bidirectional=BOTH, num_layers=(1, 2))
 def test_strides_are_torchs(name, batch_first, bidirectional, num_layers):
     theirs, ours = alike(name, batch_first=batch_first, bidirectional=bidirectional, num_layers=num_layers)
     for x in (series(STEPS, BATCH, FEATURES).float(), series(STEPS, FEATURES).float()):
@@ -224,13 +148,12 @@ def test_strides_are_torchs(name, batch_first, bidirectional, num_layers):
             assert mine.stride() == yours.stride()
 
 
-@every_cell
-@pytest.mark.parametrize("batch_first, bidirectional, num_layers", FORMS)
+@over(name=CELL, batch_first=BOTH, bidirectional=BOTH, num_layers=(1, 2))
 def test_an_output_can_be_viewed_wherever_torchs_can(name, batch_first, bidirectional, num_layers):
     layer = layer_of(name, batch_first=batch_first, bidirectional=bidirectional, num_layers=num_layers)
     theirs = TORCH.get(name, nn.LSTM)(FEATURES, HIDDEN, batch_first=batch_first, bidirectional=bidirectional)
     for x in (series(4, 5, FEATURES), series(4, FEATURES), series(4, 5, FEATURES).transpose(0, 1)):
-        flags = {"mask": torch.rand(x.shape[:-1]) < 0.7, "resets": torch.rand(x.shape[:-1]) < 0.3}
+        flags = random_flags(x)
         expected = theirs(x.float())[0].is_contiguous()
         for given in ({}, *({key: value} for key, value in flags.items()), flags):
             output, last = layer(x, **given)
@@ -238,17 +161,6 @@ def test_an_output_can_be_viewed_wherever_torchs_can(name, batch_first, bidirect
             assert all(state.is_contiguous() for state in as_tuple(last))
             if not batch_first or name not in (*TORCH, "gru-reset-before"):
                 output.view(-1, output.shape[-1])
-
-
-@torchs_own
-@pytest.mark.parametrize("batch_first", [True, False])
-def test_a_dropout_after_the_layer_drops_what_it_drops_after_torchs(name, batch_first):
-    theirs, ours = alike(name, batch_first=batch_first)
-    x, kept = series(STEPS, BATCH, FEATURES).float(), []
-    for layer in (theirs, ours):
-        torch.manual_seed(3)
-        kept.append(nn.functional.dropout(layer(x)[0], 0.5) != 0)
-    assert torch.equal(*kept)
 
 
 @every_cell
@@ -260,18 +172,14 @@ def test_a_state_of_any_layout_is_the_state(name):
     def turned(state):
         return state.transpose(0, 2).contiguous().transpose(0, 2)
 
-    layer_of_turned = partial(layer)
     expected = run(layer, x, states, grads)
     found = run(
         layer, turned(x), tuple(turned(s) for s in states), (turned(grads[0]), tuple(turned(g) for g in grads[1])),
-        lambda x, hx: layer_of_turned(x, packed_up(tuple(turned(s) for s in as_tuple(hx)))),
+        lambda x, hx: layer(x, packed_up(tuple(turned(s) for s in as_tuple(hx)))),
     )  # fmt: skip
     assert_same(found, expected)
     wide = tuple(torch.cat([s, s], dim=2)[..., : s.shape[2]] for s in states)
     assert torch.equal(layer(x, packed_up(wide))[0], expected["output"])
-
-
-SECOND_ORDER_CALLS = {"alone": {}, "flags": {"mask": 0.7, "resets": 0.3}}
 
 
 def patterns(layer, with_state):
@@ -285,200 +193,137 @@ def patterns(layer, with_state):
 
 def second_derivatives(layer, way, wanted, x, states, grads):
     """Gradients of the first gradients' sines, for what asks for one; None for a state that is not given."""
+    given = [] if states is None else [s.clone().requires_grad_("hx" in wanted) for s in states]
+    x = x.clone().requires_grad_("input" in wanted)
     for name, weight in layer.named_parameters():
         weight.requires_grad_(name in wanted)
-    x = x.clone().requires_grad_("input" in wanted)
-    given = None if states is None else tuple(s.clone().requires_grad_("hx" in wanted) for s in states)
-    output, last = way(x, None if given is None else packed_up(given))
+    places = {"input": x} | dict(layer.named_parameters()) | {f"hx{i}": s for i, s in enumerate(given)}
+    places = {f"gradient of {k}": v for k, v in places.items() if v.requires_grad}
+    output, last = way(x, packed_up(tuple(given)) if given else None)
     loss = (output * grads[0]).sum() + sum((s * g).sum() for s, g in zip(as_tuple(last), grads[1], strict=True))
-    places = {"input": x} | dict(layer.named_parameters())
-    places |= {} if given is None else {f"hx{i}": s for i, s in enumerate(given)}
-    places = {k: v for k, v in places.items() if v.requires_grad}
-    nothing = {f"gradient of {k}": torch.zeros_like(v) for k, v in places.items()}
-    if not loss.requires_grad:  # an initial state in whose place hx stands
-        return nothing
-    first = torch.autograd.grad(loss, list(places.values()), create_graph=True, materialize_grads=True)
-    again = sum(g.sin().sum() for g in first)
-    if not again.requires_grad:  # linear in all that asks
-        return nothing
-    second = torch.autograd.grad(again, list(places.values()), materialize_grads=True)
-    return {f"gradient of {k}": g for k, g in zip(places, second, strict=True)}
+    for _ in range(2):
+        if not loss.requires_grad:  # hx stands for a learned initial state, or all is linear in what asks
+            return {k: torch.zeros_like(v) for k, v in places.items()}
+        found = torch.autograd.grad(loss, list(places.values()), create_graph=True, materialize_grads=True)
+        loss = sum(g.sin().sum() for g in found)
+    return dict(zip(places, found, strict=True))
 
 
-@every_cell
-@pytest.mark.parametrize("with_state", [False, True], ids=["hx=None", "hx"])
-def test_second_derivatives_are_those_of_the_step_loop_whatever_is_frozen(name, with_state):
-    layer = layer_of(name)
-    x = series(2, 3, FEATURES)
+@over(name=CELL, with_state={"hx=None": False, "hx": True}, flagged={"plain": False, "flags": True})
+def test_second_derivatives_are_those_of_the_step_loop_whatever_is_frozen(name, with_state, flagged):
+    """Steps that are differentiated are plain operations of torch."""
+    layer, x = layer_of(name), series(2, 3, FEATURES)
     states = states_of(layer, 2)
-    grads = upstream(layer, x, states)
-
-    def loop(x, hx):
-        outputs = []
-        for x_t in x.unbind(1):
-            output, hx = layer.step(x_t, hx)
-            outputs.append(output)
-        return torch.stack(outputs, dim=1), hx
-
+    grads, flags = upstream(layer, x, states), random_flags(x) if flagged else {}
     given = states if with_state else None
     for wanted in patterns(layer, with_state):
-        found = second_derivatives(layer, layer, wanted, x, given, grads)
-        assert_same(found, second_derivatives(layer, loop, wanted, x, given, grads))
+        both = partial(layer, **flags), partial(iterated, layer, **flags)
+        found, expected = (second_derivatives(layer, way, wanted, x, given, grads) for way in both)
+        assert_same(found, expected)
 
 
-@pytest.mark.parametrize("name", [name for name in CELLS if name != "lru"])  # which is linear in its input
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_second_derivative_of_a_plain_call_is_there_in_both_directions(name, dtype):
-    layer = layer_of(name, dtype=dtype, num_layers=2, bidirectional=True).requires_grad_(False)
-    x = series(dtype=dtype).requires_grad_()
+@over(name=axis(EQUATIONS, [name for name in CELLS if name != "lru"]))  # which is linear in its input
+def test_a_second_derivative_of_a_plain_call_in_single_precision_is_there_in_both_directions(name):
+    layer = layer_of(name, dtype=torch.float32, num_layers=2, bidirectional=True).requires_grad_(False)
+    x = series(dtype=torch.float32).requires_grad_()
     (first,) = torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sin().sum(), x)
     assert second.isfinite().all()
 
 
 @every_cell
-def test_jacobians_are_taken_all_rows_at_once(name):
-    layer = layer_of(name)
-    x = series(1, 3, FEATURES)
-    rows = torch.autograd.functional.jacobian(lambda x: layer(x)[0], x)
-    at_once = torch.autograd.functional.jacobian(lambda x: layer(x)[0], x, vectorize=True)
-    assert_same({"gradient": at_once}, {"gradient": rows})
-    places = [x.clone().requires_grad_(), *layer.parameters()]
-    output, _ = layer(places[0])
+def test_rows_of_a_jacobian_are_taken_all_at_once(name):
+    layer, x = layer_of(name), series(1, 3, FEATURES).requires_grad_()
+    places = {"input": x} | dict(layer.named_parameters())
+    output, _ = layer(x)
     upward = torch.randn(4, *output.shape, dtype=x.dtype)
-    batched = torch.autograd.grad(output, places, upward, is_grads_batched=True, retain_graph=True, allow_unused=True)
-    for i in range(4):
-        alone = torch.autograd.grad(output, places, upward[i], retain_graph=True, allow_unused=True)
-        pairs = [(b[i], a) for b, a in zip(batched, alone, strict=True) if a is not None]
-        assert_same({f"gradient {k}": b for k, (b, _) in enumerate(pairs)}, {
-            f"gradient {k}": a for k, (_, a) in enumerate(pairs)
-        })  # fmt: skip
+    asked = {"retain_graph": True, "materialize_grads": True}
+    batched = torch.autograd.grad(output, list(places.values()), upward, is_grads_batched=True, **asked)
+    for row in range(4):
+        alone = torch.autograd.grad(output, list(places.values()), upward[row], **asked)
+        found, expected = ({f"gradient of {k}": g for k, g in zip(places, each, strict=True)}
+                           for each in ([b[row] for b in batched], alone))  # fmt: skip
+        assert_same(found, expected)
 
 
-@every_cell
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_forward_mode_gives_the_tangent_of_the_step_loop(name, dtype):
-    """In float32 too, where oneDNN's LSTM has no tangent, and for tangents without `torch.func`."""
-    layer = layer_of(name, dtype=dtype)
-    exact = copy.deepcopy(layer).double()
-    x, tangent = series(dtype=dtype), series(dtype=dtype)
-    _, expected = torch.func.jvp(lambda x: exact(x)[0], (x.double(),), (tangent.double(),))
-    _, found = torch.func.jvp(lambda x: layer(x)[0], (x,), (tangent,))
-    assert_same({"gradient": found}, {"gradient": expected.to(dtype)}, dtype)
-    with torch.autograd.forward_ad.dual_level():
-        dual = torch.autograd.forward_ad.make_dual(x, tangent)
-        found = torch.autograd.forward_ad.unpack_dual(layer(dual)[0]).tangent
-    assert_same({"gradient": found}, {"gradient": expected.to(dtype)}, dtype)
-
-
-@pytest.mark.parametrize("name", SMOOTH)
-def test_second_derivatives_are_finite_differences_whatever_is_frozen(name):
-    layer = CELLS[name](2, 2, dtype=torch.float64)
-    names = list(layer._flat_weights_names)
-    values = [weight.detach().clone() for weight in layer.parameters()]
-    x, states = torch.randn(2, 1, 2).double(), [torch.randn(1, 1, n).double() for n in layer.state_sizes()]
-
-    def outcome(x, *rest):
-        given = dict(zip(names, rest[: len(names)], strict=True))
-        output, last = torch.func.functional_call(layer, given, (x, packed_up(rest[len(names) :])))
-        return output, *as_tuple(last)
-
-    places = [x, *values, *states]
-    for asking in [{0}, {1}, set(range(1, len(names) + 1)), set(range(len(names) + 1, len(places)))]:
-        given = [v.clone().requires_grad_(i in asking) for i, v in enumerate(places)]
-        assert torch.autograd.gradgradcheck(outcome, given)
-
-
-INFINITE = [float("inf"), -float("inf"), float("nan")]
-
-
-@every_cell
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("where", ["input", "state", "weight"])
-def test_infinities_propagate_as_in_the_step_loop(name, dtype, where):
-    for value in INFINITE:
+@over(name=CELL, dtype=(torch.float32, torch.float64), struck=("input", "state", "weight"), flagged=(False, True))
+def test_what_is_not_finite_spreads_as_in_the_step_loop(name, dtype, struck, flagged):
+    spared = {"input": [1, 2], "state": [0, 2], "weight": []}[struck]
+    # A masked step of a cell of blocks is a product with the identity matrix, where 0 times infinity is no number.
+    judged = spared if flagged and EQUATIONS[name].block_size > 1 else [0, 1, 2]
+    for value in (float("inf"), -float("inf"), float("nan")):
         layer = layer_of(name, dtype=dtype)
         x, states = series(dtype=dtype), states_of(layer, dtype=dtype)
-        if where == "input":
-            x[0, 2, 1] = value
-        elif where == "state":
-            states[-1][0, 1, 2] = value
-        else:
-            with torch.no_grad():
-                layer.weight_ih_l0[1, 0] = value
-        output, _ = layer(x, packed_up(states))
-        hx, steps = packed_up(states), []
-        for x_t in x.unbind(1):
-            y, hx = layer.step(x_t, hx)
-            steps.append(y)
-        expected = torch.stack(steps, dim=1)
-        for kind in (torch.isnan, torch.isposinf, torch.isneginf):
-            assert torch.equal(kind(output), kind(expected)), (value, kind.__name__)
+        flags = random_flags(x) if flagged else {}
+        place = {"input": x[0, 2, 1], "state": states[-1][0, 1, 2], "weight": layer.weight_ih_l0[1, 0]}[struck]
+        with torch.no_grad():
+            place.fill_(value)
+        x.requires_grad_()
+        whole, steps = (way(x, packed_up(states), **flags) for way in (layer, partial(iterated, layer)))
+        found, expected = ((output, *(state[0] for state in as_tuple(last))) for output, last in (whole, steps))
+        for got, want in zip(found, expected, strict=True):
+            for kind in (torch.isnan, torch.isposinf, torch.isneginf):
+                assert torch.equal(kind(got)[judged], kind(want)[judged]), (value, kind.__name__)
+        if spared:
+            got, want = (torch.autograd.grad(y[0][spared].sum(), x)[0][spared] for y in (found, expected))
+            assert_same({"gradient": got}, {"gradient": want}, dtype)
 
 
-@pytest.mark.parametrize("make", [LSTM, GRU, MinGRU], ids=lambda make: make.__name__)
-def test_a_misspelt_argument_is_told_from_the_one_that_was_meant(make):
-    with pytest.raises(TypeError, match="unexpected keyword argument 'bidirectonal'; did you mean 'bidirectional'"):
-        make(3, 4, bidirectonal=True)
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'quux'$"):
-        make(3, 4, quux=1)
+def test_a_misspelt_argument_or_option_is_told_from_the_one_that_was_meant():
+    step = registry.CELLS["gru"].single_step
+    for make, wrong, hint in (
+        (LSTM, "bidirectonal", "; did you mean 'bidirectional'"), (GRU, "reset_afer", "; did you mean 'reset_after'"),
+        (MinGRU, "activaton", "; did you mean 'activation'"), (step, "weight_int", "; did you mean 'weight_init'"),
+        (MinGRU, "quux", "$"), (step, "quux", "$"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=rf"{make.__name__} got an unexpected keyword argument '{wrong}'{hint}"):
+            make(3, 4, **{wrong: True})
 
 
-def test_an_option_of_the_cell_is_proposed_too():
-    with pytest.raises(TypeError, match="did you mean 'reset_after'"):
-        GRU(3, 4, reset_afer=False)
-    with pytest.raises(TypeError, match="did you mean 'activation'"):
-        MinGRU(3, 4, activaton="g")
-    with pytest.raises(TypeError, match="did you mean 'weight_init'"):
-        registry.CELLS["gru"].single_step(3, 4, weight_int="torch")
+X, X_ALONE = (STEPS, BATCH, FEATURES), (STEPS, FEATURES)
+CALLS = {
+    "features": ((STEPS, BATCH, FEATURES - 1), None), "four axes": ((1, *X), None), "one axis": ((FEATURES,), None),
+    "no steps": ((0, BATCH, FEATURES), None), "no steps, unbatched": ((0, FEATURES), None), "dtype": (X, None),
+    "state of another batch": (X, (1, BATCH + 1, HIDDEN)), "state of another size": (X, (1, BATCH, HIDDEN + 1)),
+    "state of more layers": (X, (2, BATCH, HIDDEN)), "state without a batch": (X, (BATCH, HIDDEN)),
+    "state with a batch": (X_ALONE, (1, 1, HIDDEN)),
+}  # fmt: skip
+ARGUMENTS = [
+    {"input_size": 0}, {"input_size": -3}, {"hidden_size": 0}, {"hidden_size": -1}, {"num_layers": 0},
+    {"input_size": 3.0}, {"hidden_size": 4.0}, {"dropout": 1.5}, {"dropout": -0.1}, {"dropout": True}, {"bias": 1},
+    {"batch_first": 1},
+]  # fmt: skip
+PROJECTIONS = [
+    ("lstm", -1), ("lstm", HIDDEN), ("lstm", HIDDEN + 1), ("gru", 1), ("gru", HIDDEN), ("gru-reset-before", 1)
+]  # fmt: skip
 
 
-SIZES = torch.zeros(STEPS, BATCH, FEATURES)
-TEXTS = {
-    "features": lambda make: make(FEATURES, HIDDEN)(SIZES[..., :-1]),
-    "axes": lambda make: make(FEATURES, HIDDEN)(SIZES[None]),
-    "dtype": lambda make: make(FEATURES, HIDDEN)(SIZES.double()),
-    "no steps": lambda make: make(FEATURES, HIDDEN)(SIZES[:0]),
-    "state": lambda make: make(FEATURES, HIDDEN)(SIZES, state_for(make, 1, BATCH + 1, HIDDEN)),
-    "state's axes": lambda make: make(FEATURES, HIDDEN)(SIZES, state_for(make, BATCH, HIDDEN)),
-    "state's axes, unbatched": lambda make: make(FEATURES, HIDDEN)(SIZES[:, 0], state_for(make, 1, 1, HIDDEN)),
-    "input_size": lambda make: make(0, HIDDEN),
-    "input_size as float": lambda make: make(3.0, HIDDEN),
-    "hidden_size": lambda make: make(FEATURES, -1),
-    "num_layers": lambda make: make(FEATURES, HIDDEN, 0),
-    "bias": lambda make: make(FEATURES, HIDDEN, bias=1),
-    "batch_first": lambda make: make(FEATURES, HIDDEN, batch_first=1),
-    "dropout": lambda make: make(FEATURES, HIDDEN, dropout=1.5),
-    "proj_size": lambda make: make(FEATURES, HIDDEN, proj_size=HIDDEN),
-}
+@pytest.mark.parametrize("wrong", CALLS)
+def test_a_call_that_torch_refuses_is_refused_in_torchs_words(wrong):
+    """Without gradients too, where a kernel is asked first."""
+    shape, state = CALLS[wrong]
+    x = torch.zeros(shape, dtype=torch.float64 if wrong == "dtype" else torch.float32)
+    for name in (*TORCH, "mingru"):
+        theirs, ours = TORCH.get(name, nn.GRU)(FEATURES, HIDDEN), CELLS[name](FEATURES, HIDDEN)
+        hx = None if state is None else packed_up((torch.zeros(state),) * len(EQUATIONS[name].states))
+        expected = refusal(theirs, x, hx)
+        assert refusal(ours, x, hx) == expected
+        with torch.no_grad():
+            assert refusal(ours, x, hx) == expected
+            if len(x) == STEPS:
+                assert refusal(ours, x[:1], hx) == refusal(theirs, x[:1], hx)
 
 
-def state_for(make, *shape):
-    state = torch.zeros(shape)
-    return (state, state) if make in (LSTM, nn.LSTM) else state
+@pytest.mark.parametrize("wrong", ARGUMENTS, ids=str)
+def test_an_argument_that_torch_refuses_is_refused_in_torchs_words(wrong):
+    arguments = {"input_size": FEATURES, "hidden_size": HIDDEN, "num_layers": 2} | wrong
+    for name in (*TORCH, "mingru"):
+        assert refusal(CELLS[name], **arguments) == refusal(TORCH.get(name, nn.GRU), **arguments)
 
 
-@torchs_own
-@pytest.mark.parametrize("wrong", TEXTS)
-def test_what_torch_refuses_is_refused_in_torchs_words(name, wrong):
-    raised = []
-    for make in (TORCH[name], CELLS[name]):
-        with pytest.raises((ValueError, RuntimeError, TypeError)) as caught:
-            TEXTS[wrong](make)
-        raised.append((caught.type, str(caught.value)))
-    assert raised[0] == raised[1]
-
-
-@pytest.mark.filterwarnings("ignore:Complex modules are a new feature:UserWarning")
-@every_cell
-def test_ids_are_said_to_need_an_embedding_and_complex_numbers_are_refused(name):
-    layer = layer_of(name, dtype=torch.float32)
-    with pytest.raises(ValueError, match="Ids need an embedding"):
-        layer(torch.ones(BATCH, STEPS, FEATURES, dtype=torch.long))
-    numbers = torch.ones(BATCH, STEPS, FEATURES, dtype=torch.complex64)
-    with pytest.raises(ValueError, match="compute with real numbers"):
-        layer(numbers)
-    with pytest.raises(TypeError, match="real numbers"):
-        CELLS[name](FEATURES, HIDDEN, dtype=torch.complex64)
-    with pytest.raises(TypeError, match="real numbers"):
-        layer.to(torch.complex64)(numbers)
+def test_a_projection_that_torch_refuses_is_refused_in_torchs_words():
+    for name, size in PROJECTIONS:
+        expected = refusal(TORCH.get(name, nn.GRU), FEATURES, HIDDEN, proj_size=size)
+        assert refusal(CELLS[name], FEATURES, HIDDEN, proj_size=size) == expected
+    assert MinGRU(FEATURES, HIDDEN, proj_size=HIDDEN).output_size == HIDDEN  # a cell of ours takes one of any size
+    assert refusal(MinGRU, FEATURES, HIDDEN, proj_size=-1) == refusal(nn.LSTM, FEATURES, HIDDEN, proj_size=-1)

@@ -1,15 +1,19 @@
 """Regularisers: drawn once a sequence, the same in every execution mode, and as their papers have them."""
 
 import sys
-from functools import partial
 
 import pytest
 import torch
-from dropout_laws import CASES, RATES, REGULARISERS, masks_of, plainly, regularised
+from covering import over
+from dropout_laws import RATES, REGULARISERS, WHAT, regularised, takes
 from layer_laws import (
     BATCH,
+    CELL,
+    DIAGONAL_CELLS,
+    EQUATIONS,
     FEATURES,
     HIDDEN,
+    INPUT_GATED_CELLS,
     JOINT,
     KERNEL_LOOP_CELLS,
     LOOP_CELLS,
@@ -21,117 +25,99 @@ from layer_laws import (
     every_scan_cell,
     every_zoned_cell,
     layer_of,
+    packed_up,
     run,
     series,
     states_of,
     upstream,
 )
+from paths import axis
 from tolerances import assert_equal_within
 
 from gatedrnn.layers import DropoutMasks
+from gatedrnn.layers.dropout import DirectionMasks
 from gatedrnn.layers.runners import loop
 from gatedrnn.layers.runners import torch as torch_runner
+from gatedrnn.verify import modes
+from gatedrnn.verify.definition import Sequences, run_by_definition
 
 # torch's own remark on proj_size, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
-every_case = pytest.mark.parametrize("name, what", CASES)
+MASK = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 0, 1], [1, 0, 1, 1, 0]]).bool()
+RESETS = torch.tensor([[0, 0, 1, 1, 0], [0, 0, 0, 1, 0], [1, 0, 0, 0, 1]]).bool()
+PADDED = torch.tensor([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]).bool()
+NOWHERE = torch.zeros(3, 5, dtype=torch.bool)
+MODES = {
+    "masked and reset": (modes.whole, MASK, RESETS), "packed": (modes.packed_unsorted, PADDED, NOWHERE),
+    "packed, reset": (modes.packed_unsorted, PADDED, RESETS), "by steps": (modes.steps, ~NOWHERE, RESETS),
+}  # fmt: skip
+OF_H = {"para-lstm": ("af", "ag", "ao")}  # diagonal weights of h, where others are of c, which is not dropped
 
 
-@every_case
-def test_steps_and_chunks_equal_the_whole_under_the_same_masks(name, what):
-    layer = regularised(name, what, num_layers=2)
-    x, states = series(), states_of(layer)
-    grads, masks = upstream(layer, x, states), layer.draw_dropout_masks(BATCH, STEPS)
-
-    def steps(x, hx):
-        outputs = []
-        for t, x_t in enumerate(x.unbind(1)):
-            output, hx = layer.step(x_t, hx, dropout_masks=masks.at(t))
-            outputs.append(output)
-        return torch.stack(outputs, dim=1), hx
-
-    def chunks(x, hx):
-        outputs = []
-        for part in (slice(0, 2), slice(2, 3), slice(3, STEPS)):
-            output, hx = layer(x[:, part], hx, dropout_masks=masks_of(masks, steps=part))
-            outputs.append(output)
-        return torch.cat(outputs, dim=1), hx
-
-    whole = run(layer, x, states, grads, dropout_masks=masks)
-    assert_same(run(layer, x, states, grads, steps), whole)
-    assert_same(run(layer, x, states, grads, chunks), whole)
-
-
-@every_case
-@pytest.mark.parametrize("training", [True, False])
-def test_a_layer_is_a_plain_one_whose_weights_inputs_and_states_bear_what_is_dropped(name, what, training):
-    """In training as drawn; otherwise dropouts do nothing, and zoneout is its expectation."""
-    layer = regularised(name, what, num_layers=2).train(training)
-    x, states = series(2, 4, FEATURES), states_of(layer, 2)
+@over(
+    where=takes, name=CELL, what=WHAT, way=MODES,
+    when=("in training", "given in evaluation", "given to a layer without rates", "evaluation"),
+)  # fmt: skip
+def test_a_layer_is_as_defined_under_its_masks_and_in_evaluation_as_expected(name, what, way, when):
+    """In evaluation dropouts do nothing, and zoneout is its expectation; masks that are given hold in any mode."""
+    mode, mask, resets = way
+    chosen = {"num_layers": 2, "bidirectional": mode is not modes.steps}
+    layer = regularised(name, what, **chosen).train(when != "evaluation")
+    tested = layer
+    if when == "given to a layer without rates":
+        tested = layer_of(name, proj_size=layer.proj_size, layer_norm=layer.layer_norm, **chosen)
+        tested.load_state_dict(layer.state_dict())
+    masks = None if when == "evaluation" else layer.draw_dropout_masks(*mask.shape)
+    x, states = series(*mask.shape, FEATURES), states_of(layer)
     grads = upstream(layer, x, states)
-    drawn = layer.draw_dropout_masks(2, 4) if training else None
-    expected = run(layer, x, states, grads, partial(plainly, layer, name, dropout_masks=drawn))
-    assert_same(run(layer, x, states, grads, dropout_masks=drawn), expected)
+
+    def way_of(function, layer):
+        return lambda x, hx: function(layer, Sequences(x, as_tuple(hx), mask, resets, masks))
+
+    expected = run(layer, x, states, grads, way_of(run_by_definition, layer))
+    tested.train(when == "in training")
+    assert_same(run(tested, x, states, grads, way_of(mode, tested)), expected)
 
 
 @every_cell
-def test_eval_leaves_a_layer_with_dropouts_as_if_it_had_none(name):
-    rates = {k: v for k, v in RATES.items() if k != "zoneout" and (k != "weight_dropout" or name in LOOP_CELLS)}
-    layer, plain = (layer_of(name, num_layers=2, bidirectional=True, **given) for given in (rates, {}))
-    plain.load_state_dict(layer.state_dict())
-    x, states = series(), states_of(layer)
-    grads = upstream(layer, x, states)
-    expected = run(plain, x, states, grads)
-    assert_same(run(layer.eval(), x, states, grads), expected)
-    assert not torch.allclose(run(layer.train(), x, states, grads)["output"], expected["output"])
+def test_a_dropped_state_is_dropped_where_gates_read_it_and_in_a_scan_the_drive_is(name):
+    layer = layer_of(name)
+    hx, dropped = states_of(layer, 1), 2.0 * torch.tensor([[1.0, 0.0, 0.0, 1.0]], dtype=torch.float64)
+    x, masks = series(1, 3, FEATURES), DropoutMasks((DirectionMasks(state=dropped),))
+    if name in INPUT_GATED_CELLS:
+        first = x[:, :1]
+        (drive,), (after,) = (as_tuple(layer(first, state)[1]) for state in (0 * hx[0], hx[0]))
+        found = layer(first, hx[0], dropout_masks=masks)[1]
+        assert_equal_within(found, after - drive + dropped * drive, torch.float64, "state")
+        return
+    output, last = layer(x, packed_up(hx), dropout_masks=masks)
+    with torch.no_grad():  # U (m * h) is (U * m) h, and a (m * h) is (a * m) h
+        diagonals = OF_H.get(name, layer.cell.diagonals) if name in DIAGONAL_CELLS else ()
+        for weight in ("hh",) if name in LOOP_CELLS else diagonals:
+            getattr(layer, f"weight_{weight}_l0").mul_(dropped[0])
+        expected, end = layer(x, packed_up(hx))
+    assert_equal_within(output, expected, torch.float64, "output")
+    for got, want in zip(as_tuple(last), as_tuple(end), strict=True):
+        assert_equal_within(got, want, torch.float64, "state")
 
 
-@every_cell
-def test_masks_that_are_given_are_applied_whatever_the_mode(name):
-    layer = regularised(name, num_layers=2)
-    x, masks = series(), layer.draw_dropout_masks(BATCH, STEPS)
-    expected, state = layer(x, dropout_masks=masks)
-    for result, same in zip(layer.eval()(x, dropout_masks=masks), (expected, state), strict=True):
-        for got, want in zip(as_tuple(result), as_tuple(same), strict=True):
-            assert torch.equal(got, want)
-    assert not torch.allclose(layer(x)[0], expected)
-
-
-@every_case
-def test_masks_that_are_given_are_applied_whatever_the_layers_own_rates(name, what):
-    layer = regularised(name, what, num_layers=2)
-    plain = layer_of(name, num_layers=2, proj_size=layer.proj_size, layer_norm=layer.layer_norm)
-    plain.load_state_dict(layer.state_dict())
-    x, states, masks = series(), states_of(layer), layer.draw_dropout_masks(BATCH, STEPS)
-    grads = upstream(layer, x, states)
-    assert_same(run(plain, x, states, grads, dropout_masks=masks), run(layer, x, states, grads, dropout_masks=masks))
-    first, _ = plain.step(x[:, 0], dropout_masks=masks.at(0))
-    assert_equal_within(first, plain(x, dropout_masks=masks)[0][:, 0], torch.float64, "first step")
-
-
-@every_case
-def test_the_same_seed_drops_the_same_and_another_seed_another(name, what):
-    layer = regularised(name, what, batch_first=False)
-    x = series(STEPS, BATCH, FEATURES)
-    outputs = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        outputs.append(layer(x)[0])
+@pytest.mark.parametrize("what", [*REGULARISERS, "all"])
+def test_the_same_seed_drops_the_same_and_another_seed_another(what):
+    """As many numbers of a packed sequence as of its rectangle."""
+    layer, x = regularised("lstm", what, batch_first=False), series(STEPS, BATCH, FEATURES)
+    rows = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([STEPS, 4, 2]))
     torch.manual_seed(1)
     masks = layer.draw_dropout_masks(BATCH, STEPS)
-    assert torch.equal(outputs[0], outputs[1]) and torch.equal(outputs[0], layer(x, dropout_masks=masks)[0])
-    assert torch.equal(outputs[0], outputs[2]) == (what == "layer_norm")
-
-
-@every_cell
-def test_a_step_in_training_asks_for_masks_and_in_eval_needs_none(name):
-    layer = regularised(name)
-    with pytest.raises(ValueError, match="step cannot draw the masks of a whole sequence"):
-        layer.step(series(BATCH, FEATURES))
-    x = series()
-    assert_equal_within(layer.eval().step(x[:, 0])[0], layer(x)[0][:, 0], torch.float64, "first step")
-    x, only_norm = series(), regularised(name, "layer_norm")
-    assert_equal_within(only_norm.step(x[:, 0])[0], only_norm(x)[0][:, 0], torch.float64, "first step")
+    for input in (x, rows):
+        found = []
+        for seed, given in ((1, None), (1, None), (2, None), (None, masks)):
+            if seed is not None:
+                torch.manual_seed(seed)
+            output, _ = layer(input, dropout_masks=given)
+            found.append(output if input is x else output.data)
+        assert torch.equal(found[0], found[1])
+        assert_equal_within(found[0], found[3], torch.float64, "with masks of the same seed")
+        assert torch.equal(found[0], found[2]) == (what == "layer_norm")
 
 
 @every_scan_cell
@@ -188,21 +174,19 @@ def assert_near(flags, rate):
     assert abs(flags.double().mean() - rate) < 5 * (rate * (1 - rate) / flags.numel()) ** 0.5
 
 
-@every_cell
-def test_masks_differ_between_sequences_layers_directions_and_states(name):
-    layer = regularised(name, "all", HIDDEN, HIDDEN, num_layers=3, bidirectional=True, proj_size=0)
+def test_masks_differ_between_sequences_layers_directions_and_states():
+    layer = regularised("lstm", "all", HIDDEN, HIDDEN, num_layers=3, bidirectional=True, proj_size=0)
     parts = layer.draw_dropout_masks(40, STEPS).directions
     assert len(parts) == 6
     # Layer 0 reads one direction's width, the others two: only equals are compared.
     for masks in ([p.input for p in parts[:2]], [p.input for p in parts[2:]], [p.state for p in parts]):
         assert all((mask != mask[:1]).any() for mask in masks)
         assert_distinct(masks)
-    zoned = [keep for part in parts for keep in part.zoneout or ()]
+    zoned = [keep for part in parts for keep in part.zoneout]
     assert_distinct(zoned)
     for keep in zoned:
         assert (keep != keep[:1]).any() and (keep != keep[:, :1]).any()
-    if name in LOOP_CELLS:
-        assert_distinct([part.weight for part in parts])
+    assert_distinct([part.weight for part in parts])
 
 
 def assert_distinct(masks):
@@ -210,9 +194,8 @@ def assert_distinct(masks):
         assert not any(torch.equal(mask, other) for other in masks[:i])
 
 
-@every_zoned_cell
-def test_locked_masks_are_the_same_at_every_step_and_zoneout_is_not(name):
-    masks = regularised(name, num_layers=2).draw_dropout_masks(BATCH, STEPS)
+def test_locked_masks_are_the_same_at_every_step_and_zoneout_is_not():
+    masks = regularised("lstm", num_layers=2).draw_dropout_masks(BATCH, STEPS)
     for t in range(STEPS):
         for part, whole in zip(masks.at(t).directions, masks.directions, strict=True):
             assert part[:3] == whole[:3]
@@ -221,9 +204,8 @@ def test_locked_masks_are_the_same_at_every_step_and_zoneout_is_not(name):
     assert not any(torch.equal(k[:, 0], k[:, 1]) for k in masks.directions[0].zoneout)
 
 
-@every_cell
-def test_nothing_is_drawn_where_the_rates_are_zero(name):
-    for part in layer_of(name, num_layers=2, layer_norm=True).draw_dropout_masks(BATCH, STEPS).directions:
+def test_nothing_is_drawn_where_the_rates_are_zero():
+    for part in layer_of("lstm", num_layers=2, layer_norm=True).draw_dropout_masks(BATCH, STEPS).directions:
         assert part == (None,) * 4
 
 
@@ -241,95 +223,6 @@ def test_a_step_that_keeps_everything_changes_nothing(name):
     assert_equal_within(output, output[:, :1].expand_as(output), torch.float64, "output")
 
 
-FLAGS = {
-    "mask": torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 0, 1, 1], [1, 1, 0, 1, 1, 0, 0]]).bool(),
-    "resets": torch.tensor([[0, 0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 0, 1, 0]]).bool(),
-}
-
-
-@every_case
-def test_a_batch_equals_its_rows_one_by_one_under_the_same_masks(name, what):
-    layer = regularised(name, what, num_layers=2, bidirectional=True)
-    x, states = series(), states_of(layer)
-    grads, masks = upstream(layer, x, states), layer.draw_dropout_masks(BATCH, STEPS)
-
-    def row_by_row(x, hx):
-        rows = []
-        for b in range(BATCH):
-            row = slice(b, b + 1)
-            before = tuple(s[:, row] for s in as_tuple(hx))
-            own = {k: v[row] for k, v in FLAGS.items()}
-            rows.append(
-                layer(x[row], before if len(before) > 1 else before[0], dropout_masks=masks_of(masks, row), **own)
-            )
-        last = tuple(torch.cat(kind, dim=1) for kind in zip(*[as_tuple(s) for _, s in rows], strict=True))
-        return torch.cat([output for output, _ in rows]), last
-
-    expected = run(layer, x, states, grads, row_by_row)
-    assert_same(run(layer, x, states, grads, dropout_masks=masks, **FLAGS), expected)
-
-
-@every_case
-def test_masked_steps_are_as_if_they_were_not_there_under_the_same_masks(name, what):
-    layer = regularised(name, what, num_layers=2, bidirectional=True)
-    x, hx = series(), states_of(layer)
-    masks = layer.draw_dropout_masks(BATCH, STEPS)
-    output, last = layer(x, hx if len(hx) > 1 else hx[0], mask=FLAGS["mask"], dropout_masks=masks)
-    for b, real in enumerate(FLAGS["mask"]):
-        row = slice(b, b + 1)
-        before = tuple(s[:, row] for s in hx)
-        alone = masks_of(masks, row, real)
-        expected, final = layer(x[row, real], before if len(before) > 1 else before[0], dropout_masks=alone)
-        assert_equal_within(output[row, real], expected, torch.float64, "real steps")
-        assert (output[row, ~real] == 0).all()
-        for state, want in zip(as_tuple(last), as_tuple(final), strict=True):
-            assert_equal_within(state[:, row], want, torch.float64, "state")
-
-
-@every_case
-def test_a_reset_cuts_into_separate_sequences_under_the_same_masks(name, what):
-    layer = regularised(name, what, num_layers=2, bidirectional=True)
-    x, masks, cut = series(), layer.draw_dropout_masks(BATCH, STEPS), 3
-    resets = (torch.arange(STEPS) == cut).expand(BATCH, STEPS)
-    output, last = layer(x, resets=resets, dropout_masks=masks)
-    halves = [
-        layer(x[:, part], dropout_masks=masks_of(masks, steps=part)) for part in (slice(0, cut), slice(cut, STEPS))
-    ]
-    assert_equal_within(output, torch.cat([half for half, _ in halves], dim=1), torch.float64, "output")
-    for state, early, late in zip(as_tuple(last), *(as_tuple(s) for _, s in halves), strict=True):
-        # Forward ends in the later half, backward in the earlier.
-        assert_equal_within(state[0::2], late[0::2], torch.float64, "state")
-        assert_equal_within(state[1::2], early[1::2], torch.float64, "state, reversed")
-
-
-@every_case
-@pytest.mark.parametrize("training", [True, False])
-def test_a_packed_sequence_equals_the_masked_rectangle_under_the_same_masks(name, what, training):
-    layer = regularised(name, what, num_layers=2, bidirectional=True).train(training)
-    x, states, lengths = series(), states_of(layer), torch.tensor([2, 7, 4])
-    grads = upstream(layer, x, states)
-    masks = layer.draw_dropout_masks(BATCH, STEPS) if training else None
-
-    def packed(x, hx):
-        rows = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        output, last = layer(rows, hx, dropout_masks=masks)
-        return torch.nn.utils.rnn.pad_packed_sequence(output, batch_first=True, total_length=STEPS)[0], last
-
-    mask = torch.arange(STEPS) < lengths[:, None]
-    assert_same(run(layer, x, states, grads, packed), run(layer, x, states, grads, mask=mask, dropout_masks=masks))
-
-
-@every_case
-def test_a_packed_sequence_draws_for_its_rectangle(name, what):
-    layer = regularised(name, what)
-    rows = torch.nn.utils.rnn.pack_sequence([series(n, FEATURES) for n in (7, 4, 2)])
-    torch.manual_seed(1)
-    drawn = layer(rows)[0].data
-    torch.manual_seed(1)
-    masks = layer.draw_dropout_masks(BATCH, STEPS)
-    assert_equal_within(drawn, layer(rows, dropout_masks=masks)[0].data, torch.float64, "output")
-
-
 @every_cell
 def test_a_bfloat16_layer_with_all_of_them_keeps_a_float32_state(name):
     layer = regularised(name, dtype=torch.bfloat16, num_layers=2, proj_size=0)
@@ -344,9 +237,7 @@ def test_a_bfloat16_layer_with_all_of_them_keeps_a_float32_state(name):
         assert_equal_within(got, want, torch.bfloat16, "state")
 
 
-@pytest.mark.parametrize("what", REGULARISERS)
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("name", TORCH)
+@over(name=tuple(TORCH), what=tuple(REGULARISERS), training=(True, False))
 def test_torchs_kernel_runs_what_it_can_and_runs_on_says_what_it_cannot(name, what, training, monkeypatch):
     calls, iterated, alone = [], [], []
     kernel, steps, own = torch_runner.call_kernel, loop.loop_in_torch, loop.loop_in_kernel
@@ -368,7 +259,7 @@ def test_torchs_kernel_runs_what_it_can_and_runs_on_says_what_it_cannot(name, wh
         assert (len(calls), len(iterated), len(alone)) == (0, 0, 2)
 
 
-@pytest.mark.parametrize("name", [name for name in KERNEL_LOOP_CELLS if name not in (*TORCH, *JOINT)])
+@over(name=axis(EQUATIONS, [name for name in KERNEL_LOOP_CELLS if name not in (*TORCH, *JOINT)]))
 def test_other_loop_cells_run_on_one_kernel_until_zoneout_stands_between_the_steps(name):
     assert layer_of(name, state_dropout=0.1, layer_norm=True).runs_on().name.startswith("one kernel for all steps")
     assert regularised(name).runs_on().name == "the step loop in torch"

@@ -1,15 +1,14 @@
-"""One law for every execution mode of a cell: whole, in chunks, step by step, reversed, in every layout."""
-
-from functools import partial
-from itertools import pairwise
+"""What test_equivalence.py leaves open: a row or a step by itself, fewer digits, dropout between layers."""
 
 import pytest
 import torch
+from by_name import results
+from covering import over
 from layer_laws import (
     BATCH,
     FEATURES,
     HIDDEN,
-    LOOP_CELLS,
+    LOOP_CELL,
     STEPS,
     TORCH,
     as_tuple,
@@ -37,21 +36,34 @@ pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not sup
 
 
 @every_cell
-@pytest.mark.parametrize("proj_size", [0, 2])
-@pytest.mark.parametrize("cuts", [(3,), (1, 2, 6), tuple(range(1, STEPS))])
-def test_chunks_with_carried_state_equal_the_whole(name, proj_size, cuts):
-    layer = layer_of(name, num_layers=2, **projection(name, proj_size))
+def test_a_row_alone_and_time_first_are_rows_of_the_batch_with_their_flags(name):
+    chosen = {"num_layers": 2, "bidirectional": True} | projection(name, 3)
+    layer, time_first = layer_of(name, **chosen), layer_of(name, batch_first=False, **chosen)
+    time_first.load_state_dict(layer.state_dict())
     x, states = series(), states_of(layer)
-    grads = upstream(layer, x, states)
+    flags = {"mask": torch.rand(BATCH, STEPS) < 0.7, "resets": torch.rand(BATCH, STEPS) < 0.3}
+    expected, last = layer(x, packed_up(states), **flags)
+    output, state = time_first(x.transpose(0, 1), packed_up(states), **{k: v.T for k, v in flags.items()})
+    assert_same(results(output.transpose(0, 1), state), results(expected, last))
+    alone = results(expected[1], tuple(s[:, 1] for s in as_tuple(last)))
+    for way in (layer, time_first):
+        output, state = way(x[1], packed_up(tuple(s[:, 1] for s in states)), **{k: v[1] for k, v in flags.items()})
+        assert_same(results(output, state), alone)
 
-    def in_chunks(x, hx):
-        outputs = []
-        for low, high in pairwise([0, *cuts, STEPS]):
-            output, hx = layer(x[:, low:high], hx)
-            outputs.append(output)
-        return torch.cat(outputs, dim=1), hx
 
-    assert_same(run(layer, x, states, grads, in_chunks), run(layer, x, states, grads))
+@every_cell
+def test_a_step_takes_a_row_alone_with_one_flag_and_begins_without_a_state(name):
+    layer = layer_of(name, num_layers=2)
+    x, states = series(), states_of(layer)
+    first, _ = layer.step(x[:, 0])
+    assert_equal_within(first, layer(x)[0][:, 0], torch.float64, "first step without hx")
+    whole, last = layer(x[:1, :1], packed_up(tuple(s[:, :1] for s in states)))
+    hx, step = packed_up(tuple(s[:, 0] for s in states)), x[0, 0]
+    unbatched = results(*layer.step(step, hx))
+    assert_same(unbatched, results(whole[0, 0], tuple(s[:, 0] for s in as_tuple(last))))
+    for flag, expected in ((True, results(*layer.step(step))), (False, unbatched)):
+        found = results(*layer.step(step, hx, resets=torch.tensor(flag)))
+        assert all(torch.equal(found[what], value) for what, value in expected.items())
 
 
 def step_by_step(layer, x, hx):
@@ -63,29 +75,11 @@ def step_by_step(layer, x, hx):
 
 
 @every_cell
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("proj_size", [0, 2])
-def test_step_by_step_equals_the_whole(name, bias, proj_size):
-    layer = layer_of(name, num_layers=2, bias=bias, **projection(name, proj_size))
-    x, states = series(), states_of(layer)
-    grads = upstream(layer, x, states)
-    whole = run(layer, x, states, grads)
-    assert_same(run(layer, x, states, grads, partial(step_by_step, layer)), whole)
-    first, _ = layer.step(x[:, 0])
-    assert_equal_within(first, layer(x)[0][:, 0], torch.float64, "first step without hx")
-    alone, last = layer.step(x[0, 0], packed_up(tuple(s[:, 0] for s in states)))
-    assert_equal_within(alone, whole["output"][0, 0], torch.float64, "step without a batch")
-    _, expected = layer(x[:1, :1], packed_up(tuple(s[:, :1] for s in states)))
-    for state, full in zip(as_tuple(last), as_tuple(expected), strict=True):
-        assert_equal_within(state, full[:, 0], torch.float64, "state without a batch")
-
-
-@every_cell
 def test_step_by_step_equals_the_whole_in_float32(name):
     layer = layer_of(name, dtype=torch.float32)
     x, states = series(dtype=torch.float32), states_of(layer, dtype=torch.float32)
     grads = upstream(layer, x, states)
-    steps = run(layer, x, states, grads, partial(step_by_step, layer))
+    steps = run(layer, x, states, grads, lambda x, hx: step_by_step(layer, x, hx))
     assert_same(steps, run(layer, x, states, grads), torch.float32)
 
 
@@ -122,7 +116,7 @@ def test_a_bfloat16_layer_rounds_its_projection_and_its_output_and_nothing_betwe
         assert_equal_within(final, last, torch.float32, f"state in {way}")
 
 
-@pytest.mark.parametrize("name", LOOP_CELLS)
+@over(name=LOOP_CELL)
 def test_a_bfloat16_loop_carries_its_state_in_float32_and_torchs_own_in_bfloat16(name):
     layer = exact_in_bfloat16(layer_of(name, dtype=torch.bfloat16))
     x, states = torch.randint(-2, 3, (2, 40, FEATURES)).bfloat16(), states_of(layer, 2, torch.bfloat16)
@@ -151,45 +145,7 @@ def test_one_step_in_bfloat16_equals_the_first_of_the_whole(name):
         assert_equal_within(one, other, row or one.dtype, "state")
 
 
-@every_cell
-def test_a_reversed_direction_equals_the_flipped_sequence(name):
-    both = layer_of(name, bidirectional=True)
-    x, states = series(), states_of(both)
-    output, last = both(x, packed_up(states))
-    for direction, suffix in enumerate(("", "_reverse")):
-        one = layer_of(name)
-        one.load_state_dict(
-            {k.removesuffix(suffix): v for k, v in both.state_dict().items() if k.endswith("l0" + suffix)}
-        )
-        flipped = x.flip(1) if direction else x
-        expected, state = one(flipped, packed_up(tuple(s[direction : direction + 1] for s in states)))
-        half = output[..., direction * HIDDEN : (direction + 1) * HIDDEN]
-        assert_equal_within(half, expected.flip(1) if direction else expected, torch.float64, "output" + suffix)
-        for whole, alone in zip(as_tuple(last), as_tuple(state), strict=True):
-            assert_equal_within(whole[direction], alone[0], torch.float64, "state" + suffix)
-
-
-@every_cell
-@pytest.mark.parametrize("proj_size", [0, 3])
-def test_the_axes_of_the_input_may_come_in_every_order_of_torch(name, proj_size):
-    chosen = {"num_layers": 2, "bidirectional": True} | projection(name, proj_size)
-    layer, time_first = layer_of(name, **chosen), layer_of(name, batch_first=False, **chosen)
-    time_first.load_state_dict(layer.state_dict())
-    x, states = series(), states_of(layer)
-    flags = {"mask": torch.rand(BATCH, STEPS) < 0.7, "resets": torch.rand(BATCH, STEPS) < 0.3}
-    expected, last = layer(x, packed_up(states), **flags)
-    output, state = time_first(x.transpose(0, 1), packed_up(states), **{k: v.T for k, v in flags.items()})
-    assert_equal_within(output.transpose(0, 1), expected, torch.float64, "output, time first")
-    for one, other in zip(as_tuple(state), as_tuple(last), strict=True):
-        assert_equal_within(one, other, torch.float64, "state, time first")
-    for way in (layer, time_first):
-        output, state = way(x[1], packed_up(tuple(s[:, 1] for s in states)), **{k: v[1] for k, v in flags.items()})
-        assert_equal_within(output, expected[1], torch.float64, "output, unbatched")
-        for one, other in zip(as_tuple(state), as_tuple(last), strict=True):
-            assert_equal_within(one, other[:, 1], torch.float64, "state, unbatched")
-
-
-@every_cell
+@pytest.mark.parametrize("name", [*TORCH, "mingru"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_dropout_stands_between_layers_and_not_after_the_last(name, masked):
     stack = layer_of(name, HIDDEN, HIDDEN, num_layers=2, dropout=0.5)

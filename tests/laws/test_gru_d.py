@@ -41,29 +41,6 @@ def test_values_are_those_of_the_paper_with_a_time_for_each_feature(bias):
     assert_equal_within(last[0], state, torch.float64, "state")
 
 
-def test_gradients_reach_the_times_and_what_reads_them():
-    layer, (x, h, gaps) = layer_of(), given()
-    gaps[0, 2] = 0.3  # off the kink of the decay
-    inputs = [value.requires_grad_() for value in (x, h, gaps)]
-
-    def run(x, h, gaps, weight_gap, bias_gap):
-        changed = {"weight_gap_l0": weight_gap, "bias_gap_l0": bias_gap}
-        return torch.func.functional_call(layer, changed, (x, h), {"gaps": gaps})
-
-    assert torch.autograd.gradcheck(run, [*inputs, layer.weight_gap_l0, layer.bias_gap_l0])
-
-
-def test_the_decayed_state_is_what_gates_and_mixture_read():
-    """After a long time nothing of the state is left: not in the gates, not in the candidate, not in the mixture."""
-    layer, (x, h, gaps) = layer_of(), given()
-    with torch.no_grad():
-        layer.weight_gap_l0.fill_(1.0)
-        layer.bias_gap_l0.fill_(0.0)
-    gaps[:, 0] = 1e4
-    fresh, _ = layer(x, torch.zeros_like(h), gaps=gaps)
-    assert_equal_within(layer(x, h, gaps=gaps)[0], fresh, torch.float64, "output")
-
-
 def test_a_gap_of_0_leaves_the_state_and_without_gaps_each_is_1():
     layer, (x, h, _) = layer_of(), given()
     with torch.no_grad():
@@ -73,20 +50,6 @@ def test_a_gap_of_0_leaves_the_state_and_without_gaps_each_is_1():
     expected, _ = gru_d(x.numpy(), plain, (h[0].numpy(),), gap_features=TIMES)
     assert_equal_within(layer(x, h, gaps=nothing)[0], expected, torch.float64, "gap of 0")
     assert_equal_within(layer(x, h)[0], layer(x, h, gaps=nothing + 1)[0], torch.float64, "no gaps")
-
-
-def test_a_masked_step_hands_on_its_gap_but_not_the_times_of_features():
-    layer, (x, h, gaps) = layer_of(), given()
-    mask = torch.ones(BATCH, STEPS, dtype=torch.bool)
-    mask[:, 2] = False
-    rest = [0, 1, 3, 4, 5]
-    shorter, _ = layer(x[:, rest], h, gaps=gaps[:, rest])
-    assert_equal_within(layer(x, h, mask=mask, gaps=gaps)[0][:, rest], shorter, torch.float64, "times of features")
-    between = gaps[..., 0]
-    joined = between[:, rest].clone()
-    joined[:, 2] += between[:, 2]
-    shorter, _ = layer(x[:, rest], h, gaps=joined)
-    assert_equal_within(layer(x, h, mask=mask, gaps=between)[0][:, rest], shorter, torch.float64, "gaps of steps")
 
 
 def test_what_cannot_be_read_is_refused():

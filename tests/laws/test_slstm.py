@@ -59,8 +59,8 @@ def test_gates_of_any_size_give_numbers(backend, bias):
             assert x.isfinite().all()
 
 
-@pytest.mark.parametrize("heads", [1, 2, 4])
-def test_heads_are_blocks_on_the_diagonal(heads):
+def test_heads_are_blocks_on_the_diagonal():
+    heads = 4
     layer = layer_of("slstm", FEATURES, 8, heads=heads)
     assert tuple(layer.weight_hh_l0.shape) == (32, 8 // heads)
     dense = SLSTM(FEATURES, 8, batch_first=True, dtype=torch.float64)
@@ -78,9 +78,9 @@ def test_heads_are_blocks_on_the_diagonal(heads):
     assert_equal_within(found, wanted, torch.float64, "one gate's product")
 
 
-@pytest.mark.parametrize("wrong", [0, -1])
-def test_heads_that_are_none_and_widths_that_they_do_not_divide_are_refused(wrong):
-    with pytest.raises(ValueError, match="heads must be 1 or more"):
-        SLSTM(3, 4, heads=wrong)
+def test_heads_that_are_none_and_widths_that_they_do_not_divide_are_refused():
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="heads must be 1 or more"):
+            SLSTM(3, 4, heads=wrong)
     with pytest.raises(ValueError, match="hidden_size of slstm must be a multiple"):
         SLSTM(3, 6, heads=4)

@@ -1,24 +1,21 @@
 """A step without gradients is a kernel's where it can be: the same numbers as the whole sequence."""
 
-from functools import partial
-
 import pytest
 import torch
-from layer_laws import as_tuple
+from covering import over
+from layer_laws import CELLS, EQUATIONS, KERNEL_LOOP_CELLS, SCAN_CELL, as_tuple
+from paths import axis
 from tolerances import assert_equal_within
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 from torch.utils.flop_counter import FlopCounterMode
 
 import gatedrnn
+from gatedrnn import registry
 from gatedrnn.kernels import cpu
 from gatedrnn.ops.cells import loop_program
-from gatedrnn.registry import CELLS
 
-SCANS = {
-    "mingru": gatedrnn.MinGRU, "minlstm": gatedrnn.MinLSTM, "lstm-input-gated": gatedrnn.InputGatedLSTM,
-    "lstm-normalized": gatedrnn.NormalizedLSTM, "gru-input-gated": gatedrnn.InputGatedGRU,
-}  # fmt: skip
+BLOCKS = {f"blocks of {size}": ("block-orthogonal", {"block_size": size}) for size in (2, 3, 4)} | {"lru": ("lru", {})}
 
 
 @pytest.fixture
@@ -35,40 +32,6 @@ def calls(monkeypatch):
     return seen
 
 
-def stream(layer, x, resets=None):
-    state, outputs = None, []
-    for t in range(x.shape[1]):
-        output, state = layer.step(x[:, t], state, resets=None if resets is None else resets[:, t])
-        outputs.append(output)
-    return torch.stack(outputs, 1), state
-
-
-@pytest.mark.parametrize("name", SCANS)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("options", [{}, {"bias": False}, {"layer_norm": True}, {"proj_size": 3}], ids=str)
-@pytest.mark.parametrize("rows", [1, 3, 6])
-def test_a_stream_without_gradients_gives_the_numbers_of_the_whole_sequence(name, dtype, options, rows, calls):
-    torch.manual_seed(0)
-    layer = SCANS[name](5, 37, num_layers=2, batch_first=True, dtype=dtype, **options).eval()
-    x, resets = torch.randn(rows, 9, 5, dtype=dtype), torch.rand(rows, 9) < 0.2
-    with_products = rows <= 4 and dtype != torch.bfloat16 and not {"layer_norm", "proj_size"} & options.keys()
-    for given in (None, resets):
-        with torch.no_grad():
-            output, last = layer(x, resets=given)
-            calls.clear()
-            found, state = stream(layer, x, given)
-        assert len(calls) == 2 * 9 and all(kind.endswith("products") == with_products for kind in calls)
-        assert_equal_within(found, output, dtype, "output")
-        assert_equal_within(state, last, dtype, "state")
-
-
-LOOPS = {
-    "lstm": gatedrnn.LSTM, "lstm-peephole": gatedrnn.PeepholeLSTM, "lstm-no-output-gate": gatedrnn.NoOutputGateLSTM,
-    "gru": gatedrnn.GRU, "gru-reset-before": partial(gatedrnn.GRU, reset_after=False), "mgu": gatedrnn.MGU,
-    "mgu-keep": partial(gatedrnn.MGU, keep=True), "gru-no-reset-gate": gatedrnn.NoResetGateGRU,
-}  # fmt: skip
-
-
 @pytest.fixture
 def loop_steps(monkeypatch):
     """The programs of the stacks of loop cells that one call has run for a step."""
@@ -77,67 +40,100 @@ def loop_steps(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("name", LOOPS)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("rows, hidden, threads", [(1, 37, 1), (3, 33, 1), (1, 300, 2)])
-def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, rows, hidden, threads, loop_steps):
+@pytest.fixture
+def block_steps(monkeypatch):
+    """The programs of the layers of blocks that one call has run for a step."""
+    seen, step = [], cpu.block_step
+    monkeypatch.setattr(cpu, "block_step", lambda record, *rest: (seen.append(record), step(record, *rest))[1])
+    return seen
+
+
+@torch.no_grad()
+def stream(layer, x, resets=None):
+    state, outputs = None, []
+    for t in range(x.shape[1]):
+        output, state = layer.step(x[:, t], state, resets=None if resets is None else resets[:, t])
+        outputs.append(output)
+    return torch.stack(outputs, 1), state
+
+
+@torch.no_grad()
+def in_calls_of_one_step(layer, x):
+    state, outputs = None, []
+    for t in range(x.shape[1]):
+        output, state = layer(x[:, t : t + 1], state)
+        outputs.append(output)
+    return torch.cat(outputs, 1), state
+
+
+def assert_same_run(found, expected, dtype):
+    """Outputs and last states."""
+    assert_equal_within(found[0], expected[0], dtype, "output")
+    for end, want in zip(as_tuple(found[1]), as_tuple(expected[1]), strict=True):
+        assert_equal_within(end, want, dtype, "state")
+
+
+@over(
+    name=SCAN_CELL,
+    dtype=(torch.float64, torch.float32, torch.bfloat16),
+    options={"plain": {}, "no bias": {"bias": False}, "norm": {"layer_norm": True}, "projection": {"proj_size": 3}},
+    rows=(1, 3, 6),
+)
+def test_a_stream_without_gradients_gives_the_numbers_of_the_whole_sequence(name, dtype, options, rows, calls):
+    layer = CELLS[name](5, 37, num_layers=2, batch_first=True, dtype=dtype, **options).eval()
+    x, resets = torch.randn(rows, 9, 5, dtype=dtype), torch.rand(rows, 9) < 0.2
+    with_products = rows <= 4 and dtype != torch.bfloat16 and not {"layer_norm", "proj_size"} & options.keys()
+    for given in (None, resets):
+        with torch.no_grad():
+            whole = layer(x, resets=given)
+        calls.clear()
+        assert_same_run(stream(layer, x, given), whole, dtype)
+        assert len(calls) == 2 * 9 and all(kind.endswith("products") == with_products for kind in calls)
+
+
+@over(
+    name=axis(EQUATIONS, KERNEL_LOOP_CELLS),
+    dtype=(torch.float64, torch.float32),
+    bias=(True, False),
+    size={"a part": (1, 37, 1), "rows": (3, 33, 1), "threads": (1, 300, 2)},
+)
+def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, size, loop_steps):
     """By `step`, and by calls of the whole layer with one step each; several blocks of channels, and parts of one."""
-    torch.manual_seed(0)
-    layer = LOOPS[name](5, hidden, num_layers=2, batch_first=True, dtype=dtype, bias=bias)
+    rows, hidden, threads = size
+    layer = CELLS[name](5, hidden, num_layers=2, batch_first=True, dtype=dtype, bias=bias)
     x, before = torch.randn(rows, 4, 5, dtype=dtype), torch.get_num_threads()
-    output, last = layer(x)
+    whole = layer(x)
     torch.set_num_threads(threads)
     try:
-        with torch.no_grad():
-            by_step = stream(layer, x)
-            state, outputs = None, []
-            for t in range(4):
-                one, state = layer(x[:, t : t + 1], state)
-                outputs.append(one)
+        found = stream(layer, x), in_calls_of_one_step(layer, x)
     finally:
         torch.set_num_threads(before)
     assert loop_steps == 8 * [loop_program(layer.cell)]
-    for got, ends in (by_step, (torch.cat(outputs, 1), state)):
-        assert_equal_within(got, output, dtype, "output")
-        for end, want in zip(as_tuple(ends), as_tuple(last), strict=True):
-            assert_equal_within(end, want, dtype, "state")
+    for one in found:
+        assert_same_run(one, whole, dtype)
 
 
-@pytest.mark.parametrize(
-    "name, options", [*(("block-orthogonal", {"block_size": size}) for size in (2, 3, 4)), ("lru", {})], ids=str
-)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("bias", [True, False])
-def test_a_stream_of_a_cell_of_blocks_is_a_kernels(name, options, dtype, bias, monkeypatch):
+@over(cell=BLOCKS, dtype=(torch.float64, torch.float32), bias=(True, False))
+def test_a_stream_of_a_cell_of_blocks_is_a_kernels(cell, dtype, bias, block_steps):
     """By `step`, by calls of one step each, and by its single-step module."""
-    seen, step = [], cpu.block_step
-    monkeypatch.setattr(cpu, "block_step", lambda record, *rest: (seen.append(record), step(record, *rest))[1])
-    torch.manual_seed(0)
-    layer = CELLS[name].layer(5, 24, num_layers=2, batch_first=True, dtype=dtype, bias=bias, **options)
+    name, options = cell
+    layer = CELLS[name](5, 24, num_layers=2, batch_first=True, dtype=dtype, bias=bias, **options)
     x = 3 * torch.randn(3, 6, 5, dtype=dtype)
-    output, last = layer(x)
-    with torch.no_grad():
-        by_step = stream(layer, x)
-        state, outputs = None, []
-        for t in range(6):
-            one, state = layer(x[:, t : t + 1], state)
-            outputs.append(one)
-    for got, end in (by_step, (torch.cat(outputs, 1), state)):
-        assert_equal_within(got, output, dtype, "output")
-        assert_equal_within(end, last, dtype, "state")
-    module = CELLS[name].single_step(5, 24, bias, dtype=dtype, **options)
+    whole = layer(x)
+    for way in (stream, in_calls_of_one_step):
+        assert_same_run(way(layer, x), whole, dtype)
+    module = registry.CELLS[name].single_step(5, 24, bias, dtype=dtype, **options)
     h = module(x[:, 0])
     with torch.no_grad():
         assert_equal_within(module(x[:, 0]), h, dtype, "one step")
         nowhere = module(torch.full_like(x[:, 0], torch.nan))
     assert nowhere.isnan().all()
-    assert len(seen) == 2 * 6 + 2 * 6 + 2 and set(seen) == {layer.cell.kernel}
+    assert len(block_steps) == 2 * 6 + 2 * 6 + 2 and set(block_steps) == {layer.cell.kernel}
 
 
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru", "block-orthogonal"])
 def test_a_step_reads_the_weights_as_they_are_now(name):
-    layer = CELLS[name].layer(5, 8)
+    layer = CELLS[name](5, 8)
     x = torch.randn(2, 5)
 
     def agrees():
@@ -159,7 +155,7 @@ def test_a_step_reads_the_weights_as_they_are_now(name):
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru"])
 def test_what_is_not_plain_goes_the_way_of_all_steps(name, loop_steps, calls):
     """A state or an input in other memory or dtype, what drops or stands between, and what a mode follows."""
-    layer, x = CELLS[name].layer(5, 8), torch.randn(2, 5)
+    layer, x = CELLS[name](5, 8), torch.randn(2, 5)
     with torch.no_grad():
         state = layer.step(x)[1]
         expected = layer.step(x, state)[0]
@@ -180,9 +176,8 @@ def test_what_is_not_plain_goes_the_way_of_all_steps(name, loop_steps, calls):
 def test_a_named_activation_is_the_kernels_too(activation, calls):
     layer = gatedrnn.MinLSTM(4, 6, activation=activation, batch_first=True)
     x = torch.randn(2, 5, 4)
-    with torch.no_grad():
-        found, _ = stream(layer, x)
-        expected, _ = layer(x)
+    found, _ = stream(layer, x)
+    expected, _ = layer(x)
     assert set(calls) == {f"{layer.cell.word} and products"}
     assert_equal_within(found, expected, torch.float32, "output")
 

@@ -4,53 +4,20 @@ import ast
 import csv
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
+from pages import ROOT
+from sources import Sources, import_graph, modules, package_graph, parsed, reached
 
-import gatedrnn
 from gatedrnn.registry import CELLS
 
-ROOT = Path(gatedrnn.__file__).parent
-with (Path(__file__).parents[2] / "docs" / "floors.csv").open(encoding="utf-8") as table:
+with (ROOT / "docs" / "floors.csv").open(encoding="utf-8") as table:
     FLOORS = {row["module"]: int(row["floor"]) for row in csv.DictReader(table)}
 # The package itself names layers and what lies below them, so it stands just above those.
 PACKAGE_FLOOR = 9
-HEAVY = ("transformers", "accelerate", "datasets", "numba", "triton", "sklearn", "plotly")
-
-
-def modules_below(root: Path) -> dict[str, str]:
-    """Source by dotted name; a package goes by its folder's name."""
-    found = {}
-    for path in sorted(root.rglob("*.py")):
-        parts = path.relative_to(root.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
-    return found
-
-
-def imports_of(module: str, modules: dict[str, str]) -> Iterator[str]:
-    """What a module imports of the package, wherever it says so: in a function too, or by name.
-
-    By name means a string that is a module, as `import_module` takes it, or a module and a function after a colon, as
-    a lazy command has it.
-    """
-    is_package = any(name.startswith(module + ".") for name in modules)
-    for node in ast.walk(ast.parse(modules[module])):
-        targets = []
-        if isinstance(node, ast.Import):
-            targets = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                here = module.split(".")
-                above = here[: len(here) - node.level + is_package]
-                base = ".".join([*above, *([node.module] if node.module else [])])
-            # `from package import name`: a module of that name, or a name that the package's own file holds.
-            targets = [f"{base}.{a.name}" if f"{base}.{a.name}" in modules else base for a in node.names]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            targets = [name for name in [node.value.split(":")[0]] if "." in name and name in modules]
-        yield from (target for target in targets if target.split(".")[0] == "gatedrnn" and target != module)
+HEAVY = {"transformers", "accelerate", "datasets", "numba", "triton", "sklearn", "plotly"}
 
 
 def place(module: str) -> tuple[str, int]:
@@ -62,41 +29,33 @@ def place(module: str) -> tuple[str, int]:
     return inner[0], FLOORS[inner[0]]
 
 
-def upward_imports(modules: dict[str, str]) -> list[str]:
+def upward_imports(imports: Mapping[str, list[str]]) -> list[str]:
     """Imports of a floor that is not below, other than within one folder."""
     wrong = []
-    for module in modules:
-        for target in imports_of(module, modules):
+    for module, targets in imports.items():
+        for target in (name for name in targets if name.split(".")[0] == "gatedrnn"):
             (folder, floor), (other, below) = place(module), place(target)
             if folder != other and below >= floor:
                 wrong.append(f"{module} (floor {floor}) imports {target} (floor {below})")
     return wrong
 
 
-def import_cycle(modules: dict[str, str]) -> list[str]:
-    """The first ring of modules that import each other, or nothing."""
-    done: set[str] = set()
-
-    def visit(module: str, path: list[str]) -> list[str]:
-        if module in path:
-            return [*path[path.index(module) :], module]
-        if module in done or module not in modules:
-            return []
-        for target in imports_of(module, modules):
-            if ring := visit(target, [*path, module]):
-                return ring
-        done.add(module)
-        return []
-
-    return next((ring for module in modules if (ring := visit(module, []))), [])
+def import_cycle(imports: Mapping[str, list[str]]) -> list[str]:
+    """A ring of modules that import each other, or nothing."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
 
 
-def test_imports_go_down_only():
-    assert upward_imports(modules_below(ROOT)) == []
+@pytest.fixture(scope="module")
+def graph():
+    return package_graph()
 
 
-def test_no_modules_import_each_other():
-    assert import_cycle(modules_below(ROOT)) == []
+def test_imports_go_down_only_and_no_modules_import_each_other(graph):
+    assert upward_imports(graph) == [] and import_cycle(graph) == []
 
 
 HOUSE = {
@@ -112,61 +71,47 @@ HOUSE = {
     "gatedrnn.data": "from gatedrnn import LSTM",
     "gatedrnn.cli.train": "def run():\n    from gatedrnn.models import Model",
     "gatedrnn.cli.app": "app.command('gatedrnn.cli.train:run')",
-    "gatedrnn.__main__": "from gatedrnn.cli.app import main",
 }
+UPWARD = [
+    ("gatedrnn.ops.linear_scan", "from gatedrnn import layers"),
+    ("gatedrnn.ops.linear_scan", "def f():\n    import gatedrnn.layers"),
+    ("gatedrnn.ops.linear_scan", "from ..layers import LSTM"),
+    ("gatedrnn.ops", "from ..layers import LSTM"),
+    ("gatedrnn.kernels.cpu", "importlib.import_module('gatedrnn.ops.reference')"),
+    ("gatedrnn.models", "from gatedrnn.data import text"),
+    ("gatedrnn.models", "app.command('gatedrnn.cli.train:run')"),
+]
+RING = {"gatedrnn.ops.reference": "def f():\n    from gatedrnn.ops.linear_scan import scan"}
 
 
-def test_a_house_in_order_is_left_in_peace():
-    assert upward_imports(HOUSE) == [] and import_cycle(HOUSE) == []
+def test_an_upward_import_is_seen_wherever_it_stands_and_so_is_a_ring():
+    assert upward_imports(import_graph(HOUSE)) == [] == import_cycle(import_graph(HOUSE))
+    assert [one for one in UPWARD if len(upward_imports(import_graph(HOUSE | dict([one])))) != 1] == []
+    assert import_cycle(import_graph(HOUSE | RING))
 
 
-@pytest.mark.parametrize(
-    "module, source",
-    [
-        ("gatedrnn.ops.linear_scan", "from gatedrnn import LSTM"),
-        ("gatedrnn.ops.linear_scan", "import gatedrnn.layers"),
-        ("gatedrnn.ops.linear_scan", "from gatedrnn import layers"),
-        ("gatedrnn.ops.linear_scan", "from ..layers import LSTM"),
-        ("gatedrnn.ops", "from ..layers import LSTM"),
-        ("gatedrnn.ops.linear_scan", "def f():\n    from gatedrnn import LSTM"),
-        ("gatedrnn.kernels.cpu", "importlib.import_module('gatedrnn.ops.reference')"),
-        ("gatedrnn.kernels.cpu", "from gatedrnn import linear_scan"),
-        ("gatedrnn.models", "from gatedrnn.data import text"),
-        ("gatedrnn.data", "from gatedrnn.models import Model"),
-        ("gatedrnn.models", "from gatedrnn.cli.app import main"),
-        ("gatedrnn.models", "app.command('gatedrnn.cli.train:run')"),
-    ],
-)
-def test_an_upward_import_is_seen_wherever_it_stands(module, source):
-    assert len(upward_imports(HOUSE | {module: source})) == 1
+def test_import_gatedrnn_reaches_nothing_heavy():
+    graph = package_graph(at_import=True)
+    assert not reached("gatedrnn", graph) & HEAVY
+    assert reached("gatedrnn.models", graph) >= {"gatedrnn.models.configuration", "gatedrnn", "transformers"}
+    lazy = {"a": "import b\ndef f():\n    import numba", "gatedrnn.c": "if TYPE_CHECKING:\n    import triton"}
+    assert import_graph(lazy, at_import=True) == {"a": ["b"], "gatedrnn.c": ["gatedrnn"]}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"gatedrnn.ops.reference": "def f():\n    from gatedrnn.ops.linear_scan import scan"},
-        {"gatedrnn.ops.linear_scan": "from gatedrnn.ops import scan"},
-        {"gatedrnn.cli.app": "import gatedrnn.__main__"},
-    ],
-)
-def test_a_ring_of_imports_is_seen(changes):
-    assert import_cycle(HOUSE | changes)
-
-
+@pytest.mark.slow
 def test_import_gatedrnn_adds_nothing_heavy_to_what_torch_loads():
     script = "import sys, torch; before = set(sys.modules); import gatedrnn; print(*(set(sys.modules) - before))"
     added = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert "gatedrnn.layers" in added
-    assert not {name.split(".")[0] for name in added} & set(HEAVY)
+    assert "gatedrnn.layers" in added and not {name.split(".")[0] for name in added} & HEAVY
 
 
-def compared_names(modules: dict[str, str], names: set[str]) -> list[str]:
+def compared_names(sources: Sources, names: set[str]) -> list[str]:
     """Comparisons with a cell's name; a record tells what a cell is, wherever it was written."""
     return [
         f"{module}:{node.lineno}: {ast.unparse(node)}"
-        for module, source in modules.items()
+        for module, source in sources.items()
         if not module.startswith(("gatedrnn.cells", "gatedrnn.bench"))
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Compare)
         and any(isinstance(part, ast.Constant) and part.value in names for part in ast.walk(node))
     ]
@@ -174,27 +119,20 @@ def compared_names(modules: dict[str, str], names: set[str]) -> list[str]:
 
 def test_no_cell_is_told_by_its_name():
     """`bench` alone names cells: there they are contenders, as peers' layers are."""
-    names = set(CELLS)
-    assert compared_names(modules_below(ROOT), names) == []
-    assert (
-        len(compared_names({"gatedrnn.layers.layer": "if cell.name == 'gru' or kind in ('mgu', 'lstm'): ..."}, names))
-        == 2
-    )
+    assert compared_names(modules(), set(CELLS)) == []
+    wrong = {"gatedrnn.layers.layer": "if cell.name == 'gru' or kind in ('mgu', 'lstm'): ..."}
+    assert len(compared_names(wrong, set(CELLS))) == 2
 
 
-def overridden(modules: dict[str, str], allowed: set[tuple[str, str]]) -> list[str]:
+def overridden(sources: Sources, allowed: set[tuple[str, str]]) -> list[str]:
     """Concrete methods of the package's classes that a class derived from them defines again."""
     classes = {}
-    for source in modules.values():
-        for node in ast.walk(ast.parse(source)):
+    for source in sources.values():
+        for node in ast.walk(parsed(source)):
             if isinstance(node, ast.ClassDef):
-                bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases]
-                methods = {
-                    m.name: [ast.unparse(d) for d in m.decorator_list]
-                    for m in node.body
-                    if isinstance(m, ast.FunctionDef)
-                }
-                classes[node.name] = bases, methods
+                methods = [m for m in node.body if isinstance(m, ast.FunctionDef)]
+                marks = {m.name: [ast.unparse(mark) for mark in m.decorator_list] for m in methods}
+                classes[node.name] = [ast.unparse(b).split("[")[0].split(".")[-1] for b in node.bases], marks
     found = []
     for name, (bases, methods) in classes.items():
         above, seen = list(bases), set()
@@ -214,11 +152,11 @@ PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("SharedForm", "compile")}
 
 
 def test_no_concrete_method_is_overridden():
-    assert overridden(modules_below(ROOT), PRESCRIBED) == []
+    assert overridden(modules(), PRESCRIBED) == []
     assert overridden({"a": "class A:\n    def f(self): ...\n\nclass B(A):\n    def f(self): ..."}, set()) == ["B.f"]
 
 
-def untyped(modules: dict[str, str], allowed: set[str]) -> list[str]:
+def untyped(sources: Sources, allowed: set[str]) -> list[str]:
     """Arguments and results of public functions that are annotated with `Any`."""
 
     def public(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -231,10 +169,10 @@ def untyped(modules: dict[str, str], allowed: set[str]) -> list[str]:
                 yield from public(child, prefix)
 
     found = []
-    for module, source in modules.items():
+    for module, source in sources.items():
         if any(part.startswith("_") and part not in ("__init__", "__main__") for part in module.split(".")):
             continue
-        for name, function in public(ast.parse(source), ""):
+        for name, function in public(parsed(source), ""):
             given = function.args
             arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
             hints = {a.arg: a.annotation for a in arguments if a is not None} | {"returns": function.returns}
@@ -257,6 +195,19 @@ OF_TRANSFORMERS = {
 
 
 def test_every_public_signature_says_what_it_takes_and_returns():
-    assert untyped(modules_below(ROOT), OF_TRANSFORMERS) == []
+    assert untyped(modules(), OF_TRANSFORMERS) == []
     source = "class A:\n    def f(self, *x: Any) -> dict[str, Any]: ...\n    def _g(self, x: Any): ...\n"
     assert untyped({"a.b": source, "a._c": source}, {"A.f, x"}) == ["a.b: A.f, returns"]
+
+
+def test_every_exception_stands_in_one_file():
+    """Which one clause of the command line catches."""
+    of_errors = {node.name for node in ast.walk(parsed(modules()["gatedrnn.errors"])) if isinstance(node, ast.ClassDef)}
+    names = of_errors | {"Exception", "ValueError", "RuntimeError", "TypeError", "OSError"}
+    derived = [
+        f"{module}: {node.name}"
+        for module, source in modules().items()
+        for node in ast.walk(parsed(source))
+        if isinstance(node, ast.ClassDef) and {base.id for base in node.bases if isinstance(base, ast.Name)} & names
+    ]
+    assert {name.split(":")[0] for name in derived} == {"gatedrnn.errors"} and len(derived) == len(of_errors)

@@ -39,38 +39,36 @@ def formulas(notebook):
     return sorted(re.sub(r"\\text\{[^}]*\}|\s", "", one) for one in found if r"\text" not in one)
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_both_languages_have_one_code_one_outline_and_the_same_formulas(name):
-    whole = course.translated(korean(name), english(name))
-    assert course.cells(whole) == course.cells(english(name))
-    assert headings(korean(name)) == headings(english(name))
-    assert formulas(korean(name)) == formulas(english(name))
-    assert f"(ko/{name}.md)" in english(name) and f"(../{name}.md)" in korean(name)
-    for language in ("", "ko/"):
-        assert f"({name}.md)" in (course.LEARN / f"{language}index.md").read_text()
+def test_both_languages_have_one_code_one_outline_and_the_same_formulas():
+    for name in NOTEBOOKS:
+        whole = course.translated(korean(name), english(name))
+        assert course.cells(whole) == course.cells(english(name)), name
+        assert headings(korean(name)) == headings(english(name)), name
+        assert formulas(korean(name)) == formulas(english(name)), name
+        assert f"(ko/{name}.md)" in english(name) and f"(../{name}.md)" in korean(name)
+        assert all(f"({name}.md)" in (course.LEARN / language / "index.md").read_text() for language in ("", "ko"))
+        assert english(name).count("**Expect**") == korean(name).count("**예상**") >= 3, name
 
 
 def exercises(notebook):
     return re.split(r"^\*\*\d+\.\*\*", notebook, flags=re.M)[1:]
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_every_exercise_has_a_solution_that_is_hidden_at_first(name):
-    asked, in_korean = exercises(english(name)), exercises(korean(name))
-    assert asked and len(asked) == len(in_korean)
-    for own, other in zip(asked, in_korean, strict=True):
-        solutions = course.cells(own)
-        assert solutions or "<details><summary>Answer</summary>\n\n" in own
-        assert all(cell.startswith("solution-") for cell in solutions)
-        assert all(":tags: [hide-cell]" in code for code in solutions.values())
-        assert ("<details><summary>Answer" in own) == ("<details><summary>답" in other)
+def test_every_exercise_has_a_solution_that_is_hidden_at_first():
+    for name in NOTEBOOKS:
+        asked, in_korean = exercises(english(name)), exercises(korean(name))
+        assert asked and len(asked) == len(in_korean), name
+        for own, other in zip(asked, in_korean, strict=True):
+            solutions = course.cells(own)
+            assert solutions or "<details><summary>Answer</summary>\n\n" in own, name
+            assert all(cell.startswith("solution-") for cell in solutions), name
+            assert all(":tags: [hide-cell]" in code for code in solutions.values()), name
+            assert ("<details><summary>Answer" in own) == ("<details><summary>답" in other), name
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
-@pytest.mark.parametrize("language", [english, korean])
-def test_no_line_is_lost_as_a_comment_and_every_link_has_words(language, name):
-    assert re.findall(r"^\s*%.*", prose(language(name)), re.M) == []
-    assert "[](" not in language(name)
+def test_no_line_is_lost_as_a_comment_and_every_link_has_words():
+    for page in [text(name) for text in (english, korean) for name in NOTEBOOKS]:
+        assert re.findall(r"^\s*%.*", prose(page), re.M) == [] and "[](" not in page
 
 
 def test_a_notebook_links_to_the_notebooks_beside_it_and_to_the_documentation(tmp_path):
@@ -79,11 +77,6 @@ def test_a_notebook_links_to_the_notebooks_beside_it_and_to_the_documentation(tm
     first, second, third = re.findall(r"\((.*?)\)", text)
     assert (first, second) == ("08-b.ipynb", "../01-a.ipynb#x")
     assert (folder / "ko" / third.partition("#")[0]).resolve() == ROOT / "docs" / "results.md"
-
-
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_reader_is_told_what_to_see(name):
-    assert english(name).count("**Expect**") == korean(name).count("**예상**") >= 3
 
 
 def test_a_translation_that_differs_is_refused():

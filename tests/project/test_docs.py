@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,19 +14,21 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
-from pages import ENGLISH, GUIDE, PAGES, ROOT, blocks, commands
+from commands import call
+from finished_comparison import FinishedComparison
+from pages import ENGLISH, GUIDE, KOREAN, PAGES, ROOT, blocks, commands
 from train_helpers import small_text
 
 import gatedrnn.cli
-from gatedrnn.cli.app import main
 from gatedrnn.registry import CELLS
 
-TINY = "--hidden-size 8 --layers 1 --embedding-size 8 --batch-size 32 --epochs 1 --threads 1"
+STEPS = "--total-steps 20 --validate-every 20 --threads 1 --layers 1 --embedding-size 8"
+TINY = f"--hidden-size 8 --batch-size 32 {STEPS}"
 """Of a training that takes a moment."""
 SMALL = {
     "train": TINY,
     "forecast": TINY,
-    "compare": "--hidden-size 32 --layers 1 --embedding-size 8 --epochs 1 --seeds 0 --threads 1 --jobs 1",
+    "compare": f"--hidden-size 32 --seeds 0 --jobs 1 --fresh {STEPS}",
     "probe": "--tasks parity --seeds 0 --lengths 64",
     "verify": "--dtypes float64",
     "bench": "--only step --seconds 1",
@@ -37,7 +39,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that the pages name, and their runs."""
+    """A folder with the files that the pages name."""
     folder = tmp_path_factory.mktemp("workplace")
     shutil.copytree(ROOT / "examples", folder / "examples")
     for name in ("book.txt", "another.txt"):
@@ -45,13 +47,19 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = "".join(f"{'good' if i % 2 else 'bad'} book number {i},{i % 2}\n" for i in range(100))
     for name in ("reviews.csv", "labelled.csv", "unlabelled.csv"):
         (folder / name).write_text("text,label\n" + rows)
-    hours = [f"2024-01-{1 + i // 24:02d} {i % 24:02d}:00,{10 + 3 * (i % 24) + i % 7}\n" for i in range(700)]
+    hours = [f"2024-01-{1 + i // 24:02d} {i % 24:02d}:00,{10 + 3 * (i % 24) + i % 7}\n" for i in range(300)]
     for name, target in (("load.csv", "load"), ("energy.csv", "OT"), ("new.csv", "OT")):
         (folder / name).write_text(f"date,{target}\n" + "".join(hours))
     for part in ("TRAIN", "TEST"):
         series = [f"{i % 5},{i % 3},{i % 2 + 4},{i % 2 - 4}:{'wave' if i % 2 else 'nod'}\n" for i in range(40)]
         head = "@problemName Gestures\n@univariate true\n@classLabel true wave nod\n@data\n"
         (folder / f"Gestures_{part}.ts").write_text(head + "".join(series))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def with_runs(workplace: Path) -> Path:
+    """The same with the runs that the pages name."""
     trained = {
         "runs/book": "--train-file book.txt --length 16 --test-fraction 0.1",
         "runs/reviews": "--task text-classification --train-file reviews.csv",
@@ -59,28 +67,37 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "runs/forecast-energy": "--task forecast --train-file energy.csv --target OT --horizon 24",
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+        patch.chdir(workplace)
         for run, data in trained.items():
-            with pytest.raises(SystemExit) as stop:
-                main(["train", *data.split(), "--cell", "mingru", *TINY.split(), "--output", run])
-            assert not stop.value.code
-    return folder
+            call("train", *data.split(), "--cell", "mingru", *TINY.split(), "--output", run)
+        for task in ("digits", "parity"):
+            call(*shrunk(["compare", "--task", task, "--cells", "lstm", "mingru"]))
+    return workplace
 
 
 @pytest.fixture
-def only_our_cells() -> Iterator[None]:
-    """Cells that a page registers are forgotten after it."""
-    before = dict(CELLS)
-    yield
-    CELLS.clear()
-    CELLS.update(before)
+def finished(text_run: Path, digits_run: Path, comparison: FinishedComparison, tmp_path: Path) -> Path:
+    """A folder with runs of the same names, for pages that read a model."""
+    *_, of_reviews = sorted(comparison.folder.glob("*/*/model"))
+    (tmp_path / "runs").mkdir()
+    for name, run in (("book", text_run), ("my-digits", digits_run), ("reviews", of_reviews.parent)):
+        (tmp_path / "runs" / name).symlink_to(run)
+    return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+SLOW_PAGES = {"export.md"}
+"""They export a graph, as tests/laws/test_onnx_layers.py does with a layer."""
+WITH_PYTHON = [
+    pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW_PAGES else [])
+    for page in PAGES if page != KOREAN and blocks(page, "python")  # whose code is that of the other README
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON)
 @pytest.mark.usefixtures("only_our_cells")
 @pytest.mark.filterwarnings("ignore")  # of the tools that a page shows ours with
-def test_the_python_of_a_page_runs(page, workplace, monkeypatch):
-    monkeypatch.chdir(workplace)
+def test_the_python_of_a_page_runs(page, finished, monkeypatch):
+    monkeypatch.chdir(finished)
     namespace: dict[str, object] = {"__name__": page.stem}
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), namespace)
@@ -89,6 +106,8 @@ def test_the_python_of_a_page_runs(page, workplace, monkeypatch):
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the commands that are called; none of them runs."""
+    import gatedrnn.study.experiment  # as building a command line would
+
     names: list[str] = []
     for module in iter_modules(gatedrnn.cli.__path__, "gatedrnn.cli."):
         name = module.name.rpartition(".")[2]
@@ -106,22 +125,25 @@ def noted(command: Callable[..., None], names: list[str]) -> Callable[..., None]
     return only_noted
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page, "gatedrnn")], ids=lambda page: page.name)
-def test_every_command_of_a_page_takes_its_flags(page, called):
-    lines = [*commands(page, "gatedrnn"), *commands(page, "torchrun")]
-    asked = [shlex.split(line[line.index("gatedrnn") :])[1:] for line in lines]
-    for arguments in asked:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        assert not stop.value.code, arguments
-    assert called == [arguments[0] for arguments in asked]
+def asked() -> list[list[str]]:
+    """What follows `gatedrnn` in the commands of all pages."""
+    lines = dict.fromkeys(line for page in PAGES for name in ("gatedrnn", "torchrun") for line in commands(page, name))
+    return [shlex.split(line[line.index("gatedrnn") :])[1:] for line in lines]
+
+
+@pytest.mark.parametrize("part", range(16))
+def test_every_command_of_a_page_takes_its_flags(part, called):
+    lines = asked()[part::16]  # each builds the whole command line
+    for arguments in lines:
+        call(*arguments)
+    assert called == [arguments[0] for arguments in lines]
 
 
 def shrunk(arguments: list[str]) -> list[str]:
     """A command with the small settings in the place of the page's."""
     if "--resume" in arguments:
         return arguments
-    small = SMALL.get(arguments[0], "").split()
+    small = SMALL.get(arguments[0], "").split() + (["--trials", "2"] if "--trials" in arguments else [])
     kept: list[str] = []
     flag = ""
     for word in arguments:
@@ -131,23 +153,36 @@ def shrunk(arguments: list[str]) -> list[str]:
     return kept + small
 
 
-SHOWN = [line for page in (ENGLISH, *GUIDE) for program in ("gatedrnn", "python") for line in commands(page, program)]
+def shown() -> dict[Path, list[str]]:
+    """The commands of each page that no page before it has, without those that need a network or take minutes."""
+    pages = {
+        line: page
+        for page in (*reversed(GUIDE), ENGLISH)
+        for name in ("gatedrnn", "python")
+        for line in commands(page, name)
+    }
+    lines = [line for line in pages if "--hub" not in line and "tools/" not in line]
+    return {page: [line for line in lines if pages[line] == page] for page in dict.fromkeys(map(pages.get, lines))}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("line", [line for line in dict.fromkeys(SHOWN) if "--hub" not in line])
-def test_every_command_of_a_page_runs(line, workplace, tmp_path):
-    place = shutil.copytree(workplace, tmp_path / "workplace")
-    program, *arguments = shlex.split(line)
-    script = [] if program == "gatedrnn" else [arguments.pop(0)]
-    if "--output" in arguments:
-        shutil.rmtree(place / arguments[arguments.index("--output") + 1], ignore_errors=True)
-    if "runs/parity" in line and arguments[0] == "diagnose":
-        arguments = ["diagnose", "runs/my-digits"]  # the suite of probes before it runs in a test of its own
-    command = [sys.executable, *(script or ["-m", "gatedrnn"]), *shrunk(arguments)]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", shown(), ids=lambda page: page.name)
+@pytest.mark.usefixtures("only_our_cells")
+@pytest.mark.filterwarnings("ignore")
+def test_the_commands_of_a_page_run_in_turn(page, with_runs, tmp_path, monkeypatch):
+    place = shutil.copytree(with_runs, tmp_path / "workplace")
+    monkeypatch.chdir(place)
+    for line in shown()[page]:
+        program, *arguments = shlex.split(line)
+        if "--output" in arguments:
+            shutil.rmtree(place / arguments[arguments.index("--output") + 1], ignore_errors=True)
+        if "runs/parity" in line and arguments[0] == "diagnose":
+            arguments = ["diagnose", "runs/my-digits"]  # the suite of probes before it runs in a test of its own
+        if program == "gatedrnn":
+            call(*shrunk(arguments))
+        else:
+            subprocess.run([sys.executable, arguments[0], *shrunk(arguments[1:])], check=True)
 
 
 def test_every_make_target_that_is_named_exists():

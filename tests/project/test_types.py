@@ -29,18 +29,8 @@ WRONG = {
 
 def mypy_says(script: str, folder: Path) -> dict[int, str]:
     """The message of each line that has one."""
-    file = folder / "script.py"
-    file.write_text(script)
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--config-file=",
-        "--cache-dir",
-        str(folder / "cache"),
-        str(file),
-    ]
+    (folder / "script.py").write_text(script)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", "cache", "script.py"]
     said = subprocess.run(command, capture_output=True, text=True, cwd=folder).stdout
     return {int(line): text for line, text in re.findall(r"script\.py:(\d+): \w+: (.*)", said)}
 

@@ -1,7 +1,8 @@
 """A page as a real browser shows it."""
 
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,17 +38,33 @@ class Seen(NamedTuple):
     """Whether it must be scrolled sideways."""
 
 
+BROWSER_MARKS = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
 def needs_a_browser(test: Any) -> Any:
-    skip = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
-    return pytest.mark.filterwarnings("ignore::ResourceWarning")(skip(test))
+    for mark in BROWSER_MARKS:
+        test = mark(test)
+    return test
 
 
-def visit(page: Path, width: int = 1280) -> Seen:
-    from playwright.sync_api import TimeoutError as PlaywrightTimeout
+@contextmanager
+def launched() -> Iterator[Any]:
+    """Chromium, until it is left."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def visit(page: Path, width: int = 1280) -> Seen:
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+    with launched() as browser:
         tab = browser.new_page(viewport={"width": width, "height": 900})
         said, asked = [], []
         tab.on("console", lambda message: said.append(message.text))
@@ -65,5 +82,4 @@ def visit(page: Path, width: int = 1280) -> Seen:
             tab.locator("table").first.inner_text(), tab.inner_text("body"), tab.evaluate(CUT_OFF),
             tab.evaluate("document.documentElement.scrollWidth > innerWidth"),
         )  # fmt: skip
-        browser.close()
     return seen

@@ -5,20 +5,25 @@ import pytest
 from gatedrnn.cli.app import main
 
 
-def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+def exit_code(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(part) for part in arguments])
+    return int(stop.value.code or 0)
+
+
+def call(*arguments: object) -> None:
+    """A command that succeeds."""
+    assert exit_code(*arguments) == 0
+
+
+def outcome(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
     """Exit code, and what was said on the error stream."""
-    try:
-        main(arguments)
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    return code, capsys.readouterr().err
+    capsys.readouterr()
+    return exit_code(*arguments), capsys.readouterr().err
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """What a command that succeeds prints."""
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        assert not stop.code
+    capsys.readouterr()
+    call(*arguments)
     return capsys.readouterr().out

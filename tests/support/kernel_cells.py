@@ -1,8 +1,14 @@
-"""The cells that have a kernel, every variant, by the word that operations know them by."""
+"""The cells that have a kernel, every variant, by the word that operations know them by, and axes of them."""
+
+from collections.abc import Mapping
 
 import torch
+from covering import Axis
+from layer_laws import as_tuple, packed_up
 
-from gatedrnn.equations import GappedEquations, LoopEquations, ScanEquations
+from gatedrnn.equations import Equations, GappedEquations, LoopEquations, ScanEquations
+from gatedrnn.ops import cells
+from gatedrnn.ops.cells import cell_program, known, loop_program
 from gatedrnn.registry import CELLS
 
 _ALL = [cell.equations(**options) for cell in CELLS.values() for options in ({}, *cell.variants)]
@@ -10,6 +16,39 @@ SCAN_KERNELS = {cell.word: cell for cell in _ALL if isinstance(cell, ScanEquatio
 LOOP_KERNELS = {
     cell.word: cell for cell in _ALL if isinstance(cell, LoopEquations) and not isinstance(cell, GappedEquations)
 }
+FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
+
+
+def _properties(cell: Equations) -> set[object]:
+    """What kernels branch on, and the functions that a step calls."""
+    if isinstance(cell, LoopEquations):
+        program, rows = loop_program(known(cell)), loop_program(known(cell)).forward
+        own = program.gated, bool(program.separate), program.passes_output, cell.heads, cell.projects_state
+    else:
+        program, rows = cell_program(known(cell)), [cell_program(known(cell)).plain.forward]
+        own = program.output_is_state, program.is_light
+    every = *own, program.states, bool(program.diagonals), cell.recurrent_bias
+    used = {row.graph.nodes[value].operation for row in rows for value in row.graph.needed(row.writes.values())}
+    return used | set(enumerate(every))
+
+
+def axis_of(cells: Mapping[str, Equations]) -> Axis:
+    """All of them; in the fast suite few, whose properties together are all that any has."""
+    left, found = {word: _properties(cell) for word, cell in cells.items()}, []
+    while any(left.values()):
+        found.append(max(reversed(left), key=lambda word: len(left[word])))
+        covered = left.pop(found[-1])
+        left = {word: properties - covered for word, properties in left.items()}
+    return Axis(fast=[word for word in cells if word in found], every=list(cells))
+
+
+SCAN_KERNEL, LOOP_KERNEL = axis_of(SCAN_KERNELS), axis_of(LOOP_KERNELS)
+
+
+def flags_of(names, batch=3, steps=7):
+    """Random flags of these names."""
+    given = {"mask": torch.rand(batch, steps) < 0.7, "resets": torch.rand(batch, steps) < 0.3}
+    return {name: given[name] for name in names}
 
 
 def by_channel(cell, channels, dtype, biased):
@@ -25,3 +64,25 @@ def apart(cell, channels, joined):
     parts = list(joined.split(channels))
     count = len(parts) - len(cell.diagonals)
     return torch.cat(parts[:count]) if count else None, parts[count:]
+
+
+def forget(*names):
+    """Cells that a test has registered."""
+    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
+        for name in names:
+            table.pop(name, None)
+
+
+def results(layer, backend, x, hx, flags, twice):
+    """Output, last states, gradients and, if `twice`, those of the gradients' squares, by that backend."""
+    layer.backend = backend
+    x, hx = x.clone().requires_grad_(), tuple(s.clone().requires_grad_() for s in hx)
+    output, last = layer(x, packed_up(hx), **flags)
+    loss = (output.double() ** 2).sum() + sum(k * s.double().sum() for k, s in enumerate(as_tuple(last), 1))
+    inputs = [x, *hx, *layer.parameters()]
+    first = torch.autograd.grad(loss, inputs, create_graph=twice)
+    found = [output, *as_tuple(last), *first]
+    if twice:
+        squares = sum((g.double() ** 2).sum() for g in first)
+        found += torch.autograd.grad(squares, inputs, materialize_grads=True)
+    return [value.detach() for value in found]

@@ -4,6 +4,8 @@ from functools import partial
 
 import pytest
 import torch
+from covering import over
+from paths import axis
 from tolerances import assert_equal_within
 from torch import nn
 
@@ -54,15 +56,13 @@ INPUT_GATED_CELLS = (*SCAN_CELLS, "block-orthogonal", "lru")
 DIAGONAL_CELLS = ("indrnn", "para-gru", "para-lstm", "sru")  # whose gates read the state through diagonal weights
 LOOP_CELLS = tuple(name for name in CELLS if name not in (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
 KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name != "gru-d")  # which steps in torch
-every_cell = pytest.mark.parametrize("name", CELLS)
-SMOOTH = [
-    name if name in ("lstm", "gru", "mgu", "mingru", "para-lstm") else pytest.param(name, marks=pytest.mark.slow)
-    for name in CELLS
-    if name != "block-orthogonal"
-]
-"""All but the cell whose signs have no slope; for laws that cost much, some of them fast."""
-every_zoned_cell = pytest.mark.parametrize("name", [name for name in CELLS if name not in JOINT])
-every_scan_cell = pytest.mark.parametrize("name", SCAN_CELLS)
+EQUATIONS = {name: layer(FEATURES, HIDDEN).cell for name, layer in CELLS.items()}
+CELL = axis(EQUATIONS, CELLS)
+"""The axis of a law that holds for every cell: `@over(name=CELL, …)`."""
+SCAN_CELL = axis(EQUATIONS, SCAN_CELLS)
+LOOP_CELL = axis(EQUATIONS, LOOP_CELLS)
+ZONED_CELL = axis(EQUATIONS, [name for name in CELLS if name not in JOINT])
+every_cell, every_scan_cell, every_zoned_cell = over(name=CELL), over(name=SCAN_CELL), over(name=ZONED_CELL)
 
 
 def own_weights(layer):
@@ -98,6 +98,31 @@ def begun_anew(weights, states):
     """What a reset brings states back to, by the parameters of one layer and direction without its suffix."""
     learned = weights.get("initial_state", torch.zeros(()))
     return tuple(torch.zeros_like(s) + learned for s in states)
+
+
+def iterated(layer, x, hx, mask=None, resets=None):
+    """A layer of one direction, one step after another: what the whole sequence means, with its mask and resets."""
+    outputs, hx = [], layer.initial_state(len(x)) if hx is None else hx
+    for t, x_t in enumerate(x.unbind(1)):
+        cut = None if resets is None else resets[:, t]
+        output, after = layer.step(x_t, hx, resets=cut)
+        if mask is not None:
+            real, before = mask[:, t, None], as_tuple(hx)
+            if cut is not None:
+                anew = begun_anew(layer._weights(0, ""), before)
+                before = tuple(torch.where(cut[:, None], a, s) for a, s in zip(anew, before, strict=True))
+            after = packed_up(tuple(torch.where(real, a, b) for a, b in zip(as_tuple(after), before, strict=True)))
+            output = torch.where(real, output, 0)
+        outputs.append(output)
+        hx = after
+    return torch.stack(outputs, dim=1), hx
+
+
+def refusal(make, *args, **kwargs):
+    """The class and the words of an error; a MinGRU calls itself by its name where nn.GRU does, and is named alike."""
+    with pytest.raises((ValueError, RuntimeError, TypeError)) as caught:
+        make(*args, **kwargs)
+    return caught.type, str(caught.value).removeprefix("Min")
 
 
 def projection(name, size):

@@ -1,14 +1,17 @@
 """Small runs for the tests of training and comparison."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gatedrnn.data import data_settings
 from gatedrnn.data.settings import LanguageTask
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 
 
-def digits_run(cell: str = "mingru", seed: int = 0, **train: Any) -> RunSettings:
+def digits_settings(cell: str = "mingru", seed: int = 0, **train: Any) -> RunSettings:
     """A few epochs on the digits, dropout included so that random numbers matter."""
     settings = {"epochs": 2, "batch_size": 64, "learning_rate": 5e-3, "log_every": 5, "checkpoint_every": 7, **train}
     return RunSettings(
@@ -25,7 +28,7 @@ def small_text(path: Path) -> Path:
     return path
 
 
-def text_run(text: Path, cell: str = "mingru,lstm", **changes: Any) -> RunSettings:
+def text_settings(text: Path, cell: str = "mingru,lstm", **changes: Any) -> RunSettings:
     """A few epochs over a text by characters, in lanes; dropout included so that random numbers matter."""
     train = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "log_every": 5, "checkpoint_every": 7}
     model = {"layers": 2, "embedding_size": 12, "dropout": 0.2, "embedding_dropout": 0.1}
@@ -38,3 +41,32 @@ def text_run(text: Path, cell: str = "mingru,lstm", **changes: Any) -> RunSettin
         cell=cell, **run, data=data_settings(task="language-model", train_file=text, **data),
         model=ModelSettings(**model), train=TrainSettings(**train),
     )  # fmt: skip
+
+
+digits_run, text_run = digits_settings, text_settings  # these names are of fixtures: see support/finished.py
+
+
+def rising_and_falling(path: Path, series: int, *, labelled: bool = True, seed: int = 0, wrong: int = 10_000) -> Path:
+    """Series of unequal lengths, one channel with holes; a label in so many is wrong."""
+    random, lines = np.random.default_rng(seed), [f"unique_id,ds,load,heat{',label' if labelled else ''}"]
+    for number in range(series):
+        slope, length = 1 if number % 2 else -1, int(random.integers(6, 12))
+        for step in range(length):
+            heat = "" if step % 4 == 1 else f"{100 + random.normal():.3f}"
+            line = f"s{number},{step},{slope * step + random.normal() / 5:.3f},{heat}"
+            lines.append(line + (f",{'up' if (slope > 0) != (number % wrong == 1) else 'down'}" if labelled else ""))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def seasons(path: Path, steps: int = 240, future: int = 6) -> Path:
+    """Two series with a season of 12 hours and a price that moves them, known for some hours more."""
+    random, lines = np.random.default_rng(0), ["place,when,heat,price"]
+    times = [datetime(2024, 1, 1) + timedelta(hours=step) for step in range(steps + future)]
+    for number, place in enumerate(("north", "south")):
+        prices = random.integers(0, 2, steps + future)
+        for step, moment in enumerate(times):
+            heat = 10 * number + 3 * np.sin(np.pi * step / 6) + 2 * prices[step] + random.normal() / 10
+            lines.append(f"{place},{moment},{f'{heat:.4f}' if step < steps and step % 50 else ''},{prices[step]}")
+    path.write_text("\n".join(lines) + "\n")
+    return path

@@ -13,12 +13,10 @@ from gatedrnn.bench.run import Request, bench, default_cells
 from gatedrnn.registry import CELLS
 
 
-@pytest.mark.parametrize("only", ["layers", "loops", "length", "memory"])
-def test_a_section_without_cells_of_its_kind_is_left_out_and_says_so(only):
-    cell = "mingru" if only == "loops" else "mgu"
-    found = bench(Request(only=(only,), cells=(cell,), sizes=SIZES, seconds=0.05))
-    left_out = [row.what for row in found.left_out if row.what == only]
-    assert left_out == ([only] if only != "length" else [])
+def test_a_section_without_cells_of_its_kind_is_left_out_and_says_so(timed_once):
+    for only, cell in {"layers": "mgu", "loops": "mingru", "length": "mgu", "memory": "mgu"}.items():
+        found = bench(Request(only=(only,), cells=(cell,), sizes=SIZES))
+        assert [row.what for row in found.left_out if row.what == only] == ([only] if only != "length" else [])
 
 
 @pytest.mark.slow
@@ -34,15 +32,14 @@ def test_every_cell_can_be_measured_in_every_section_that_knows_its_kind():
     assert lengths == {(cell, 4) for cell in CELLS} | {(cell, 8) for cell in scans}
 
 
-def test_a_stream_of_forecasts_is_held_against_its_products():
-    found = bench(Request(only=("forecast",), sizes=SIZES, seconds=0.1))
+def test_a_stream_of_forecasts_is_held_against_its_products(timed_once):
+    found, cells = bench(Request(only=("forecast",), sizes=SIZES)), ("gru", "mingru")
     assert not found.wrong
     assert {(row.numerator, row.denominator) for row in found.ratios} == {
-        (cell, f"products of {cell}") for cell in ("gru", "mingru")
+        (cell, f"products of {cell}") for cell in cells
     }
-    assert {(row.contender, row.shape) for row in found.timings if row.unit} == {
-        (cell, SIZES.series) for cell in ("gru", "mingru")
-    }
+    of_all = {(row.contender, row.shape) for row in found.timings if row.unit}
+    assert of_all == {(cell, SIZES.series) for cell in cells}
 
 
 def test_a_bare_scan_is_held_against_a_pass_over_the_same_bytes():
@@ -58,28 +55,27 @@ def test_the_products_of_a_step_are_all_of_its_cell():
         assert [output.shape[1] for output in products.forward()] == sizes
 
 
-@pytest.mark.parametrize("cell", ["mingru", "minlstm"])
-def test_no_candidate_lies_where_rounding_decides_its_side(cell):
-    own, layer = ours(cell, Setting((4, 500, 64)))
-    candidates = torch.nn.functional.linear(own.leaves["input"], layer.weight_ih_l0, layer.bias_ih_l0)[..., :64]
-    assert candidates.abs().min() >= NEAR_KINK / 2
-    again, _ = ours(cell, Setting((4, 500, 64)))
-    assert torch.equal(own.leaves["input"], again.leaves["input"])
+def test_no_candidate_lies_where_rounding_decides_its_side():
+    for cell in ("mingru", "minlstm"):
+        (own, layer), (again, _) = (ours(cell, Setting((4, 500, 64))) for _ in range(2))
+        candidates = torch.nn.functional.linear(own.leaves["input"], layer.weight_ih_l0, layer.bias_ih_l0)[..., :64]
+        assert candidates.abs().min() >= NEAR_KINK / 2
+        assert torch.equal(own.leaves["input"], again.leaves["input"])
 
 
-def test_peers_are_named_as_they_are_held_against_and_missing_ones_are_said():
+def test_peers_are_named_as_they_are_held_against_and_missing_ones_are_said(timed_once):
     for cell in PEER_LAYERS:
         names = [peer.name for peer in sections.peer_layers(ours(cell, Setting(SHAPE)))]
         assert set(names) <= set(PEER_LAYERS[cell])
     scans = {c.name for c in sections._scans(Setting(SHAPE), torch.float32)}
     assert scans <= {"linear_scan", "torch.add", *PEER_SCANS}
-    found = bench(Request(only=("step",), cells=("mingru",), sizes=SIZES, seconds=0.05))
+    found = bench(Request(only=("step",), cells=("mingru",), sizes=SIZES))
     missing = [(peer.package, peer.missing("cpu")) for peer in PEERS if peer.missing("cpu")]
     assert [(row.what, row.why) for row in found.left_out] == missing
     assert "accelerated-scan" in dict(missing)
 
 
-def test_a_missing_peer_says_how_to_install_it(monkeypatch):
+def test_a_missing_peer_says_how_to_install_it(monkeypatch, timed_once):
     monkeypatch.setattr("gatedrnn.bench.peers.find_spec", lambda name: None)
     assert PEERS[0].missing("cpu") == "is not installed (pip install minGRU-pytorch)"
     assert PEERS[-1].missing("cpu") == "has kernels for CUDA alone"

@@ -13,19 +13,18 @@ from gatedrnn.bench.sizes import Sizes
 from gatedrnn.registry import CELLS
 
 STANDARDS = {one.title: one for one in standards.standards(SIZES)}
-every_standard = pytest.mark.parametrize("title", STANDARDS)
 
 
-@every_standard
-@pytest.mark.parametrize("cell", ["mingru", "lstm"])
-def test_a_model_has_the_loss_and_gradients_of_its_plain_loop(title, cell):
-    step = training._step(STANDARDS[title], cell, narrow=False)
-    assert disagreement(step, forward=False) is None
-    before = [weight.detach().clone() for weight in step.leaves.values()]
-    step.optimizer.param_groups[0]["lr"] = 1.0
-    step.train_step()
-    moved = [not torch.equal(old, new) for old, new in zip(before, step.leaves.values(), strict=True)]
-    assert all(moved) and all(weight.grad is None for weight in step.leaves.values())
+@pytest.mark.parametrize("title", STANDARDS)
+def test_a_model_has_the_loss_and_gradients_of_its_plain_loop(title):
+    for cell in ("mingru", "lstm"):
+        step = training._step(STANDARDS[title], cell, narrow=False)
+        assert disagreement(step, forward=False) is None
+        before = [weight.detach().clone() for weight in step.leaves.values()]
+        step.optimizer.param_groups[0]["lr"] = 1.0
+        step.train_step()
+        moved = [not torch.equal(old, new) for old, new in zip(before, step.leaves.values(), strict=True)]
+        assert all(moved) and all(weight.grad is None for weight in step.leaves.values())
 
 
 def test_the_products_of_a_step_are_those_of_its_matrices():
@@ -67,10 +66,13 @@ def test_ratios_floors_and_parts_of_all_models_are_found():
         assert parts["mingru: matrix products"] > 0 and parts["mingru: gates and scan, or loop"] > 0
 
 
-def test_every_cell_of_the_family_stands_beside_its_projection_and_torchs_lstm(monkeypatch):
+@pytest.mark.parametrize(
+    "cells", [("mingru", "slstm", "block-orthogonal"), pytest.param(CELLS, marks=pytest.mark.slow)]
+)
+def test_every_cell_of_the_family_stands_beside_its_projection_and_torchs_lstm(cells, monkeypatch, timed_once):
     monkeypatch.setattr(of_family, "OTHERS", ())
-    bench, cells = Bench(), tuple(CELLS)
-    of_family.family(bench, SIZES, cells, 0.5)
+    bench = Bench()
+    of_family.family(bench, SIZES, tuple(cells), 0.5)
     assert not bench.findings.wrong
     names = {*cells, *of_family.FURTHER}
     found = {(row.numerator, row.denominator) for row in bench.findings.ratios}
@@ -79,7 +81,7 @@ def test_every_cell_of_the_family_stands_beside_its_projection_and_torchs_lstm(m
     assert counted.keys() == names and counted["mingru"] == 2 * 4 * (4 + 1)
 
 
-def test_a_layer_of_another_library_is_held_to_itself_and_runs_a_part(monkeypatch):
+def test_a_layer_of_another_library_is_held_to_itself_and_runs_a_part(monkeypatch, timed_once):
     monkeypatch.setattr(of_family, "OTHER_STEPS", 2)
     kept = of_family.Other("mingru", "theirs", of_family.TRANSFORMERS, lambda width: torch.nn.Linear(width, width))
     monkeypatch.setattr(of_family, "OTHERS", (kept,))

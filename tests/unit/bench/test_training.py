@@ -4,6 +4,8 @@ import dataclasses
 
 import pytest
 import torch
+from covering import Axis, over
+from layer_laws import CELL
 from small_bench import SIZES
 
 from gatedrnn.bench import models
@@ -14,7 +16,7 @@ from gatedrnn.registry import CELLS
 SETTING = Setting(SIZES.model)
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@over(cell=Axis(fast=[name for name in CELLS if name in CELL.fast], every=list(CELLS)))
 def test_every_model_has_the_logits_and_gradients_of_its_plain_loop(cell):
     contender = models._model(cell, SETTING, SIZES, None)
     assert contender.name == cell and disagreement(contender, forward=False) is None
@@ -29,7 +31,7 @@ def test_a_training_step_changes_every_weight_and_leaves_no_gradient():
     assert all(weight.grad is None for weight in contender.leaves.values())
 
 
-def test_a_model_that_is_wrong_on_every_batch_is_wrong(monkeypatch):
+def test_a_model_that_is_wrong_on_every_batch_is_wrong(monkeypatch, timed_once):
     right = models._on_batch
 
     def wrong(*arguments):
@@ -55,7 +57,7 @@ def test_a_batch_on_which_rounding_chose_another_side_is_followed_by_another(mon
     assert tried == [0, 1]
 
 
-def test_models_are_held_against_the_one_with_an_lstm_in_tokens_a_second():
+def test_models_are_held_against_the_one_with_an_lstm_in_tokens_a_second(timed_once):
     bench = Bench()
     models.model(bench, SIZES, ("lstm", "mingru"), False, 0.1)
     batch, time, _ = SIZES.model

@@ -10,7 +10,7 @@ from gatedrnn import cells
 from gatedrnn.cells import mingru
 from gatedrnn.ops.cells import CLASSES, EQUATIONS
 from gatedrnn.registry import CELLS, CellChoice
-from gatedrnn.verify.contract import check_cell
+from gatedrnn.verify.contract import check_choice
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_the_same_file_is_a_users_cell_with_the_packages_kernel_bits_and_laws(mo
     assert CELLS["mingru"].layer is own.MinGRU and CELLS["mingru"].single_step is own.MinGRUCell
     layer = CELLS["mingru"].layer(3, 8, batch_first=True)
     assert layer.runs_on().name.startswith("one kernel for gates and scan")
-    rows = list(check_cell("mingru", ("float64",)))
+    rows = list(check_choice(CellChoice.parse("mingru"), ("float64",)))
     assert rows and all(row.holds for row in rows)
     x = torch.randn(2, 20, 3)
     reference = own.MinGRU(3, 8, batch_first=True)

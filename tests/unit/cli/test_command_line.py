@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import outcome
+from commands import exit_code, outcome
+from finished import copy_of
 from processes import heeds_signals
 
 from gatedrnn.cli.app import build_app, main
@@ -75,88 +76,79 @@ def test_a_file_of_settings_that_is_no_yaml_is_refused(capsys: pytest.CaptureFix
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_settings_come_from_recipe_file_and_flags_in_this_order(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, speed_in_a_moment: None
 ) -> None:
-    config = tmp_path / "mine.yaml"
-    config.write_text("task: digits\ncells: [lstm]\nseeds: [3]\nepochs: 1\nhidden_size: 8\nbatch_size: 50\n")
-    code, error = outcome(
-        capsys,
-        "compare",
-        "--config",
-        str(config),
-        "--batch-size",
-        "60",
-        "--threads",
-        "1",
-        "--output",
-        str(tmp_path / "c"),
-    )
-    assert (code, error) == (0, "")
-    (run,) = (tmp_path / "c").glob("lstm/seed-*/config.yaml")
-    settings = yaml.safe_load(run.read_text())
-    assert (settings["seed"], settings["hidden_size"], settings["batch_size"]) == (3, 8, 60)
     from gatedrnn.train.recipes import RECIPES
 
+    config = tmp_path / "mine.yaml"
+    config.write_text("task: digits\ncells: [lstm]\nseeds: [3]\nepochs: 1\nhidden_size: 8\nbatch_size: 50\n")
+    flags = ["--batch-size", 600, "--threads", 1, "--output", tmp_path / "c"]
+    assert outcome(capsys, "compare", "--config", config, *flags) == (0, "")
+    (run,) = (tmp_path / "c").glob("lstm/seed-*/config.yaml")
+    settings = yaml.safe_load(run.read_text())
+    assert (settings["seed"], settings["hidden_size"], settings["batch_size"]) == (3, 8, 600)
     assert settings["learning_rate"] == RECIPES["digits"]["train"]["learning_rate"]
 
 
-def test_a_runs_own_config_file_runs_it_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    flags = "train --task digits --cell gru --hidden-size 8 --epochs 1 --seed 5 --pooling max"
-    assert outcome(capsys, *flags.split(), "--output", str(tmp_path / "one"))[0] == 0
-    config = str(tmp_path / "one" / "config.yaml")
-    assert outcome(capsys, "train", "--config", config, "--output", str(tmp_path / "two"))[0] == 0
-    one, two = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("one", "two"))
+def test_a_runs_own_config_file_runs_it_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, digits_run: Path
+) -> None:
+    again = tmp_path / "again"
+    assert outcome(capsys, "train", "--config", digits_run / "config.yaml", "--output", again)[0] == 0
+    one, two = ((folder / "model" / "model.safetensors").read_bytes() for folder in (digits_run, again))
     assert one == two
 
 
-def test_an_existing_run_is_not_touched_without_resume(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    flags = ["train", "--task", "digits", "--hidden-size", "8", "--epochs", "1", "--output", str(tmp_path / "run")]
-    assert outcome(capsys, *flags)[0] == 0
-    code, error = outcome(capsys, *flags)
+def test_an_existing_run_is_not_touched_without_resume(capsys: pytest.CaptureFixture[str], digits_run: Path) -> None:
+    code, error = outcome(capsys, "train", "--task", "digits", "--output", digits_run)
     assert code == 2 and "--resume" in error
 
 
-def unfinished_run(capsys: pytest.CaptureFixture[str], folder: Path, *flags: str) -> Path:
+def interrupted_run(folder: Path, *flags: object) -> Path:
     """A run that was interrupted between its last checkpoint and its end."""
     from gatedrnn.train.loop import Trainer
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    run, flags = folder / "run", flags or ("--task", "digits")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "finish", interrupted)
-        code, error = outcome(capsys, "train", *flags, "--hidden-size", "8", "--epochs", "1", "--output", str(run))
-    assert code == 130 and "interrupted" in error
-    return run
+        assert exit_code("train", *flags, "--hidden-size", 8, "--epochs", 1, "--output", folder / "run") == 130
+    return folder / "run"
 
 
-def test_a_damaged_checkpoint_ends_with_exit_code_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    run = unfinished_run(capsys, tmp_path)
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return interrupted_run(tmp_path_factory.mktemp("unfinished"), "--task", "digits", "--batch-size", 200)
+
+
+def test_a_damaged_checkpoint_ends_with_exit_code_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, unfinished: Path
+) -> None:
+    run = copy_of(unfinished, tmp_path)
     (weights,) = run.glob("checkpoint/step-*/model.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1])
-    code, error = outcome(capsys, "train", "--resume", str(run))
+    code, error = outcome(capsys, "train", "--resume", run)
     assert code == 1 and "model.safetensors has" in error
 
 
 def test_a_run_whose_data_have_changed_is_not_resumed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_text("text,label\n" + "good,1\nbad,0\n" * 20)
-    run = unfinished_run(
-        capsys, tmp_path, "--task", "text-classification", "--train-file", str(file), "--min-count", "1"
-    )
+    run = interrupted_run(tmp_path, "--task", "text-classification", "--train-file", file, "--min-count", 1)
     file.write_text("text,label\n" + "good,1\nbad,0\n" * 21)
     load_task.cache_clear()  # as in a new process
-    code, error = outcome(capsys, "train", "--resume", str(run))
+    code, error = outcome(capsys, "train", "--resume", run)
     assert code == 2 and "the data have changed" in error
 
 
-def test_resume_takes_no_other_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    run = unfinished_run(capsys, tmp_path)
-    code, error = outcome(capsys, "train", "--resume", str(run), "--epochs", "50")
+def test_resume_takes_no_other_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path, unfinished: Path) -> None:
+    run = copy_of(unfinished, tmp_path)
+    code, error = outcome(capsys, "train", "--resume", run, "--epochs", "50")
     assert code == 2 and "leave out --epochs" in error
-    assert outcome(capsys, "train", "--resume", str(run))[0] == 0
+    assert outcome(capsys, "train", "--resume", run)[0] == 0
     assert not (run / "checkpoint").exists(), "a finished run keeps its model, not its checkpoint"
 
 

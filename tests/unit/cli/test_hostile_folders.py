@@ -38,7 +38,9 @@ def foreign(folder, mark, kind, **changes):
     return folder
 
 
-@pytest.mark.parametrize("command", ["generate", "evaluate", "diagnose", "export"])
+@pytest.mark.parametrize(
+    "command", ["generate", "evaluate", "diagnose", pytest.param("export", marks=pytest.mark.slow)]
+)
 def test_no_command_runs_the_code_of_a_folder_though_the_answer_is_yes(tmp_path, mark, monkeypatch, command):
     folder, text = foreign(tmp_path / "model", mark, GatedRNNForCausalLM), tmp_path / "text.txt"
     text.write_text("the cat sat on a mat\n" * 20)

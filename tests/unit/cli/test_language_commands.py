@@ -68,6 +68,7 @@ def test_no_path_and_no_text_of_the_data_stands_in_the_card_or_the_report(finish
         assert str(text.parent) not in content and "the 17 cat sat 0 on 2 mats" not in content
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_the_report_of_a_run_draws_its_curves(finished):
     seen = visit(finished / "report.html")
@@ -119,6 +120,7 @@ def test_generate_can_be_forbidden_to_write_unk(capsys, finished):
     assert "<unk>" not in said(capsys, "generate", words, *flags, "--no-unk")
 
 
+@pytest.mark.slow
 def test_export_is_held_against_onnxruntime(capsys, finished):
     found = said(capsys, "export", finished, "--to", "onnx", "--output", finished.parent / "onnx")
     assert found.count("allowed 1e-05") == 2 and (finished.parent / "onnx" / "step.onnx").exists()

@@ -14,7 +14,6 @@ from datasets import Dataset
 from sklearn.metrics import accuracy_score, classification_report, confusion_matrix
 from test_language_commands import call
 from tolerances import assert_equal_within
-from train_helpers import small_text
 
 import gatedrnn.models  # noqa: F401  registers the Auto classes
 from gatedrnn.data import data_settings, load_task
@@ -202,12 +201,12 @@ def test_a_model_of_numbers_reads_lists_from_a_file(
         assert ("probability_3" in predicted[0]) == (task == "digits")
 
 
-def test_a_language_model_predicts_no_labels_and_says_what_does(folder: Path, tmp_path: Path, capsys: Any) -> None:
-    text, run = small_text(tmp_path / "book.txt"), tmp_path / "run"
-    call("train", "--train-file", text, *SMALL, "1", "--layers", "1", "--output", run)
-    code, error = outcome(capsys, "predict", str(run), str(text), "--output", str(tmp_path / "out.csv"))
+def test_a_language_model_predicts_no_labels_and_says_what_does(
+    text_run: Path, book: Path, moods: Path, tmp_path: Path, capsys: Any
+) -> None:
+    code, error = outcome(capsys, "predict", text_run, book, "--output", tmp_path / "out.csv")
     assert code == 2 and "is a language model" in error and "gatedrnn generate" in error
-    code, error = outcome(capsys, "evaluate", str(run), str(folder / "moods"))
+    code, error = outcome(capsys, "evaluate", text_run, moods)
     assert code == 2 and "name them apart" in error
 
 

@@ -85,8 +85,9 @@ def test_a_record_of_an_earlier_version_is_refused_in_a_sentence(
     assert "was written by another version of gatedrnn (schema 4, here 5)" in error
 
 
+@pytest.mark.slow
 @needs_a_browser
-@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 400])
+@pytest.mark.parametrize("width", [1280, 400])
 def test_the_joined_page_draws_its_figure(kept: Path, capsys: pytest.CaptureFixture[str], width: int) -> None:
     assert outcome(capsys, "report", "ag_news", "digits") == (0, "")
     page = kept / "runs/joined/report.html"

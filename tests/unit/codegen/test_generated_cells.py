@@ -2,10 +2,13 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from kernel_cells import FLAGS, flags_of, forget, results
+from properties import few
 from tolerances import assert_equal_within
 from torch.nn.functional import logsigmoid, silu, softplus
 
@@ -17,7 +20,6 @@ from gatedrnn.equations import ScanEquations
 from gatedrnn.errors import WrongKernel
 from gatedrnn.kernels.cpu import _rows
 from gatedrnn.kernels.cpu._rows import CompiledRow
-from gatedrnn.ops import cells
 from gatedrnn.registry import CELLS
 
 UNARY = {
@@ -73,64 +75,47 @@ def cell_of(decay, drive, output):
 def room():
     """For a cell that goes after each test."""
     yield
-    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
-        table.pop("drawn", None)
+    forget("drawn")
 
 
-def results(layer, backend, x, mask, resets, reverse_twice):
-    layer._backend = backend
-    layer.zero_grad()
-    x = x.clone().requires_grad_()
-    h0 = torch.full((1, len(x), layer.hidden_size), 0.3, dtype=torch.promote_types(x.dtype, torch.float32))
-    h0 = h0.to(x.dtype).requires_grad_()
-    output, last = layer(x, h0, mask=mask, resets=resets)
-    loss = (output.double() ** 2).sum() + (last.double() * 0.7).sum()
-    inputs = (x, h0, *layer.parameters())
-    first = torch.autograd.grad(loss, inputs, create_graph=reverse_twice)
-    if not reverse_twice:
-        return [output.detach(), last.detach(), *first]
-    second = torch.autograd.grad(sum((g.double() ** 2).sum() for g in first), inputs, materialize_grads=True)
-    return [output.detach(), last.detach(), *(g.detach() for g in first), *second]
-
-
-def check(decay, drive, output, seed):
+def check(decay, drive, output, dtypes):
     register(cell_of(decay, drive, output))
-    torch.manual_seed(seed)
-    kind = CELLS["drawn"].layer
-    for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        layer = kind(4, 19, batch_first=True, dtype=dtype)
+    torch.manual_seed(0)
+    for dtype in dtypes:
+        layer = CELLS["drawn"].layer(4, 19, batch_first=True, dtype=dtype)
         assert layer.runs_on(training=True).name.startswith("one kernel for gates and scan"), layer.runs_on()
-        x = torch.randn(3, 11, 4, dtype=dtype)
-        flags = torch.rand(3, 11) < 0.8, torch.rand(3, 11) < 0.2
-        for mask, resets in ((None, None), flags):
-            twice = dtype == torch.float64
-            native = results(layer, "auto", x, mask, resets, twice)
-            reference = results(layer, "reference", x, mask, resets, twice)
-            for place, (found, right) in enumerate(zip(native, reference, strict=True)):
+        x, hx = torch.randn(3, 11, 4, dtype=dtype), (torch.full((1, 3, 19), 0.3, dtype=dtype),)
+        for flags in ({}, flags_of(FLAGS[-1], 3, 11)):
+            both = (results(layer, way, x, hx, flags, dtype == torch.float64) for way in ("auto", "reference"))
+            for place, (found, right) in enumerate(zip(*both, strict=True)):
                 assert_equal_within(found, right, dtype, f"{dtype} {place}", gradient=place > 1)
 
 
-DRAWN = st.tuples(EXPRESSIONS, EXPRESSIONS, st.one_of(st.none(), EXPRESSIONS), st.integers(0, 99))
+DTYPES = (torch.float64, torch.float32, torch.bfloat16)
+FEW = {
+    "gated": (("sigmoid", "a"), ("product", ("rest", ("sigmoid", "a")), ("silu", "b")), None),
+    "with an output": (
+        ("rest", ("root", "a")), ("ratio", "b", ("softplus", "c")), ("product", "a", ("sigmoid", "c"))
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "parts",
-    [
-        (("sigmoid", "a"), ("product", ("rest", ("sigmoid", "a")), ("silu", "b")), None),
-        (("rest", ("root", "a")), ("ratio", "b", ("softplus", "c")), ("product", "a", ("sigmoid", "c"))),
-    ],
-)  # fmt: skip
-def test_a_cell_of_ones_own_runs_by_a_generated_kernel(parts, room):
-    check(*parts, seed=0)
+    "parts, dtype", [("gated", torch.float32), ("with an output", torch.float64), ("with an output", torch.bfloat16)]
+)
+def test_a_cell_of_ones_own_runs_by_a_generated_kernel(parts, dtype, room):
+    check(*FEW[parts], [dtype])
+
+
+DRAWN = st.tuples(EXPRESSIONS, EXPRESSIONS, st.one_of(st.none(), EXPRESSIONS))
 
 
 @pytest.mark.slow
 @given(DRAWN)
-@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@few(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_elementwise_cell_runs_by_a_generated_kernel(room, drawn):
-    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
-        table.pop("drawn", None)
-    check(*drawn)
+    forget("drawn")
+    check(*drawn, DTYPES)
 
 
 def test_a_kernel_that_computes_something_else_is_never_run(monkeypatch, tmp_path):
@@ -155,8 +140,7 @@ HARD = {
 }
 
 
-@pytest.mark.parametrize("name", HARD)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name, dtype", [*((name, "float32") for name in HARD), ("cancels", "float64")])
 def test_rounding_is_not_taken_for_a_wrong_kernel(name, dtype, tmp_path, monkeypatch):
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     graph, (value,) = trace(lambda x, y: [HARD[name](x, y)], ["x", "y"], [])
@@ -178,8 +162,6 @@ def test_comments_do_not_make_another_kernel():
 
 
 def test_every_number_of_a_row_is_written_whatever_its_length(tmp_path):
-    import numpy as np
-
     address = _rows.row_address(ADD, "test", ("float64", "float64"))
     call = _rows.calling(address)
     for n in (0, 1, 7, 16, 33):

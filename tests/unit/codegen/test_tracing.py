@@ -83,85 +83,61 @@ def test_a_line_of_the_equations_stands_beside_its_expression():
     assert graph.lines[value] == f"test_tracing.py:{here}"
 
 
-class Refused(ScanEquations):
-    name = "refused"
+class Of(ScanEquations):
+    """Coefficients of a function of two projections, and of how often it was called."""
+
+    name = "of-a-function"
     projections = ("a", "b")
 
-    def __init__(self, kind):
-        self.kind, self.count = kind, 0
+    def __init__(self, function):
+        self.function, self.count = function, 0
 
     def coefficients(self, *projected):
-        a, b = projected
         self.count += 1
-        if self.kind == "mixes":
-            return torch.sigmoid(a), b.roll(1, -1)
-        if self.kind == "sums":
-            return torch.sigmoid(a), b * a.mean(-1, keepdim=True)
-        if self.kind == "decides":
-            return (torch.sigmoid(a) if a.sum() > 0 else a), b
-        if self.kind == "counts":
-            return torch.sigmoid(a), b * self.count
-        if self.kind == "in place":
-            a.data.mul_(0.5)
-            return torch.sigmoid(a), b
-        if self.kind == "draws":
-            return torch.sigmoid(a), b * torch.rand_like(b)
-        if self.kind == "erf":
-            return torch.sigmoid(a), torch.erf(b)
-        if self.kind == "series":
-            return torch.sigmoid(a), b * a.shape[2]
-        if self.kind == "nan":
-            return torch.sigmoid(a), b * float("nan")
-        if self.kind == "complex":
-            return torch.sigmoid(a), (b * 1j).real
-        if self.kind == "rounds":
-            return torch.sigmoid(a).to(torch.bfloat16), b
-        if self.kind == "threshold":
-            return torch.sigmoid(a), softplus(b, threshold=3)
-        if self.kind == "power":
-            return torch.sigmoid(a), b**0.3
-        if self.kind == "detached":
-            return a.detach() * 0 + 0.5, b.detach()
-        return torch.sigmoid(a), b
+        return self.function(*projected, self.count)
 
 
-@pytest.mark.parametrize(
-    "kind, said",
-    [
-        ("mixes", "test_tracing.py:[0-9]+: mixes or picks channels .roll., which an elementwise kernel cannot"),
-        ("sums", "test_tracing.py:[0-9]+: mixes or picks channels .mean., which an elementwise kernel cannot"),
-        ("decides", "test_tracing.py:[0-9]+: (mixes or picks channels|decides by a value)"),
-        ("counts", "they depend on more than their arguments"), ("in place", "test_tracing.py|change their input"),
-        ("draws", "test_tracing.py:[0-9]+: makes a tensor of its own .rand_like."),
-        ("series", "test_tracing.py:[0-9]+: the equations of a single step raise IndexError"),
-        ("nan", "test_tracing.py:[0-9]+: has the number nan in it"),
-        ("complex", "test_tracing.py:[0-9]+: (has the number|gives complex numbers)"),
-        ("rounds", "test_tracing.py:[0-9]+: turns torch.float64 into torch.bfloat16"),
-        ("threshold", "test_tracing.py:[0-9]+: uses softplus with another beta or threshold than 1 and 20"),
-        ("power", "test_tracing.py:[0-9]+: raises to another power than whole and half ones up to 8"),
-        ("erf", "test_tracing.py:[0-9]+: uses erf, which is none of the operations that kernels are generated from"),
-    ],
-)  # fmt: skip
-def test_what_no_kernel_does_is_refused_with_its_line(kind, said):
+MIXES = "mixes or picks channels .{}., which an elementwise kernel cannot"
+REFUSED = {
+    "mixes": (lambda a, b, _: (a, b.roll(1, -1)), MIXES.format("roll")),
+    "sums": (lambda a, b, _: (a, b * a.mean(-1, keepdim=True)), MIXES.format("mean")),
+    "decides": (lambda a, b, _: (-a if a.sum() > 0 else a, b), "(mixes or picks channels|decides by a value)"),
+    "draws": (lambda a, b, _: (a, b * torch.rand_like(b)), "makes a tensor of its own .rand_like."),
+    "series": (lambda a, b, _: (a, b * a.shape[2]), "the equations of a single step raise IndexError"),
+    "nan": (lambda a, b, _: (a, b * float("nan")), "has the number nan in it"),
+    "complex": (lambda a, b, _: (a, (b * 1j).real), "(has the number|gives complex numbers)"),
+    "rounds": (lambda a, b, _: (a.to(torch.bfloat16), b), "turns torch.float64 into torch.bfloat16"),
+    "threshold": (lambda a, b, _: (a, softplus(b, threshold=3)), "uses softplus with another beta or threshold than 1"),
+    "power": (lambda a, b, _: (a, b**0.3), "raises to another power than whole and half ones up to 8"),
+    "erf": (lambda a, b, _: (a, torch.erf(b)), "uses erf, which is none of the operations that kernels are generated"),
+}  # fmt: skip
+REFUSED = {name: (function, f"test_tracing.py:[0-9]+: {said}") for name, (function, said) in REFUSED.items()} | {
+    "counts": (lambda a, b, count: (a, b * count), "they depend on more than their arguments"),
+    "in place": (lambda a, b, _: (a.data.mul_(0.5), b), "test_tracing.py|change their input"),
+}
+
+
+@pytest.mark.parametrize("function, said", REFUSED.values(), ids=REFUSED)
+def test_what_no_kernel_does_is_refused_with_its_line(function, said):
     with pytest.raises(CannotBeTraced, match=said):
-        cell_program(Refused(kind))
+        cell_program(Of(function))
 
 
 def test_a_part_without_a_gradient_has_a_gradient_of_zero():
-    program = cell_program(Refused("detached"))
+    program = cell_program(Of(lambda a, b, _: (a.detach() * 0 + 0.5, b.detach())))
     row = program.plain.backward
     assert row.graph.number(row.writes["gx_b"]) == 0 and row.graph.number(row.writes["gx_a"]) == 0
 
 
 def test_tracing_does_not_depend_on_the_callers_modes():
     with torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
-        program = cell_program(Refused("none"))
+        program = cell_program(Of(lambda a, b, _: (torch.sigmoid(a), b)))
     assert set(program.plain.backward.writes) == {"delta_h", "gx_a", "gx_b"}
 
 
 def test_tracing_is_not_part_of_a_hunt_for_nan():
     with torch.autograd.set_detect_anomaly(True):
-        assert cell_program(Refused("none")).gates == 2
+        assert cell_program(Of(lambda a, b, _: (torch.sigmoid(a), b))).gates == 2
 
 
 def test_nothing_that_the_equations_give_is_hidden():

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import few
+from text_files import refused
 
 from gatedrnn.data import data_settings, encoding, load_task, shards, stream, token_cache
 from gatedrnn.data.corpus import between, characters_of, read_corpus
 from gatedrnn.data.encoding import encode_long
 from gatedrnn.data.shards import ShardWriter, opened
 from gatedrnn.data.tokenizers import encode_stream, learn_tokenizer
-from gatedrnn.errors import DataError
 from gatedrnn.records import cores
 
 KINDS = ("words", "whitespace", "tokens", "bpe", "characters", "bytes")
 TEXTS = [f"The {i} cat sat on {i % 7} mats.\nA dog" + " ran" * (i % 5) + ".\n" for i in range(300)]
 
 
-@few()
+@few(max_examples=40)
 @given(
     numbers=st.lists(st.integers(0, 65_535), min_size=1, max_size=40), cuts=st.lists(st.integers(0, 40), max_size=4),
     ends=st.tuples(st.integers(-45, 45), st.integers(-45, 45)), length=st.integers(1, 9),
@@ -39,30 +39,25 @@ def test_shards_are_read_as_one_array(numbers, cuts, ends, length, tmp_path_fact
     assert found[len(whole) - 1] == whole[-1] and found[-1] == whole[-1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_batches_under_way_together_have_the_tokens_of_one_after_another(kind, monkeypatch):
+def test_batches_under_way_together_have_the_tokens_of_one_after_another(monkeypatch):
     monkeypatch.setattr(encoding, "AT_ONCE", 500)
-    tokenizer = learn_tokenizer(kind, [line for text in TEXTS for line in text.split("\n")][:200], 1, 300, stream=True)
-    found, expected = list(encode_long(tokenizer, TEXTS)), list(encode_stream(tokenizer, TEXTS))
-    assert len(found) == len(TEXTS) and [ids.tolist() for ids in found] == expected
+    lines = [line for text in TEXTS for line in text.split("\n")][:200]
+    for kind in KINDS:
+        tokenizer = learn_tokenizer(kind, lines, 1, 300, stream=True)
+        found, expected = list(encode_long(tokenizer, TEXTS)), list(encode_stream(tokenizer, TEXTS))
+        assert len(found) == len(TEXTS) and [ids.tolist() for ids in found] == expected, kind
 
 
-def test_a_reader_that_stops_leaves_no_thread_behind(monkeypatch):
-    monkeypatch.setattr(encoding, "AT_ONCE", 500)
-    tokenizer, before = learn_tokenizer("words", TEXTS, 1, 300, stream=True), threading.active_count()
-    reader = encode_long(tokenizer, TEXTS)
-    assert all(len(next(reader)) for _ in range(20)) and threading.active_count() > before
-    reader.close()
-    assert threading.active_count() == before
-
-
-def test_what_is_in_memory_is_bounded(monkeypatch):
+def test_a_reader_reads_little_ahead_and_leaves_no_thread_behind_where_it_stops(monkeypatch):
     """A text is read as far ahead as batches are under way."""
     monkeypatch.setattr(encoding, "AT_ONCE", 500)
-    taken = []
+    taken, before = [], threading.active_count()
     reader = encode_long(learn_tokenizer("words", TEXTS, 1, 300, stream=True), (taken.append(t) or t for t in TEXTS))
     next(reader)
     assert sum(map(len, taken)) < (cores() + 2) * 700
+    assert all(len(next(reader)) for _ in range(20)) and threading.active_count() > before
+    reader.close()
+    assert threading.active_count() == before
 
 
 @pytest.fixture
@@ -73,6 +68,7 @@ def books(tmp_path):
     (folder / "a.txt").write_text("".join(TEXTS[100:200]))
     (folder / "more" / "c.txt").write_text("".join(TEXTS[200:]))
     (folder / "notes.md").write_text("not a text of the corpus")
+    (folder / "none").mkdir()
     return folder
 
 
@@ -84,18 +80,8 @@ def test_a_folder_or_a_pattern_is_the_text_of_its_files_one_document_each(books)
     pattern = read_corpus(books / "*.txt", None, None)
     assert "".join(piece.text for piece in pattern.pieces()) == "".join([*TEXTS[100:200], *TEXTS[:100]])
     assert pattern.digest != whole.digest
-
-
-def test_the_sums_of_files_are_in_the_record(books):
-    data = load_task(data_settings("language-model", train_file=books, min_count=1))
-    (source, *_) = data.sources
-    assert list(source["files"]) == ["a.txt", "b.txt", "c.txt"] and all(len(s) == 64 for s in source["files"].values())
-
-
-def test_a_folder_without_texts_is_refused(tmp_path):
-    for path in (tmp_path, tmp_path / "*.txt"):
-        with pytest.raises(DataError, match=r"holds no file that ends in one of \.txt"):
-            read_corpus(path, None, None)
+    for path in (books / "none", books / "more" / "*.md"):
+        refused(r"holds no file that ends in one of \.txt", read_corpus, path, None, None)
 
 
 def test_characters_are_counted_once(books, monkeypatch):
@@ -129,11 +115,13 @@ def test_a_shard_that_is_missing_or_changed_is_named_and_made_again(books, monke
     assert np.array_equal(tokens(), first) and "train-00001.tokens does not match its sha256 sum" in caplog.text
 
 
-def test_how_far_a_text_is_is_told(books, monkeypatch, caplog):
+def test_how_far_a_text_is_is_told_and_the_sums_of_files_are_in_the_record(books, monkeypatch, caplog):
     monkeypatch.setattr(stream, "TELLS_EVERY", 1000)
     caplog.set_level("INFO", "gatedrnn")
     load_task.cache_clear()
-    load_task(data_settings("language-model", train_file=books, min_count=1, tokenizer="bytes"))
+    data = load_task(data_settings("language-model", train_file=books, min_count=1, tokenizer="bytes"))
+    (source, *_) = data.sources
+    assert list(source["files"]) == ["a.txt", "b.txt", "c.txt"] and all(len(s) == 64 for s in source["files"].values())
     told = [(record.getMessage(), record.part) for record in caplog.records if hasattr(record, "part")]
     assert {doing.split()[0] for doing, _ in told} == {"learning", "tokenising"}
     parts = [part for doing, part in told if doing.startswith("learning")]

@@ -5,9 +5,9 @@ import struct
 
 import numpy as np
 import pytest
+from text_files import refused
 
 from gatedrnn.data import data_settings, load_task
-from gatedrnn.errors import DataError
 
 ROWS, SIDE = 100, 4
 
@@ -64,25 +64,17 @@ def test_labels_belong_to_what_was_read(files):
 
 
 def test_files_that_are_not_what_they_should_be_are_refused(files):
-    with pytest.raises(DataError, match="give the original train-images"):
-        load_task(data_settings(task="mnist"))
-    with pytest.raises(DataError, match="expected a file of images"):
-        mnist(files, train_file=files / "train-labels-idx1-ubyte.gz")
+    refused("give the original train-images", load_task, data_settings(task="mnist"))
+    refused("expected a file of images", mnist, files, train_file=files / "train-labels-idx1-ubyte.gz")
     images, labels = files / "train-images-idx3-ubyte.gz", files / "train-labels-idx1-ubyte.gz"
     whole = images.read_bytes()
-    for broken in (whole[:50], gzip.compress(gzip.decompress(whole)[:-1]), gzip.compress(b"text")):
+    short = gzip.compress(gzip.decompress(whole)[:-1])
+    of_other_bytes = (b"\x1f\x8b\x08", whole[:30] + b"\x00" * 40, gzip.compress(whole[:6]), gzip.compress(b"text"))
+    for broken in (whole[:50], short, *of_other_bytes):
         images.write_bytes(broken)
-        with pytest.raises(DataError, match=r"cannot be read|not an MNIST file"):
-            mnist(files, split_seed=3)
-    images.write_bytes(whole)
-    for torn in (whole[:30] + b"\x00" * 40, b"\x1f\x8b\x08", gzip.compress(whole[:6])):
-        images.write_bytes(torn)
-        with pytest.raises(DataError, match=r"cannot be read|not an MNIST file"):
-            mnist(files, split_seed=3)
+        refused(r"cannot be read|not an MNIST file", mnist, files, split_seed=3)
     images.write_bytes(whole)
     labels.write_bytes(gzip.compress(idx(np.full(ROWS, 10, np.uint8))))
-    with pytest.raises(DataError, match="has the label 10"):
-        mnist(files, split_seed=3)
+    refused("has the label 10", mnist, files, split_seed=3)
     labels.write_bytes(gzip.compress(idx(np.zeros(3, np.uint8))))
-    with pytest.raises(DataError, match="100 images, and 3 labels"):
-        mnist(files, split_seed=3)
+    refused("100 images, and 3 labels", mnist, files, split_seed=3)

@@ -5,13 +5,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
+from text_files import refused
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.probes import IGNORED, PROBES, labels_in
 from gatedrnn.data.probes.task import LABELS, MOST_ROWS, STEPS_PER_EPOCH, TOKENS, VALIDATED
-from gatedrnn.errors import DataError, UsageError
-
-every_probe = pytest.mark.parametrize("name", PROBES)
+from gatedrnn.errors import UsageError
 
 
 def task_of(name="parity", length=24, **settings):
@@ -45,19 +44,19 @@ def test_with_labels_last_only_the_whole_sequence_has_a_label():
     assert (task.train.batch(0, 0, 0, 9)["labels"][:, :-1] == IGNORED).all()
 
 
-@every_probe
-def test_each_probe_makes_batches_and_tests_that_a_model_can_read(name):
-    task, probe = task_of(name, test_lengths=(30,)), PROBES[name]
-    batch = task.train.batch(0, 0, 0, 3)
-    if probe.vocabulary:
-        assert task.model_inputs["vocab_size"] == probe.vocabulary > batch["input_ids"].max()
-        assert batch["labels"].max() < len(task.label_names) == probe.classes
-    else:
-        assert batch["input_values"].shape[2] == task.model_inputs["input_size"]
-        assert task.evaluation["test"].within == probe.within > 0
-    for split in ("test", "test_30"):
-        labels = task.evaluation[split].labels
-        assert labels.ndim == 1 or (labels != IGNORED).any(1).all(), "every row asks something"
+def test_each_probe_makes_batches_and_tests_that_a_model_can_read():
+    for name, probe in PROBES.items():
+        task = task_of(name, test_lengths=(30,))
+        batch = task.train.batch(0, 0, 0, 3)
+        if probe.vocabulary:
+            assert task.model_inputs["vocab_size"] == probe.vocabulary > batch["input_ids"].max()
+            assert batch["labels"].max() < len(task.label_names) == probe.classes
+        else:
+            assert batch["input_values"].shape[2] == task.model_inputs["input_size"]
+            assert task.evaluation["test"].within == probe.within > 0
+        for split in ("test", "test_30"):
+            labels = task.evaluation[split].labels
+            assert labels.ndim == 1 or (labels != IGNORED).any(1).all(), f"{name}: every row asks something"
 
 
 def test_tests_are_at_the_training_length_and_wherever_asked():
@@ -90,28 +89,22 @@ def test_sequences_grow_with_the_curriculum_and_a_batch_keeps_its_size():
         assert 16 * 64 - length < rows * length <= 16 * 64
 
 
-def test_a_batch_of_a_probe_with_questions_keeps_its_steps_too():
+def test_a_batch_of_a_probe_with_questions_keeps_its_steps_too_and_one_step_has_no_room_to_grow():
     train = task_of("copying", length=64, curriculum=1).train
     sizes = [train.batch(0, 0, i, 16)["input_ids"].numel() for i in range(STEPS_PER_EPOCH)]
     assert 0.9 * 16 * 84 < min(sizes) <= max(sizes) <= 16 * 84
-
-
-def test_a_length_of_one_has_no_room_to_grow():
     assert task_of(length=1, curriculum=1).train.batch(0, 0, 0, 4)["input_ids"].shape == (4, 1)
 
 
 @pytest.mark.parametrize("curriculum", [0, 2])
 def test_a_batch_is_a_function_of_seed_epoch_and_index(curriculum):
-    train = task_of(curriculum=curriculum).train
+    train, other = task_of(curriculum=curriculum).train, task_of(curriculum=curriculum).train
     asked = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 2, 3)]
     first = {key: train.batch(*key, 16) for key in asked}
-    other = task_of(curriculum=curriculum).train
     for key in reversed(asked):
         assert same(first[key], other.batch(*key, 16)), "the same, whatever was asked before"
-    for one, another in combinations(asked, 2):
-        assert first[one]["input_ids"].shape != first[another]["input_ids"].shape or not same(
-            first[one], first[another]
-        )
+    for one, another in combinations(first.values(), 2):
+        assert one["input_ids"].shape != another["input_ids"].shape or not same(one, another)
 
 
 def test_evaluation_sets_are_drawn_apart_and_only_the_split_seed_moves_them():
@@ -119,29 +112,24 @@ def test_evaluation_sets_are_drawn_apart_and_only_the_split_seed_moves_them():
     task, again, moved = task_of(length=40), task_of(length=40, curriculum=1), task_of(length=40, split_seed=1)
     train = {tuple(row) for row in task.train.batch(0, 0, 0, 2_000)["input_ids"].tolist()}
     sets = {name: {tuple(row) for row in task.evaluation[name].inputs} for name in ("validation", "test")}
-    assert not train & sets["validation"]
-    assert not train & sets["test"]
-    assert not sets["validation"] & sets["test"]
+    assert not train & sets["validation"] and not train & sets["test"] and not sets["validation"] & sets["test"]
     for name in ("validation", "test", "test_160"):
         assert np.array_equal(task.evaluation[name].inputs, again.evaluation[name].inputs)
         assert not np.array_equal(task.evaluation[name].inputs, moved.evaluation[name].inputs)
 
 
-@pytest.mark.parametrize("length", [1, 2, 64])
-def test_bits_are_fair_at_any_length(length):
-    bits = task_of(length=length).train.batch(3, 4, 5, 10_000)["input_ids"]
-    assert bits.shape == (10_000, length)
-    # Six standard deviations of the mean of 10,000 fair bits, at each position.
-    assert (bits.double().mean(0) - 0.5).abs().max() < 6 * 0.5 / 100
+def test_bits_are_fair_at_any_length():
+    for length in (1, 2, 64):
+        bits = task_of(length=length).train.batch(3, 4, 5, 10_000)["input_ids"]
+        assert bits.shape == (10_000, length)
+        # Six standard deviations of the mean of 10,000 fair bits, at each position.
+        assert (bits.double().mean(0) - 0.5).abs().max() < 6 * 0.5 / 100
 
 
 def test_lengths_that_a_probe_does_not_have_are_refused():
-    with pytest.raises(DataError, match="mqar: lengths begin at 6, got 5"):
-        task_of("mqar", length=5)
-    with pytest.raises(DataError, match="copying: lengths begin at 16, got 3"):
-        task_of("selective-copying", test_lengths=(3,))
+    refused("mqar: lengths begin at 6, got 5", task_of, "mqar", length=5)
+    refused("copying: lengths begin at 16, got 3", task_of, "selective-copying", test_lengths=(3,))
     for name in ("mqar", "adding", "bucket-sort"):
-        with pytest.raises(DataError, match="does not have a label at every step"):
-            task_of(name, labels="last")
+        refused("does not have a label at every step", task_of, name, labels="last")
     with pytest.raises(UsageError, match="--curriculum belongs to probes, not to digits"):
         data_settings(task="digits", curriculum=1)

@@ -4,9 +4,19 @@ import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from gatedrnn.data import data_settings
 from gatedrnn.data.text import load_text_classification
+from gatedrnn.errors import DataError
+
+
+def refused(said, read, *given, **named):
+    """What is said, in one line that a terminal can show, where `read` refuses what it is given."""
+    with pytest.raises(DataError, match=said) as caught:
+        read(*given, **named)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 1_000
+    return str(caught.value)
 
 
 def as_separated(rows, separator=","):

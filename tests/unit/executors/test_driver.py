@@ -1,19 +1,27 @@
 """The driver of runs in workers: what is lost is submitted again, what has no memory runs alone, nothing is lost."""
 
-import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from train_helpers import digits_run
+from train_helpers import digits_settings
 
-from gatedrnn.errors import DataError, Interrupted, NonFiniteLoss, OutOfMemory, UsageError, WorkerDiffers, WorkerLost
+from gatedrnn.errors import (
+    DataError,
+    Interrupted,
+    NoCluster,
+    NonFiniteLoss,
+    OutOfMemory,
+    UsageError,
+    WorkerDiffers,
+    WorkerLost,
+)
 from gatedrnn.executors import HERE, Workers, executor_for, work, workers
 from gatedrnn.executors.work import Report, Task
 from gatedrnn.locks import sole_writer
 
-RUNS = {f"{cell}/seed-0": digits_run(cell=cell, epochs=1) for cell in ("gru", "mingru", "minlstm")}
+RUNS = {f"{cell}/seed-0": digits_settings(cell, total_steps=2) for cell in ("gru", "mingru", "minlstm")}
 
 
 class Job:
@@ -93,11 +101,12 @@ def test_a_lost_worker_is_replaced_as_often_as_is_said_and_no_more(here, tmp_pat
 
 
 def test_a_run_without_memory_is_run_once_more_alone_and_then_named(here, tmp_path):
-    engine, ended, _ = run_all(tmp_path / "once", gru=[OutOfMemory("gru/seed-0: out of memory on node-7")])
+    full = OutOfMemory("gru/seed-0: out of memory on node-7")
+    engine, ended, _ = run_all(tmp_path / "once", gru=[full])
     assert scores(ended.records) == scores(here)
     assert engine.handed[-1] == "gru/seed-0" and engine.together[-1] == 1, "it did not run alone"
     with pytest.raises(OutOfMemory, match="out of memory on node-7"):
-        run_all(tmp_path / "twice", gru=[OutOfMemory("gru/seed-0: out of memory on node-7")] * 2)
+        run_all(tmp_path / "twice", gru=[full, full])
     assert len(list((tmp_path / "twice").glob("*/*/result.json"))) == 2
 
 
@@ -113,18 +122,15 @@ def test_any_other_error_stops_the_rest_and_the_same_call_resumes(here, tmp_path
     assert scores(ended.records) == scores(here) and "gru/seed-0" not in engine.handed
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_a_worker_that_is_not_like_the_driver_says_so(tmp_path):
+    task = work.task_of("gru/seed-0", RUNS["gru/seed-0"], tmp_path)
+    for change, said in (
         ({"versions": {"python": "3.11", "gatedrnn": "0.0.1", "torch": "1.0"}}, "install the same version"),
         ({"lock": "4711 2020-01-01 00:00\n"}, "does not see the driver's folder"),
         ({"place": Path("/nowhere")}, "does not see /nowhere"),
-    ],
-)
-def test_a_worker_that_is_not_like_the_driver_says_so(change, said, tmp_path):
-    task = work.task_of("gru/seed-0", RUNS["gru/seed-0"], tmp_path)
-    report = work.work(task._replace(**{"lock": "", **change}))
-    assert isinstance(report.fault, WorkerDiffers) and said in str(report.fault)
+    ):
+        report = work.work(task._replace(**{"lock": "", **change}))
+        assert isinstance(report.fault, WorkerDiffers) and said in str(report.fault)
     assert not (tmp_path / "gru").exists()
 
 
@@ -134,7 +140,6 @@ def test_relative_paths_begin_where_the_driver_runs(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     assert work.work(task).fault is None
     assert Path.cwd() == tmp_path and (tmp_path / "study" / "gru" / "seed-0" / "result.json").exists()
-    os.chdir("/")
 
 
 def test_what_has_no_memory_is_named_with_its_host(tmp_path, monkeypatch):
@@ -152,15 +157,19 @@ def test_a_place_that_is_not_known_is_a_usage_error(word):
         executor_for(word)
 
 
-@pytest.mark.parametrize(
-    ("word", "jobs", "on"),
-    [
-        ("local", None, "local"), ("local", 3, "local"), ("slurm", None, "slurm"), ("ray", 2, "ray"),
-        ("ray:10.0.0.1:6379,num_gpus=1", None, "ray:10.0.0.1:6379"), ("slurm,slurm_partition=long", 9, "slurm"),
-    ],
-)  # fmt: skip
-def test_places_by_name(word, jobs, on, monkeypatch):
+def test_places_by_name(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.setattr("socket.create_connection", lambda *_: Mock())
-    executor = executor_for(word, jobs)
-    assert executor.on == on and executor.jobs == (jobs or (1 if on == "local" else None))
+    for word, jobs, on in (
+        ("local", None, "local"), ("local", 3, "local"), ("slurm", None, "slurm"), ("ray", 2, "ray"),
+        ("ray:10.0.0.1:6379,num_gpus=1", None, "ray:10.0.0.1:6379"), ("slurm,slurm_partition=long", 9, "slurm"),
+    ):  # fmt: skip
+        executor = executor_for(word, jobs)
+        assert executor.on == on and executor.jobs == (jobs or (1 if on == "local" else None)), word
+
+
+def test_a_cluster_that_is_not_there_is_missed_before_anything_is_computed(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    for word, said in (("ray:127.0.0.1:1", "no cluster can be reached"), ("slurm", "no sbatch on this machine")):
+        with pytest.raises(NoCluster, match=f"--on {word}: .*{said}"):
+            executor_for(word)

@@ -8,35 +8,67 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from processes import heeds_signals
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+COMMAND = """
+from gatedrnn.cli.app import main
+from gatedrnn.study import experiment, probes
+experiment.SPEED_SECONDS = probes.SPEED_SECONDS = 0.05
+main()
+"""
 FLAGS = (
-    "compare --task digits --cells lstm mingru --match layers --seeds 0 1 --hidden-size 16 --epochs 12 --threads 1 "
+    "compare --task digits --cells lstm mingru --match layers --seeds 0 1 --hidden-size 16 --epochs 10 --threads 1 "
     "--checkpoint-every 5"
 ).split()
-PLACES = ("local", "slurm,cluster=local", "ray")
+SLURM = "slurm,cluster=local"
 
 
-def driver(output: Path, on: str, *flags: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "gatedrnn", *FLAGS, "--on", on, "--output", str(output), *flags], text=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heeds_signals,
-    )  # fmt: skip
+class Driver:
+    """A command that hands runs to workers, in a process of its own."""
+
+    def __init__(self, output: Path, on: str, *flags: str, command: Sequence[str] = FLAGS) -> None:
+        self.output, self.log = output, output.parent / f"{len(list(output.parent.iterdir()))}.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", COMMAND, *command, "--on", on, "--output", str(output), *flags],
+                stdout=subprocess.DEVNULL, stderr=log, start_new_session=True, preexec_fn=heeds_signals,
+            )  # fmt: skip
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def until(self, condition: Callable[[], object]) -> None:
+        last = time.monotonic() + 200
+        while not condition():
+            assert self.process.poll() is None and time.monotonic() < last, self.said()
+            time.sleep(0.01)
+
+    def ended(self, code: int = 0) -> str:
+        assert self.process.wait(timeout=600) == code, self.said()
+        return self.said()
+
+    def signal_a_worker(self, number: int) -> None:
+        """The one that holds the lock of a run that has saved; until another holds it."""
+        self.until(lambda: saved(self.output))
+        lock = next(path.parents[1] / ".lock" for path in self.output.glob("*/*/checkpoint/step-*"))
+        held = lock.read_text()
+        os.kill(int(held.split()[0]), number)
+        self.until(lambda: lock.exists() and lock.read_text() not in ("", held))
 
 
-def to_its_end(process: subprocess.Popen) -> str:
-    _, said = process.communicate(timeout=600)
-    assert process.returncode == 0, said
-    return said
+def saved(output: Path) -> bool:
+    """Whether a run is under way, and has saved."""
+    return any(output.glob("*/*/checkpoint/step-*"))
 
 
-def unmeasured(output: Path) -> dict:
+def unmeasured(output: Path) -> dict[str, Any]:
     results = json.loads((output / "results.json").read_text())
     for name, run in results["measured"]["runs"].items():
         own = json.loads((output / name / "result.json").read_text())["measured"]
@@ -45,117 +77,64 @@ def unmeasured(output: Path) -> dict:
     return results
 
 
-def until(condition: Callable[[], object], process: subprocess.Popen) -> None:
-    last = time.monotonic() + 200
-    while not condition():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < last
-        time.sleep(0.01)
-
-
-def saved(output: Path) -> bool:
-    """Whether a run is under way, and has saved."""
-    return any(output.glob("*/*/checkpoint/step-*"))
-
-
-def signal_a_worker(output: Path, process: subprocess.Popen, number: int = signal.SIGKILL) -> None:
-    """The one that holds the lock of a run that has saved."""
-    until(lambda: saved(output), process)
-    lock = next(path.parents[1] / ".lock" for path in output.glob("*/*/checkpoint/step-*"))
-    os.kill(int(lock.read_text().split()[0]), number)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
+    """What one process finds."""
     output = tmp_path_factory.mktemp("whole") / "study"
-    to_its_end(driver(output, "local"))
+    Driver(output, "local").ended()
     return unmeasured(output)
 
 
-@pytest.mark.parametrize("on", PLACES)
-def test_a_worker_that_is_killed_costs_nothing(on, whole, tmp_path):
+@pytest.mark.parametrize(
+    ("on", "number", "then"),
+    [("local", signal.SIGINT, SLURM), (SLURM, signal.SIGTERM, "ray"), ("ray", signal.SIGINT, "local")],
+)
+def test_what_is_killed_or_stopped_costs_nothing_and_goes_on_anywhere(on, number, then, whole, tmp_path):
     output = tmp_path / "study"
-    process = driver(output, on, "--jobs", "2")
-    signal_a_worker(output, process)
-    said = to_its_end(process)
-    assert "submitted again, 1 of 3 times" in said, said
-    assert unmeasured(output) == whole
-
-
-@pytest.mark.parametrize("on", PLACES)
-def test_a_driver_that_is_killed_is_gone_on_with_by_the_same_command(on, whole, tmp_path):
-    output = tmp_path / "study"
-    process = driver(output, on, "--jobs", "2")
-    until(lambda: saved(output), process)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    to_its_end(driver(output, on, "--jobs", "2", "--wait"))
-    assert unmeasured(output) == whole
-
-
-@pytest.mark.parametrize("on", PLACES)
-def test_a_driver_that_is_asked_to_stop_has_its_workers_save(on, whole, tmp_path):
-    output = tmp_path / "study"
-    process = driver(output, on, "--jobs", "2")
-    until(lambda: saved(output), process)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=100)
-    assert process.returncode == 130 and "interrupted; finished work is kept" in said, said
+    driver = Driver(output, on, "--jobs", "2")
+    driver.signal_a_worker(signal.SIGKILL)
+    driver.process.send_signal(number)
+    said = driver.ended(128 + number)
+    assert "submitted again, 1 of 3 times" in said and "interrupted; finished work is kept" in said, said
     assert saved(output) and not list(output.glob("*/*/progress.json")), "a worker was torn"
-    to_its_end(driver(output, "local"))
-    assert unmeasured(output) == whole
-
-
-def test_an_interrupted_study_goes_on_elsewhere(whole, tmp_path):
-    output = tmp_path / "study"
-    for on in ("slurm,cluster=local", "ray"):
-        process = driver(output, on, "--jobs", "1", "--wait")
-        before = len(list(output.glob("*/*/result.json")))
-        until(lambda before=before: len(list(output.glob("*/*/result.json"))) > before, process)
-        os.kill(process.pid, signal.SIGTERM)
-        process.communicate(timeout=100)
-    to_its_end(driver(output, "local", "--wait"))
+    driver = Driver(output, on, "--jobs", "2")
+    driver.until(lambda: any(output.glob("*/*/progress.json")))
+    driver.process.kill()
+    driver.process.wait()
+    Driver(output, then, "--jobs", "2", "--wait").ended()
     assert unmeasured(output) == whole
 
 
 def test_a_job_whose_time_is_up_saves_and_goes_on_in_another(whole, tmp_path):
     output = tmp_path / "study"
-    process = driver(output, "slurm,cluster=local", "--jobs", "1")
-    signal_a_worker(output, process, signal.SIGUSR2)  # as SLURM does some time before it kills
-    said = to_its_end(process)
+    driver = Driver(output, SLURM, "--jobs", "1")
+    driver.signal_a_worker(signal.SIGUSR2)  # as SLURM does some time before it kills
+    said = driver.ended()
     logs = "".join(path.read_text() for path in (output / "jobs").glob("*_log.*"))
     assert unmeasured(output) == whole
     assert "Requeued job" in logs and "lost" not in said, said
 
 
-@pytest.fixture(scope="module")
-def other_studies(tmp_path_factory):
-    return other_studies_on("local", tmp_path_factory.mktemp("others"))
+def search_on(on: str, output: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    Driver(output, on, "--trials", "2", "--jobs", "2").ended()
+    trials = json.loads(gzip.decompress((output / "trials.json.gz").read_bytes()))["trials"]
+    return unmeasured(output), [{k: v for k, v in trial.items() if "seconds" not in k} for trial in trials]
 
 
-def other_studies_on(on, folder):
-    """A search for settings, and a suite of probes."""
-    process = driver(folder / "search", on, "--trials", "2", "--jobs", "2")
-    to_its_end(process)
-    search = unmeasured(folder / "search")
-    trials = gzip.decompress((folder / "search" / "trials.json.gz").read_bytes())
-    flags = "probe signed-mingru --tasks even-pairs majority --seeds 0 --lengths 512 --jobs 2".split()
-    subprocess.run(
-        [sys.executable, "-m", "gatedrnn", *flags, "--on", on, "--output", folder / "probes"], check=True,
-        capture_output=True,
-    )  # fmt: skip
-    probes = json.loads((folder / "probes" / "probes.json").read_text())
-    del probes["measured"]
+def probes_on(on: str, output: Path) -> dict[str, Any]:
+    asked = "probe signed-mingru --tasks even-pairs majority --seeds 0 --lengths 512".split()
+    Driver(output, on, "--jobs", "2", command=asked).ended()
+    probes = json.loads((output / "probes.json").read_text())
+    assert probes.pop("measured")["wall_seconds"] > 0
     for task in probes["tasks"].values():
         for cell in task["cells"].values():
             del cell["tokens_per_second"]
-    scores = [{k: v for k, v in trial.items() if "seconds" not in k} for trial in json.loads(trials)["trials"]]
-    return search, scores, probes
+    return probes
 
 
-@pytest.mark.parametrize("on", PLACES[1:])
-def test_a_search_and_probes_find_the_same_anywhere(on, other_studies, tmp_path):
-    assert other_studies_on(on, tmp_path) == other_studies
+@pytest.mark.parametrize(("found_on", "on"), [(search_on, SLURM), (probes_on, "ray")])
+def test_a_search_and_probes_find_the_same_anywhere(found_on, on, tmp_path):
+    assert found_on(on, tmp_path / "there") == found_on("local", tmp_path / "here")
 
 
 @pytest.fixture
@@ -204,17 +183,9 @@ def remove(node: subprocess.Popen) -> None:
 def test_a_node_that_leaves_costs_nothing(cluster, whole, tmp_path):
     address, nodes = cluster
     output = tmp_path / "study"
-    process = driver(output, address)
-    until(lambda: len(list(output.glob("*/*/checkpoint"))) == 2, process)
+    driver = Driver(output, address)
+    driver.until(lambda: len(list(output.glob("*/*/checkpoint"))) == 2)
     remove(nodes[1])
-    said = to_its_end(process)
+    said = driver.ended()
     assert unmeasured(output) == whole
     assert "submitted again, 1 of 3 times" in said, said
-
-
-def test_no_cluster_at_the_address_is_one_line(tmp_path):
-    process = driver(tmp_path / "study", "ray:127.0.0.1:1")
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 1 and said.splitlines()[-1].startswith("gatedrnn: --on ray:127.0.0.1:1: no cluster"), (
-        said
-    )

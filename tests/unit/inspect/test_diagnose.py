@@ -93,7 +93,7 @@ def test_signs_and_endless_memories_are_found():
     assert "3 channels hardly move on these inputs" in sentences(found)[-1]
 
 
-@pytest.mark.parametrize("cell", ["mingru", "lstm", "block-orthogonal"])
+@pytest.mark.parametrize("cell", ["mingru", "lstm"])
 def test_the_reach_is_the_norm_of_the_jacobian(cell, monkeypatch):
     """With a direction along each output in turn, the sum over draws is the whole Jacobian's norm."""
     subject = inspected(cell)

@@ -2,24 +2,27 @@
 
 import pytest
 import torch
-from layer_laws import BATCH, CELLS, HIDDEN, JOINT, STEPS, as_tuple, every_cell, layer_of, packed_up, series
+from covering import over
+from layer_laws import BATCH, CELL, CELLS, EQUATIONS, HIDDEN, JOINT, STEPS, as_tuple, layer_of, packed_up, series
+from paths import axis
 from tolerances import assert_equal_within
 
 from gatedrnn import BlockOrthogonalRNN
 from gatedrnn.inspect.trace import trace
 
-VARIANTS = [
-    {"num_layers": 2, "bidirectional": True}, {"layer_norm": True, "bias": False}, {"zoneout": 0.3},
-]  # fmt: skip
+BOTH = (False, True)
 # The decay of a joint state is that of c * exp(m), see test_slstm.py.
-with_decay = [name for name in CELLS if name not in JOINT and CELLS[name](2, 4).cell.decay_gates]
+DECAYING = axis(EQUATIONS, [name for name in CELLS if name not in JOINT and EQUATIONS[name].decay_gates])
 
 
-@every_cell
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_what_is_traced_is_what_the_layer_does(name, variant):
-    if name in JOINT and "zoneout" in variant:
-        return
+@over(
+    lambda name, zoneout: name not in JOINT or not zoneout,
+    name=CELL, two_layers_and_directions=BOTH, layer_norm=BOTH, bias=BOTH, zoneout=(0.0, 0.3),
+)  # fmt: skip
+def test_what_is_traced_is_what_the_layer_does(name, two_layers_and_directions, layer_norm, bias, zoneout):
+    variant = {"layer_norm": layer_norm, "bias": bias, "zoneout": zoneout}
+    if two_layers_and_directions:
+        variant |= {"num_layers": 2, "bidirectional": True}
     layer, x = layer_of(name, **variant).eval(), series()
     traced = list(trace(layer, x))
     outputs = [part.output.flip(1) if part.reverse else part.output for part in traced]
@@ -29,37 +32,33 @@ def test_what_is_traced_is_what_the_layer_does(name, variant):
     assert_equal_within(top, layer(x)[0], torch.float64, "output of the last layer")
 
 
-@pytest.mark.parametrize("zoneout", [0.0, 0.3])
-@pytest.mark.parametrize("name", with_decay)
-def test_the_decay_is_what_a_state_is_multiplied_by(name, zoneout):
-    """Without recurrent weights, the derivative of one state by the one before; of a turned block, a row's length."""
-    layer, x = layer_of(name, zoneout=zoneout).eval(), series()
-    for part, weight in layer.named_parameters():
-        if part.startswith(("weight_hh", "weight_c", "weight_a", "weight_v")):
-            torch.nn.init.zeros_(weight)
-    (traced,) = trace(layer, x)
-    states = None
-    for t in range(STEPS):
-        if t == 0:
-            _, states = layer.step(x[:, 0])
-            continue
-        before = as_tuple(states)
+@over(name=DECAYING)
+def test_the_decay_is_what_a_state_is_multiplied_by(name):
+    """Without recurrent weights, the derivative of one state by the one before; of a turned block, a row's length.
 
-        def after(memory, t=t, before=before):
-            _, state = layer.step(x[:, t], packed_up((*before[:-1], memory)))
-            return as_tuple(state)[-1][0]
+    What a gap takes of the state of a GRU-D is no part of it.
+    """
+    mixes = name == "block-orthogonal"  # and what zoneout keeps of it is not turned
+    for zoneout in (0.0,) if mixes else (0.0, 0.3):
+        layer, x = layer_of(name, zoneout=zoneout).eval(), series()
+        for part, weight in layer.named_parameters():
+            if part.startswith(("weight_hh", "weight_c", "weight_a", "weight_v")) or "_gap_" in part:
+                torch.nn.init.zeros_(weight)
+        (traced,) = trace(layer, x)
+        _, states = layer.step(x[:, 0])
+        for t in range(1, STEPS):
+            before = as_tuple(states)
 
-        derivatives = torch.autograd.functional.jacobian(after, before[-1].detach())[:, :, 0]
-        for row in range(BATCH):
-            own = derivatives[row, :, row]
-            if name == "block-orthogonal" and not zoneout:
-                expected = own.norm(dim=1)
-            else:
-                expected = own.diagonal()
-                if name == "block-orthogonal":
-                    continue  # what zoneout keeps is not turned
-            assert_equal_within(traced.decay[row, t], expected, torch.float64, f"decay at {t}")
-        _, states = layer.step(x[:, t], states)
+            def after(memory, layer=layer, x_t=x[:, t], before=before):
+                _, state = layer.step(x_t, packed_up((*before[:-1], memory)))
+                return as_tuple(state)[-1][0]
+
+            derivatives = torch.autograd.functional.jacobian(after, before[-1].detach())[:, :, 0]
+            for row in range(BATCH):
+                own = derivatives[row, :, row]
+                expected = own.norm(dim=1) if mixes else own.diagonal()
+                assert_equal_within(traced.decay[row, t], expected, torch.float64, f"decay at {t}")
+            _, states = layer.step(x[:, t], states)
 
 
 def gates_by_hand(layer, x):

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 import torch
 
 from gatedrnn import SignedMinGRU
@@ -15,43 +14,39 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "expressivity.md"
 CLASSES = {name: tracking(cell.equations()).name for name, cell in CELLS.items()}
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_a_class_is_what_one_step_does_to_two_states(name):
+def found_in_a_step(layer):
     """The difference of two states after a step, against the one before: kept in sign, flipped, turned, or more."""
-    torch.manual_seed(0)
-    options = {"window": 1} if name == "qrnn" else {}
-    layer = CELLS[name].layer(3, 4, dtype=torch.float64, **options)
     for weight in layer.parameters():
         torch.nn.init.normal_(weight, std=2)
-    states = len(layer.state_sizes())
-    with torch.no_grad():
-        x, h = torch.randn(500, 3, dtype=torch.float64), torch.randn(2, 1, 500, 4, dtype=torch.float64)
-        before = h[1] - h[0]
-        memories = [
-            layer.step(x, (torch.zeros_like(one), *[one] * (states - 1)) if states > 1 else one)[1] for one in h
-        ]
-        first, second = (memory[1] if states > 1 else memory for memory in memories)
-        after = second - first
-        twice = layer.step(x, tuple([2 * before, *[2 * before] * (states - 1)]) if states > 1 else 2 * before)[1]
-        once = layer.step(x, tuple([before, *[before] * (states - 1)]) if states > 1 else before)[1]
-        none = layer.step(x, tuple([0 * before] * states) if states > 1 else 0 * before)[1]
-        linear = [memory[1] if states > 1 else memory for memory in (none, once, twice)]
-    if not torch.allclose(linear[2] - linear[1], linear[1] - linear[0], atol=1e-9):
+    x, h = torch.randn(500, 3, dtype=torch.float64), torch.randn(2, 1, 500, 4, dtype=torch.float64)
+    before, memory = h[1] - h[0], layer.cell.memory
+
+    def after(state, x=x):
+        states = (state,) * len(layer.state_sizes())
+        found = layer.step(x, states if len(states) > 1 else state)[1]
+        return found if isinstance(found, tuple) else (found,)
+
+    none, once, twice = (after(times * before)[memory] for times in (0, 1, 2))
+    if not torch.allclose(twice - once, once - none, atol=1e-9):
         alone = before.clone()
         alone[..., 1:] = 0  # a state of one channel
-        with torch.no_grad():
-            one, zero = (
-                layer.step(x, tuple([state] * states) if states > 1 else state)[1] for state in (alone, 0 * alone)
-            )
-        moved = [a - b for a, b in zip(*((s if states > 1 else (s,)) for s in (one, zero)), strict=True)]
-        found = "state-dependent" if any(bool(m[..., 1:].any()) for m in moved) else "channelwise"
-    elif torch.allclose(layer.step(x.flip(0), 2 * before)[1] - layer.step(x.flip(0), before)[1], linear[2] - linear[1]):
-        found = "fixed"
-    elif torch.allclose(after.norm(dim=-1), before.norm(dim=-1)) or bool((after / before).abs().max() > 1 + 1e-9):
-        found = "rotating"  # one channel grew at the cost of another
-    else:
-        found = "signed" if bool((after / before).min() < 0) else "positive"
-    assert CLASSES[name] == found
+        moved = [a - b for a, b in zip(after(alone), after(0 * alone), strict=True)]
+        return "state-dependent" if any(bool(m[..., 1:].any()) for m in moved) else "channelwise"
+    if torch.allclose(after(2 * before, x.flip(0))[memory] - after(before, x.flip(0))[memory], twice - once):
+        return "fixed"
+    quotient = (once - none) / before
+    if torch.allclose((once - none).norm(dim=-1), before.norm(dim=-1)) or bool(quotient.abs().max() > 1 + 1e-9):
+        return "rotating"  # one channel grew at the cost of another
+    return "signed" if bool(quotient.min() < 0) else "positive"
+
+
+@torch.no_grad()
+def test_a_class_is_what_one_step_does_to_two_states():
+    layers = {
+        name: cell.layer(3, 4, dtype=torch.float64, **({"window": 1} if name == "qrnn" else {}))
+        for name, cell in CELLS.items()
+    }
+    assert {name: found_in_a_step(layer) for name, layer in layers.items()} == CLASSES
 
 
 class TanhDecay(ScanEquations):

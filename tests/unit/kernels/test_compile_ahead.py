@@ -54,15 +54,15 @@ def test_nothing_runs_while_calls_are_recorded():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(
-    "name, proj_size", [("mingru", 0), ("mingru", 3), ("para-gru", 0), ("para-gru", 3), ("gru", 0)]
-)
-def test_steps_of_a_stream_are_recorded_too(name, proj_size):
-    options = {"proj_size": proj_size} if proj_size else {}
-    layer = gatedrnn.registry.CELLS[name].layer(4, 8, layer_norm=name == "mingru", **options)
-    with threads.recording() as recorded:
-        layer.step(torch.randn(2, 4))
-    assert len(recorded.rows) <= 1 and not recorded.calls
+def test_steps_of_a_stream_are_recorded_too():
+    norm, projected = {"layer_norm": True}, {"proj_size": 3}
+    for name, options in (
+        ("mingru", norm), ("mingru", norm | projected), ("para-gru", {}), ("para-gru", projected), ("gru", {}),
+    ):  # fmt: skip
+        layer = gatedrnn.registry.CELLS[name].layer(4, 8, **options)
+        with threads.recording() as recorded:
+            layer.step(torch.randn(2, 4))
+        assert len(recorded.rows) <= 1 and not recorded.calls, (name, options)
 
 
 @pytest.mark.parametrize("missing, can_be_saved", [(0, True), (1, True), (2, False)])

@@ -1,31 +1,33 @@
 """The compiled loops for the CPU against the cells' own torch forms and the plain torch scan."""
 
-import itertools
-
+import numba
 import pytest
 import torch
-from kernel_cells import by_channel
+from covering import over
+from kernel_cells import FLAGS, SCAN_KERNEL, by_channel
 from scan_kernels import CELLS, PROGRAMS, by_equations
 from tolerances import assert_equal_within
 
 from gatedrnn.kernels import cpu
+from gatedrnn.kernels.cpu import _math
+from gatedrnn.kernels.cpu.scan import plan_for
 
-every_kernel = pytest.mark.parametrize("kernel", CELLS)
 FULL = torch.float64
-FLAGS = list(itertools.product((False, True), repeat=3))
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 @pytest.fixture
-def threads(request):
+def threads():
+    """A function that sets how many there are."""
     before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
+    yield torch.set_num_threads
     torch.set_num_threads(before)
 
 
-def problem(kernel, batch, steps, channels, dtype=torch.float64, masked=False, cut=False, spread=3.0):
+def problem(kernel, batch, steps, channels, dtype=torch.float64, flags=(), spread=3.0):
     """Biased where nothing is cut: with and without a bias is tried wherever both kinds of flags are."""
     torch.manual_seed(0)
+    masked, cut = "mask" in flags, "resets" in flags
     count = len(CELLS[kernel].projections)
     accumulation = torch.float64 if dtype == torch.float64 else torch.float32
     return {
@@ -38,45 +40,72 @@ def problem(kernel, batch, steps, channels, dtype=torch.float64, masked=False, c
     }
 
 
-def check(name, arguments, reverse, keeps_output=True):
-    projected, mask, program = arguments["projected"], arguments["mask"], PROGRAMS[name]
-    channels = projected.shape[2] // program.gates
-    grads = torch.randn(*projected.shape[:2], channels).to(projected.dtype), torch.randn_like(arguments["h0"])
+NAMES = "output", "last", "projected", "bias", "h0", "reset_state"
+"""Of results, the last four gradients."""
+
+
+def computed(name, arguments, grads, reverse=False, keeps_output=True):
+    """By the kernels."""
+    program = PROGRAMS[name]
     output, last = cpu.gated_scan(program, **arguments, reverse=reverse)
-    states = output if keeps_output and mask is None and program.output_is_state else None
+    states = output if keeps_output and arguments["mask"] is None and program.output_is_state else None
     given = {key: x for key, x in arguments.items() if key not in ("projected", "bias")}
     gradients = cpu.gated_scan_gradient(
-        program, *grads, projected, arguments["bias"], states, **given, reverse=reverse
-    )  # fmt: skip
-    expected = by_equations(name, **arguments, reverse=reverse, grad_output=grads[0], grad_last=grads[1], dtype=FULL)
-    assert output.dtype == gradients[0].dtype == projected.dtype
-    names = "output", "last", "projected", "bias", "h0", "reset_state"
-    for place, (what, got, want) in enumerate(zip(names, (output, last, *gradients), expected, strict=True)):
+        program, *grads, arguments["projected"], arguments["bias"], states, **given, reverse=reverse
+    )
+    return dict(zip(NAMES, (output, last, *gradients), strict=True))
+
+
+def upstream(name, arguments):
+    projected = arguments["projected"]
+    channels = projected.shape[2] // PROGRAMS[name].gates
+    return torch.randn(*projected.shape[:2], channels).to(projected.dtype), torch.randn_like(arguments["h0"])
+
+
+def expected_of(name, arguments, grads, reverse):
+    """By the equations."""
+    found = by_equations(name, **arguments, reverse=reverse, grad_output=grads[0], grad_last=grads[1], dtype=FULL)
+    return dict(zip(NAMES, found, strict=True))
+
+
+def assert_same(name, arguments, found, expected, dtype):
+    for place, (what, want) in enumerate(expected.items()):
         if what not in ("bias", "reset_state") or arguments[what] is not None:
-            assert_equal_within(got, want, projected.dtype, f"{name} {what}", gradient=place > 1)
+            assert_equal_within(found[what], want, dtype, f"{name} {what}", gradient=place > 1)
 
 
-@every_kernel
-@pytest.mark.parametrize("masked, cut, reverse", FLAGS)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-def test_each_kernel_computes_its_cells_equations(kernel, masked, cut, reverse, dtype):
-    check(kernel, problem(kernel, 2, 23, 37, dtype, masked, cut, spread=1.5), reverse)
+@over(kernel=SCAN_KERNEL, flags=FLAGS, dtype=DTYPES, reverse=(False, True), keeps_output=(True, False))
+def test_each_kernel_computes_its_cells_equations(kernel, flags, dtype, reverse, keeps_output):
+    arguments = problem(kernel, 2, 23, 37, dtype, flags, spread=1.5)
+    grads = upstream(kernel, arguments)
+    found = computed(kernel, arguments, grads, reverse, keeps_output)
+    assert found["output"].dtype == found["projected"].dtype == dtype
+    assert_same(kernel, arguments, found, expected_of(kernel, arguments, grads, reverse), dtype)
 
 
-@every_kernel
-def test_states_computed_again_give_the_gradient_of_states_that_were_saved(kernel):
-    check(kernel, problem(kernel, 2, 23, 37), reverse=False, keeps_output=False)
+@over(kernel=SCAN_KERNEL, reverse=(False, True))
+def test_the_division_of_the_work_does_not_matter(kernel, reverse, threads):
+    """Of channels among threads, and of time where gradients of a bias are summed up."""
+    for size, flags in (((1, 1, 1), FLAGS[-1]), ((3, 20, 700), FLAGS[-1]), ((2, 70, 5), ("mask",))):
+        arguments = problem(kernel, *size, flags=flags)
+        grads = upstream(kernel, arguments)
+        expected = expected_of(kernel, arguments, grads, reverse)
+        for count in (1, 2, 8):
+            threads(count)
+            assert_same(kernel, arguments, computed(kernel, arguments, grads, reverse), expected, FULL)
 
 
-@every_kernel
-@pytest.mark.parametrize("threads", [1, 2, 8], indirect=True)
-@pytest.mark.parametrize(
-    "batch, steps, channels", [(1, 1, 1), pytest.param(1, 2500, 20, marks=pytest.mark.slow), (3, 20, 700)]
-)
-def test_the_division_of_the_work_does_not_matter(kernel, threads, batch, steps, channels):
-    """With more threads than sequences and channels, time is divided into chunks that run at once."""
-    for reverse in (False, True):
-        check(kernel, problem(kernel, batch, steps, channels, masked=True, cut=steps < 100), reverse)
+@over(kernel=SCAN_KERNEL, flags=FLAGS, reverse=(False, True))
+def test_chunks_of_time_that_run_at_once_give_what_one_run_gives(kernel, flags, reverse, threads):
+    """Where there are more threads than sequences and blocks of channels."""
+    arguments, shape = problem(kernel, 1, 1700, 20, flags=flags), (1, 1700, 20)
+    grads = upstream(kernel, arguments)
+    threads(1)
+    assert plan_for(PROGRAMS[kernel], shape, reverse).chunks == 1
+    whole = computed(kernel, arguments, grads, reverse)
+    threads(8)
+    assert plan_for(PROGRAMS[kernel], shape, reverse).chunks == 8
+    assert_same(kernel, arguments, computed(kernel, arguments, grads, reverse), whole, FULL)
 
 
 @pytest.mark.parametrize("kernel", ["minlstm", "lstm-normalized"])
@@ -95,10 +124,6 @@ def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
 
 
 def test_the_elementary_functions_are_accurate_to_the_last_digits_and_keep_nan():
-    import numba
-
-    from gatedrnn.kernels.cpu import _math
-
     @numba.njit
     def both(x, e, t):
         for i in range(x.size):
@@ -134,14 +159,13 @@ def test_bfloat16_is_rounded_as_torch_rounds_it():
     assert torch.equal(last.nan_to_num(7), exact[0].nan_to_num(7))
 
 
-@pytest.mark.parametrize("threads", [1, 4], indirect=True)
-def test_denormal_numbers_are_zero_in_a_kernel_and_unchanged_outside(threads):
+@pytest.mark.parametrize("count", [1, 4])
+def test_denormal_numbers_are_zero_in_a_kernel_and_unchanged_outside(count, threads):
     """They cost a hundred times as much: a gradient that enters at the last step alone shrinks to them."""
-    from gatedrnn.kernels.cpu._math import ON_X86
-
+    threads(count)
     small, many = torch.full((4, 1, 1 << 14), 1e-40), torch.full((1 << 18,), 1e-40)
     states, _ = cpu.scan(torch.ones_like(small), small, None, None, None, False)
-    assert bool(states.any()) != ON_X86
+    assert bool(states.any()) != _math.ON_X86
     for _ in range(4):  # every thread that may have been at work
         assert bool(((many + many) > 0).all())
     kept, _ = cpu.scan(torch.ones_like(small), 1e3 * small, None, None, None, False)

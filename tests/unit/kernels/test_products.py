@@ -26,12 +26,10 @@ def added(rows, inner, columns, dtype, transposed=False):
 
 
 @pytest.mark.parametrize("inner, columns", SIZES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rows", [*range(1, 10), 23])
-def test_a_product_with_a_packed_matrix_is_the_product(inner, columns, dtype, rows):
-    for transposed in (False, True):
+def test_a_product_with_a_packed_matrix_is_the_product(inner, columns):
+    for rows, dtype, transposed in product((*range(1, 10), 23), (torch.float32, torch.float64), (False, True)):
         got, want = added(rows, inner, columns, dtype, transposed)
-        assert_equal_within(got, want.to(dtype), dtype, "product")
+        assert_equal_within(got, want.to(dtype), dtype, f"product of {rows} rows, transposed {transposed}")
 
 
 @pytest.mark.parametrize("inner, columns", SIZES)

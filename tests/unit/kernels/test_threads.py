@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import numpy as np
 import pytest
@@ -32,29 +33,32 @@ class Counting:
         self.done[first:last] += step
 
 
-@pytest.mark.parametrize("items", [1, 2, 7, 100])
-@pytest.mark.parametrize("count", [1, 2, 3, 16])
-def test_every_item_is_done_once_in_the_pool(items, count, monkeypatch):
+def test_every_item_is_done_once_in_the_pool(monkeypatch):
     monkeypatch.setattr(threads, "team", lambda process: None)
-    kernel = Counting()
-    threads.share_out(threads.Kernel(kernel, kernel), items, count, 1)
-    assert (kernel.done[:items] == 1).all() and not kernel.done[items:].any()
-    assert len(kernel.parts) == min(items, count)
+    for items, count in product((1, 2, 7, 100), (1, 2, 3, 16)):
+        kernel = Counting()
+        threads.share_out(threads.Kernel(kernel, kernel), items, count, 1)
+        assert (kernel.done[:items] == 1).all() and not kernel.done[items:].any(), (items, count)
+        assert len(kernel.parts) == min(items, count)
 
 
-@pytest.mark.parametrize("count", [2, 3, 16])
-def test_a_kernel_gives_the_same_bits_on_any_number_of_threads(where, count):
+def test_a_kernel_gives_the_same_bits_on_any_number_of_threads(where):
     decay, drive = torch.rand(5, 50, 300), torch.randn(5, 50, 300)
+    assert decay.numel() > threads.WORTH_A_THREAD
     before = torch.get_num_threads()
+
+    def scanned(_=None):
+        h, last = cpu.scan(decay, drive, None, None, None, False)
+        return h, last, *cpu.scan_gradient(drive, last, decay, h, None, None, None, False)
+
     try:
         torch.set_num_threads(1)
-        alone, _ = cpu.scan(decay, drive, None, None, None, False)
-        torch.set_num_threads(count)
-        for _ in range(5):
-            assert torch.equal(cpu.scan(decay, drive, None, None, None, False)[0], alone)
+        alone = scanned()
+        for count in 3 * (2, 3, 16):
+            torch.set_num_threads(count)
+            assert all(map(torch.equal, scanned(), alone)), count
         with ThreadPoolExecutor(4) as callers:  # each with threads of its own
-            found = list(callers.map(lambda _: cpu.scan(decay, drive, None, None, None, False)[0], range(12)))
-        assert all(torch.equal(h, alone) for h in found)
+            assert all(all(map(torch.equal, found, alone)) for found in callers.map(scanned, range(12)))
     finally:
         torch.set_num_threads(before)
 

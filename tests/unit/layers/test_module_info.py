@@ -5,12 +5,9 @@ checks of other devices (CUDA and MPS against the CPU, memory formats, transfers
 `inplace`, an argument that no layer here has.
 """
 
-import copy
-import io
-import pickle
-
 import pytest
 import torch
+from covering import over
 from tolerances import assert_equal_within
 from torch import nn
 
@@ -22,9 +19,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
 ]
 OURS = {nn.LSTM: LSTM, nn.GRU: GRU, nn.LSTMCell: LSTMCell, nn.GRUCell: GRUCell}
-every_module = pytest.mark.parametrize("module", OURS, ids=lambda module: module.__name__)
-both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-both_modes = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+MODULE, DTYPE = tuple(OURS), {"float32": torch.float32, "float64": torch.float64}
+every_module, both_dtypes = over(module=MODULE), over(module=MODULE, dtype=DTYPE)
 
 
 def info_of(module):
@@ -60,9 +56,7 @@ def assert_close(found, expected, dtype, what):
         assert_equal_within(mine, yours, dtype, what)
 
 
-@every_module
-@both_dtypes
-@both_modes
+@over(module=MODULE, dtype=DTYPE, training=(True, False))
 def test_outputs_are_those_of_torchs_module_and_of_the_reference(module, dtype, training):
     for row in inputs_of(module, dtype, training):
         theirs = made(module, row, dtype, training)
@@ -77,36 +71,6 @@ def test_outputs_are_those_of_torchs_module_and_of_the_reference(module, dtype, 
             assert_close(row.reference_fn(ours, *args, **kwargs), found, dtype, "reference")
 
 
-@every_module
-@both_dtypes
-def test_parameters_are_made_where_and_in_the_dtype_that_is_asked_for(module, dtype):
-    for row in inputs_of(module, dtype):
-        kwargs = row.constructor_input.kwargs
-        for device in ("cpu", "meta"):
-            ours = OURS[module](*row.constructor_input.args, **{**kwargs, "device": device, "dtype": dtype})
-            assert {(p.dtype, p.device.type) for p in ours.parameters()} == {(dtype, device)}
-
-
-@every_module
-@both_dtypes
-@both_modes
-def test_a_pickled_module_is_the_module(module, dtype, training):
-    for row in inputs_of(module, dtype, training):
-        ours, file = made(OURS[module], row, dtype, training), io.BytesIO()
-        torch.save(ours, file)
-        file.seek(0)
-        for copied in (pickle.loads(pickle.dumps(ours)), torch.load(file, weights_only=False), copy.deepcopy(ours)):
-            for mine, yours in zip(tensors(called(copied, row)), tensors(called(ours, row)), strict=True):
-                assert torch.equal(mine, yours)
-
-
-@every_module
-def test_a_module_has_torchs_representation(module):
-    for row in inputs_of(module, torch.float32):
-        theirs, ours = made(module, row, torch.float32), made(OURS[module], row, torch.float32)
-        assert repr(ours) == repr(theirs) and str(ours) == str(theirs)
-
-
 def without_gaps(value):
     return value.clone() if isinstance(value, torch.Tensor) else type(value)(without_gaps(v) for v in value)
 
@@ -118,12 +82,10 @@ def with_gaps(value):
     return type(value)(with_gaps(v) for v in value)
 
 
-@every_module
 @both_dtypes
-@both_modes
-def test_inputs_may_have_gaps(module, dtype, training):
-    for row in inputs_of(module, dtype, training):
-        ours = made(OURS[module], row, dtype, training)
+def test_inputs_may_have_gaps(module, dtype):
+    for row in inputs_of(module, dtype):
+        ours = made(OURS[module], row, dtype)
         outcomes = []
         for lay in (without_gaps, with_gaps):
             given = [leaf.requires_grad_() for leaf in tensors(lay(list(row.forward_input.args)))]
@@ -141,12 +103,10 @@ def rebuild(like, leaves):
     return next(leaves) if isinstance(like, torch.Tensor) else tuple(rebuild(v, leaves) for v in like)
 
 
-@every_module
-@both_modes
-@pytest.mark.parametrize("check", [torch.autograd.gradcheck, torch.autograd.gradgradcheck])
-def test_gradients_are_finite_differences(module, training, check):
-    for row in inputs_of(module, torch.float64, training, requires_grad=True):
-        ours = made(OURS[module], row, torch.float64, training)
+@over(module=MODULE, check=(torch.autograd.gradcheck, torch.autograd.gradgradcheck))
+def test_gradients_are_finite_differences(module, check):
+    for row in inputs_of(module, torch.float64, requires_grad=True):
+        ours = made(OURS[module], row, torch.float64)
         names = [name for name, _ in ours.named_parameters()]
         leaves = [leaf.detach().requires_grad_() for leaf in tensors(list(row.forward_input.args))]
 
@@ -159,26 +119,6 @@ def test_gradients_are_finite_differences(module, training, check):
         assert check(outcome, (*leaves, *ours.parameters()), fast_mode=True)
 
 
-@every_module
-@both_modes
-def test_a_module_can_be_moved_emptied_and_filled(module, training):
-    for row in inputs_of(module, torch.float32, training):
-        ours = made(OURS[module], row, torch.float32, training)
-        state = copy.deepcopy(ours.state_dict())
-        expected = tensors(called(ours, row))
-        assert {p.dtype for p in ours.to(torch.float64).parameters()} == {torch.float64}
-        ours.to(torch.float32)
-        empty = ours.to("meta").to_empty(device="cpu")
-        empty.reset_parameters()
-        assert all(p.isfinite().all() for p in empty.parameters())
-        empty.load_state_dict(state)
-        assert all(torch.equal(a, b) for a, b in zip(tensors(called(empty, row)), expected, strict=True))
-        assigned = made(OURS[module], row, torch.float32, training)
-        assigned.load_state_dict(state, assign=True)
-        assert all(torch.equal(a, b) for a, b in zip(tensors(called(assigned, row)), expected, strict=True))
-
-
-@every_module
 @both_dtypes
 def test_what_the_table_says_is_wrong_raises_what_it_says(module, dtype):
     from torch.testing._internal.common_modules import ModuleErrorEnum

@@ -1,7 +1,6 @@
 """Mistakes in a cell of one's own are told with cell, method and shapes; its output may read the projections."""
 
 import pytest
-import torch
 
 from gatedrnn import RecurrentLayer
 from gatedrnn.equations import ScanEquations
@@ -30,13 +29,3 @@ def layer_of(**members):
 def test_a_mistake_is_told_when_the_first_layer_is_made(members, words):
     with pytest.raises(TypeError, match=words):
         layer_of(**members)(3, 4)
-
-
-def test_an_output_gate_of_a_scan_cell_acts_in_every_execution_mode():
-    gated = layer_of(output=lambda self, state, projected: projected[1].sigmoid() * torch.tanh(state[0]))
-    layer, x = gated(3, 4, batch_first=True, dtype=torch.float64), torch.randn(2, 5, 3, dtype=torch.float64)
-    whole, state, steps = layer(x)[0], None, []
-    for x_t in x.unbind(1):
-        output, state = layer.step(x_t, state)
-        steps.append(output)
-    torch.testing.assert_close(torch.stack(steps, 1), whole)

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 import torch
+from covering import over
 from layer_laws import (
     BATCH,
     FEATURES,
@@ -13,6 +14,7 @@ from layer_laws import (
     as_tuple,
     assert_same,
     layer_of,
+    projection,
     run,
     series,
     states_of,
@@ -25,26 +27,36 @@ from gatedrnn.registry import CELLS
 
 # torch's own remark on proj_size in float32, once per process.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+BOTH = (False, True)
 
 
-def options(**values):
-    return [dict(zip(values, row, strict=True)) for row in product(*values.values())]
+def projects(name, proj_size):
+    return name == "lstm" or not proj_size
 
 
-SHAPES = options(num_layers=[1, 2], bias=[True, False], batch_first=[True, False], bidirectional=[True, False])
-AS_TORCH = [("gru", o) for o in SHAPES] + [("lstm", o | {"proj_size": p}) for o in SHAPES for p in (0, 2)]
-
-
-@pytest.mark.parametrize("name, chosen", AS_TORCH, ids=lambda x: x if isinstance(x, str) else str([*x.values()]))
-def test_a_state_dict_of_torch_gives_torchs_numbers_and_gradients_and_is_saved_again(name, chosen):
-    for dtype, batched, with_hx in product((torch.float32, torch.float64), (True, False), (True, False)):
+@over(
+    projects, name=tuple(TORCH), proj_size=(0, 2), num_layers=(1, 2), bidirectional=BOTH, bias=BOTH, batch_first=BOTH,
+)  # fmt: skip
+def test_a_state_dict_of_torch_gives_torchs_numbers_and_gradients_and_is_saved_again(
+    name, proj_size, num_layers, bidirectional, bias, batch_first
+):
+    chosen = {"num_layers": num_layers, "bidirectional": bidirectional, "bias": bias, "batch_first": batch_first}
+    chosen |= projection(name, proj_size)
+    torch.manual_seed(3)
+    drawn = TORCH[name](FEATURES, HIDDEN, **chosen).state_dict()
+    torch.manual_seed(3)
+    same = CELLS[name].layer(FEATURES, HIDDEN, **chosen).state_dict()
+    assert list(same) == list(drawn), "the same parameters in the same order, and from the same seed"
+    assert all(torch.equal(same[key], drawn[key]) for key in drawn)
+    for dtype, batched, with_hx in product((torch.float32, torch.float64), BOTH, BOTH):
         theirs = TORCH[name](FEATURES, HIDDEN, dtype=dtype, **chosen)
         ours = CELLS[name].layer(FEATURES, HIDDEN, dtype=dtype, **chosen)
         ours.load_state_dict(theirs.state_dict())
         back = TORCH[name](FEATURES, HIDDEN, dtype=dtype, **chosen)
         back.load_state_dict(ours.state_dict())
+        assert repr(ours) == repr(theirs) and {p.dtype for p in ours.parameters()} == {dtype}
         x = series(BATCH, STEPS, FEATURES, dtype=dtype) if batched else series(STEPS, FEATURES, dtype=dtype)
-        if batched and not chosen["batch_first"]:
+        if batched and not batch_first:
             x = x.transpose(0, 1)
         states = states_of(ours, dtype=dtype) if batched else tuple(s[:, 0] for s in states_of(ours, 1, dtype))
         if not with_hx:
@@ -58,16 +70,6 @@ def test_a_state_dict_of_torch_gives_torchs_numbers_and_gradients_and_is_saved_a
             assert_equal_within(output, expected["output"], dtype, "output without hx")
             for i, state in enumerate(as_tuple(last)):
                 assert_equal_within(state, expected[f"state {i}"], dtype, "state without hx")
-
-
-@pytest.mark.parametrize("name, chosen", AS_TORCH, ids=lambda x: x if isinstance(x, str) else str([*x.values()]))
-def test_the_same_seed_draws_the_same_parameters_in_the_same_order(name, chosen):
-    torch.manual_seed(3)
-    theirs = TORCH[name](FEATURES, HIDDEN, **chosen).state_dict()
-    torch.manual_seed(3)
-    ours = CELLS[name].layer(FEATURES, HIDDEN, **chosen).state_dict()
-    assert list(ours) == list(theirs)
-    assert all(torch.equal(ours[k], theirs[k]) for k in theirs)
 
 
 @pytest.mark.parametrize("name", TORCH)
@@ -86,11 +88,9 @@ def test_the_same_seed_drops_the_same_outputs(name):
     assert_equal_within(results[2], theirs(x)[0], torch.float32, "output without dropout")
 
 
-@pytest.mark.parametrize("name", TORCH)
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("proj_size", [0, 2])
-def test_a_mask_equals_torchs_packed_sequence(name, bidirectional, proj_size):
-    chosen = {"num_layers": 2, "bidirectional": bidirectional} | ({"proj_size": proj_size} if name == "lstm" else {})
+@over(projects, name=tuple(TORCH), proj_size=(0, 2), bidirectional=BOTH)
+def test_a_mask_equals_torchs_packed_sequence(name, proj_size, bidirectional):
+    chosen = {"num_layers": 2, "bidirectional": bidirectional} | projection(name, proj_size)
     ours = layer_of(name, **chosen)
     theirs = TORCH[name](FEATURES, HIDDEN, batch_first=True, dtype=torch.float64, **chosen)
     theirs.load_state_dict(ours.state_dict())

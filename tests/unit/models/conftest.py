@@ -1,6 +1,7 @@
 """A quiet transformers, so that a failing test shows its own words."""
 
 import pytest
+from transformers import Trainer  # noqa: F401  imported here, its seconds are no test's
 from transformers.utils import logging
 
 

@@ -1,8 +1,9 @@
 """Models small enough for any test, with weights large enough for every gate to leave its linear range."""
 
-import pytest
 import torch
+from covering import Axis, over
 
+from gatedrnn.layers.runners import runner_of
 from gatedrnn.models import GatedRNNConfig
 from gatedrnn.registry import CELLS
 
@@ -22,33 +23,43 @@ OPTIONS = {
     "block-orthogonal": {"block_size": 3}, "gru-d": {"gap_features": 2}, "indrnn": {"activation": "tanh"},
     "janet": {"beta": 0.5}, "slstm": {"heads": 3}, "qrnn": {"window": 1},
 }  # fmt: skip
-MULTIPLIES_STATE = (
-    "lstm", "lstm-peephole", "lstm-no-output-gate", "gru", "gru-d", "mgu", "gru-no-reset-gate", "cifg", "janet",
-    "slstm",
-)  # fmt: skip
-JOINT = ("slstm",)  # whose states belong together: no zoneout
-READS_STATE = (*MULTIPLIES_STATE, "indrnn", "para-gru", "para-lstm", "sru")
 EVERY_POOLING = ("last", "mean", "max")
+BUILD, KIND = tuple(BUILDS), tuple(KINDS)
 
-every_cell = pytest.mark.parametrize("cell", CELLS)
+
+def one_of_each(kind, cells=tuple(CELLS)):
+    """An axis of cells, of which the fast suite takes the first of each kind, by what its equations declare."""
+    first = {}
+    for name in cells:
+        first.setdefault(kind(CELLS[name].equations()), name)
+    return Axis(fast=tuple(first.values()), every=cells)
+
+
+def kept_by(cell):
+    return (
+        cell.recurrent_bias, cell.learns_initial_state, cell.gap_features, min(2, len(cell.diagonals)),
+        hasattr(cell, "fill_diagonals"),
+    )  # fmt: skip
+
+
+CELL = one_of_each(runner_of)
+"""What a model knows of a cell: what runs it."""
 # Not the cell with signs, which a rounding may turn, and with decays of exactly 0, past which nothing is seen.
-every_smooth_cell = pytest.mark.parametrize("cell", [cell for cell in CELLS if cell != "block-orthogonal"])
-every_build = pytest.mark.parametrize("build", BUILDS)
-# Where the full table is too much: every cell in both directions, and every build of a scan, a kernel and a step loop.
-_CROSS = [(cell, "both-directions") for cell in CELLS]
-_CROSS += [(cell, build) for cell in ("mingru", "lstm", "mgu") for build in BUILDS if build != "both-directions"]
-every_cell_and_every_build = pytest.mark.parametrize("cell, build", _CROSS)
-every_kind = pytest.mark.parametrize("kind", KINDS)
+SMOOTH_CELL = one_of_each(runner_of, tuple(name for name in CELLS if name != "block-orthogonal"))
+OPTION_CELL = Axis(one_of_each(runner_of, tuple(OPTIONS)).fast, tuple(CELLS))
+KEPT_CELL = one_of_each(kept_by)
+"""Kinds of parameters, of which each is drawn in another way."""
+every_build, every_kind = over(build=BUILD), over(kind=KIND)
 
 
-def poolings_of(build):
-    """The poolings that a build allows; a block mixes the directions, which "last" needs apart."""
-    return EVERY_POOLING[1:] if build == "both-directions-block" else EVERY_POOLING
+def allows(build, pooling):
+    """A block mixes the directions, which "last" needs apart."""
+    return build != "both-directions-block" or pooling != "last"
 
 
 def config_of(kind="tokens", build="plain", **fields):
     chosen = {"embedding_size": EMBEDDING, "hidden_size": HIDDEN, "num_hidden_layers": 2, "num_labels": LABELS}
-    pooling = {"pooling": poolings_of(build)[0]}
+    pooling = {"pooling": "last" if allows(build, "last") else "mean"}
     return GatedRNNConfig(**(KINDS[kind] | BUILDS[build] | chosen | pooling | fields))
 
 

@@ -97,6 +97,8 @@ def test_parameters_are_all_counted_and_multiply_adds_grow_with_attention(name):
     assert short > 0.5 * counts["core"]
     assert (long - short == 2 * 2 * 90 * 16) == (name == "transformer"), "two products a layer, over all steps"
     assert describe_structure(model)["state_size"] is None
+    with torch.device("meta"):
+        assert describe_structure(classifier(name))["multiply_adds_per_step"] == 0, "it cannot run"
 
 
 def test_a_text_in_pieces_is_read_as_in_one_piece(name):

@@ -4,14 +4,19 @@ import copy
 
 import pytest
 import torch
+from covering import Axis, over
 from huggingface_hub.errors import StrictDataclassClassValidationError
+from small_models import one_of_each
 from tolerances import assert_equal_within
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import AutoModelForCausalLM
 
+from gatedrnn.layers.runners import runner_of
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM
 from gatedrnn.models.structure import PARTS, count_parameters, describe_structure
 
-CELLS = ["mingru", "lstm", "mgu", "mingru,mingru,lstm"]
+MIXED = "mingru,lstm,mgu"
+STATES = one_of_each(lambda cell: (runner_of(cell), cell.carried))
+"""A cache knows of a cell how many tensors its state has; a stream, what runs it."""
 
 
 def model_of(cell="mingru", **changes):
@@ -27,45 +32,46 @@ def tokens(batch=2, steps=11):
     return torch.randint(2, 17, (batch, steps), generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("changes", [{}, {"block": True}, {"hidden_size": 12}], ids=str)
-def test_a_text_in_pieces_or_token_by_token_gives_the_logits_of_the_whole(cell, changes):
-    model, text = model_of(cell, **changes), tokens()
-    with torch.no_grad():
-        whole = model(text).logits
-        for cuts in ([3, 8], list(range(1, 11))):
-            cache, found = None, []
-            for piece in text.tensor_split(cuts, dim=1):
-                out = model(piece, past_key_values=cache, use_cache=True)
-                cache = out.past_key_values
-                found.append(out.logits)
-            assert_equal_within(torch.cat(found, 1), whole, torch.float64, "logits")
-            assert cache.get_seq_length() == 11
+@over(
+    cell=Axis(*((*part, "mingru,mingru,lstm") for part in STATES)), block=(False, True), hidden_size=(8, 12),
+    cuts={"pieces": [3, 8], "tokens": list(range(1, 11))},
+)  # fmt: skip
+@torch.no_grad()
+def test_a_text_in_pieces_or_token_by_token_gives_the_logits_of_the_whole(cell, block, hidden_size, cuts):
+    model, text = model_of(cell, block=block, hidden_size=hidden_size), tokens()
+    cache, found = None, []
+    for piece in text.tensor_split(cuts, dim=1):
+        out = model(piece, past_key_values=cache, use_cache=True)
+        cache = out.past_key_values
+        found.append(out.logits)
+    assert_equal_within(torch.cat(found, 1), model(text).logits, torch.float64, "logits")
+    assert cache.get_seq_length() == 11
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_padding_on_the_left_changes_nothing(cell):
-    model, text = model_of(cell), tokens(1)
+def test_padding_on_the_left_changes_nothing():
+    model, text = model_of(MIXED), tokens(1)
     padded = torch.cat([torch.zeros(1, 4, dtype=torch.long), text], 1)
     mask = (torch.arange(15) >= 4).long().unsqueeze(0)
     with torch.no_grad():
-        assert_equal_within(
-            model(padded, attention_mask=mask).logits[:, 4:], model(text).logits, torch.float64, "logits"
-        )
-        both = model.generate(padded, attention_mask=mask, max_new_tokens=6, do_sample=False)
-        assert torch.equal(both[:, 4:], model.generate(text, max_new_tokens=6, do_sample=False))
+        logits = model(padded, attention_mask=mask).logits[:, 4:]
+        assert_equal_within(logits, model(text).logits, torch.float64, "logits")
+    both = model.generate(padded, attention_mask=mask, max_new_tokens=6, do_sample=False)
+    assert torch.equal(both[:, 4:], model.generate(text, max_new_tokens=6, do_sample=False))
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("options", [{"do_sample": False}, {"num_beams": 3, "do_sample": False}], ids=str)
+@pytest.mark.parametrize("cell", [MIXED, "slstm"])
+@pytest.mark.parametrize("options", [{"num_beams": 3}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.5}], ids=str)
 def test_generation_with_a_state_is_generation_without_one(cell, options):
-    model, text = model_of(cell), tokens()
-    found = [model.generate(text, max_new_tokens=8, use_cache=cached, **options) for cached in (True, False)]
+    model, text, found = model_of(cell), tokens(), []
+    for cached in (True, False):
+        torch.manual_seed(3)
+        drawn = "num_beams" not in options
+        found.append(model.generate(text, max_new_tokens=8, use_cache=cached, do_sample=drawn, **options))
     assert torch.equal(*found)
 
 
 def test_a_conversation_goes_on_from_its_state():
-    model, text = model_of("mingru,lstm,mgu"), tokens(1)
+    model, text = model_of(MIXED), tokens(1)
     first = model.generate(text, max_new_tokens=5, do_sample=False, return_dict_in_generate=True)
     kept = copy.deepcopy(first.past_key_values)
     longer = torch.cat([first.sequences, tokens(1, 4)], 1)
@@ -76,7 +82,7 @@ def test_a_conversation_goes_on_from_its_state():
 
 
 def test_the_state_does_not_grow_with_the_text():
-    model = model_of("mingru,lstm,mgu")
+    model = model_of(MIXED)
 
     def size(cache):
         return sum(s.numel() for layer in cache.layers for s in layer.recurrent_states.values())
@@ -88,7 +94,7 @@ def test_the_state_does_not_grow_with_the_text():
 
 @pytest.mark.parametrize("block", [False, True])
 def test_the_structure_of_a_model_of_several_cells_counts_each(block):
-    model = model_of("mingru,lstm,mgu", block=block, hidden_size=5)
+    model = model_of(MIXED, block=block, hidden_size=5)
     structure = describe_structure(model)
     with torch.no_grad():
         state = model(tokens(1)).past_key_values
@@ -99,8 +105,7 @@ def test_the_structure_of_a_model_of_several_cells_counts_each(block):
     assert sum(parameters[part] for part in PARTS) == parameters["total"] == sum(p.numel() for p in model.parameters())
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("piece", [1, 17 * 5, 1 << 20])
+@over(training=(False, True), piece=(1, 17 * 5, 1 << 20))
 def test_the_loss_and_its_gradients_are_those_of_all_logits_at_once(training, piece, monkeypatch):
     monkeypatch.setattr("gatedrnn.ops.cross_entropy.CHUNK", piece)
     model, text = model_of().train(training), tokens()
@@ -140,7 +145,7 @@ def test_a_saved_model_is_the_same_model(tied, tmp_path):
 
 
 def test_a_state_that_is_carried_through_training_can_be_cut_off_from_its_history():
-    model, text = model_of("mingru,lstm,mgu").train(), tokens()
+    model, text = model_of(MIXED).train(), tokens()
     cache = GatedRNNCache(model.config)
     first = model(text, labels=text, past_key_values=cache).loss
     second = model(text, labels=text, past_key_values=cache).loss
@@ -160,13 +165,3 @@ def test_a_state_that_is_carried_through_training_can_be_cut_off_from_its_histor
 def test_what_cannot_be_a_language_model_is_refused(changes, message):
     with pytest.raises((ValueError, StrictDataclassClassValidationError), match=message):
         model_of(**changes)
-
-
-def test_what_cannot_decode_with_a_state_of_constant_size_is_refused():
-    model, text = model_of(), tokens(1)
-    with pytest.raises(ValueError, match="constant size"):
-        model.generate(text, generation_config=GenerationConfig(cache_implementation="static", max_new_tokens=2))
-    with pytest.raises(ValueError, match="stateful"):
-        model.generate(text, prompt_lookup_num_tokens=2, max_new_tokens=2)
-    with pytest.raises(ValueError, match="cannot be cropped"):
-        model(text).past_key_values.crop(2)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from covering import over
 from tolerances import assert_equal_within
 from torch import Tensor
 
@@ -101,10 +102,7 @@ def test_a_stream_is_the_window_with_the_same_mean_and_deviation(cell: str, line
     assert_equal_within(fresh, model.predict(**batch), torch.float32, "forecast")
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("seasons", [[4], [4, 7], [1]])
-@pytest.mark.parametrize("linear_size", [0, 9])
-@pytest.mark.parametrize("every", [1, 6])
+@over(cell=CELLS, seasons=([4], [4, 7], [1]), linear_size=(0, 9), every=(1, 6))
 @torch.no_grad()
 def test_a_stream_of_values_alone_takes_one_at_a_time(
     cell: str, seasons: list[int], linear_size: int, every: int
@@ -192,8 +190,8 @@ def test_a_naive_forecast_fills_what_is_missing_with_a_season_before() -> None:
 
 def test_constant_and_empty_series_are_answered() -> None:
     model = model_of(seasons=[4])
-    constant, empty = model.predict(torch.stack([torch.full((12,), 1e6), torch.full((12,), float("nan"))]))
-    assert constant.isfinite().all() and empty.isnan().all()
+    constant, zero, empty = model.predict(torch.tensor([[1e6], [0.0], [float("nan")]]).expand(3, 12))
+    assert constant.isfinite().all() and zero.isfinite().all() and empty.isnan().all()
     loss = model(torch.full((1, 12), float("nan")), labels=torch.ones(1, 5)).loss
     loss.backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())

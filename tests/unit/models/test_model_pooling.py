@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from small_models import EVERY_POOLING, HIDDEN, LABELS, every_build, every_cell, inputs_of, model_of, poolings_of
+from covering import over
+from small_models import BUILD, CELL, EVERY_POOLING, HIDDEN, LABELS, allows, inputs_of, model_of
 from tolerances import assert_equal_within
 
 from gatedrnn.models import GatedRNNForSequenceClassification
@@ -26,18 +27,12 @@ def by_loops(states, mask, how):
 
 
 @pytest.mark.parametrize("how", EVERY_POOLING)
-def test_pooling_is_a_loop_over_the_real_steps(how):
+def test_pooling_is_a_loop_over_the_real_steps_which_are_all_without_a_mask(how):
     states, mask = torch.randn(40, 6, 3).double(), torch.rand(40, 6) < 0.5
     mask[0], mask[1] = False, True
-    expected = torch.tensor(by_loops(states, mask, how), dtype=torch.float64)
-    assert_equal_within(pool(states, mask, how), expected, torch.float64, how)
-
-
-@pytest.mark.parametrize("how", EVERY_POOLING)
-def test_pooling_without_a_mask_reads_every_step(how):
-    states = torch.randn(5, 6, 3).double()
-    expected = torch.tensor(by_loops(states, torch.ones(5, 6), how), dtype=torch.float64)
-    assert_equal_within(pool(states, None, how), expected, torch.float64, how)
+    for given, real in ((mask, mask), (None, torch.ones(40, 6))):
+        expected = torch.tensor(by_loops(states, real, how), dtype=torch.float64)
+        assert_equal_within(pool(states, given, how), expected, torch.float64, how)
 
 
 @pytest.mark.parametrize("how", EVERY_POOLING)
@@ -62,24 +57,20 @@ def test_of_both_directions_the_last_step_of_the_second_is_the_first_real_one(ho
     assert_equal_within(pool(states, None, how, bidirectional=True), everything, torch.float64, how)
 
 
-@every_cell
-@every_build
-def test_a_classifier_is_its_head_on_the_pooled_states(cell, build):
+@over(allows, cell=CELL, build=BUILD, pooling=EVERY_POOLING)
+def test_a_classifier_is_its_head_on_the_pooled_states(cell, build, pooling):
     batch, mask = inputs_of("tokens", 3, 6), torch.tensor([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1], [1] * 6])
-    for how in poolings_of(build):
-        model = model_of(GatedRNNForSequenceClassification, build=build, cell=cell, pooling=how)
-        states = model.model(**batch, attention_mask=mask).last_hidden_state.detach()
-        pooled = torch.tensor(by_loops(states, mask, how), dtype=torch.float64)
-        if how == "last" and build == "both-directions":
-            assert pooled.shape[1] == 2 * HIDDEN
-            pooled[:, HIDDEN:] = states[[0, 1, 2], [0, 2, 0], HIDDEN:]
-        expected = pooled @ model.classifier.weight.T + model.classifier.bias
-        assert_equal_within(model(**batch, attention_mask=mask).logits, expected, torch.float64, how)
+    model = model_of(GatedRNNForSequenceClassification, build=build, cell=cell, pooling=pooling)
+    states = model.model(**batch, attention_mask=mask).last_hidden_state.detach()
+    pooled = torch.tensor(by_loops(states, mask, pooling), dtype=torch.float64)
+    if (pooling, build) == ("last", "both-directions"):
+        assert pooled.shape[1] == 2 * HIDDEN
+        pooled[:, HIDDEN:] = states[[0, 1, 2], [0, 2, 0], HIDDEN:]
+    expected = pooled @ model.classifier.weight.T + model.classifier.bias
+    assert_equal_within(model(**batch, attention_mask=mask).logits, expected, torch.float64, "logits")
 
 
-@every_cell
-@pytest.mark.parametrize("build", ["plain", "block"])
-@pytest.mark.parametrize("checkpointing", [False, True])
+@over(cell=CELL, build=("plain", "block"), checkpointing=(False, True))
 def test_the_last_step_alone_is_the_last_of_all_steps_and_so_are_its_gradients(cell, build, checkpointing):
     model = model_of(GatedRNNForSequenceClassification, "numbers", build=build, cell=cell, pooling="last").train()
     if checkpointing:

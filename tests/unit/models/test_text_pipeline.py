@@ -18,8 +18,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["words", "whitespace", "bpe"])
-@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
+@pytest.mark.parametrize("kind, pooling", [("words", "last"), ("whitespace", "mean"), ("bpe", "max")])
 def test_a_batch_of_unequal_texts_scores_as_each_text_alone(kind, pooling, tmp_path):
     tokenizer = learn_tokenizer(kind, TEXTS, min_count=1, vocabulary_size=400)
     model = model_of(GatedRNNForSequenceClassification, dtype=torch.float32, vocab_size=len(tokenizer), pooling=pooling)
@@ -34,9 +33,8 @@ def test_a_batch_of_unequal_texts_scores_as_each_text_alone(kind, pooling, tmp_p
             assert_equal_within(*numbers, torch.float32, text)
 
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_the_trainer_takes_the_steps_of_plain_gradient_descent(accumulation, tmp_path):
-    rows, steps, rate = 8, 3, 0.5
+def test_the_trainer_takes_the_steps_of_plain_gradient_descent(tmp_path):
+    rows, accumulation, steps, rate = 8, 2, 3, 0.5
     inputs, labels = tokens(rows, 5), torch.arange(rows) % 4
     model = model_of(GatedRNNForSequenceClassification, dtype=torch.float32)
     start = {name: value.clone() for name, value in model.state_dict().items()}

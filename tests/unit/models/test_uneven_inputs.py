@@ -57,8 +57,9 @@ def test_values_decay_towards_the_mean_by_the_time_since_they_were_seen() -> Non
     assert_equal_within(times.until, delta[:, ::-1].copy(), torch.float64, "times until the next")
 
 
-def test_gradients_are_finite_and_reach_the_decay() -> None:
+def test_a_new_decay_is_half_the_way_after_seven_gaps_and_its_gradients_are_finite() -> None:
     inputs, (values, gaps) = DecayedInputs(FEATURES, with_times=False), given()
+    assert (torch.exp(-7 * inputs.weight) - 0.5).abs().max() < 0.01 and not inputs.bias.any()
     features, _ = inputs(values.float(), ~values.isnan(), gaps.float())
     features.square().sum().backward()
     assert inputs.weight.grad is not None and inputs.weight.grad.isfinite().all() and inputs.weight.grad[1:].any()

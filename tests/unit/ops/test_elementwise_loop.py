@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from covering import over
+from kernel_cells import FLAGS, flags_of, forget, results
 from tolerances import assert_equal_within
 from torch.nn.functional import softplus
 
@@ -52,28 +54,13 @@ def registered():
     for equations in (ThreeStatesEquations, MixingEquations):
         register(type(equations.__name__, (RecurrentLayer,), {"cell_class": equations}))
     yield
-    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
-        for name in ("three-states", "mixing"):
-            table.pop(name, None)
+    forget("three-states", "mixing")
 
 
-def results(layer, backend, x, hx, flags, twice):
-    layer.backend = backend
-    x, hx = x.clone().requires_grad_(), tuple(s.clone().requires_grad_() for s in hx)
-    output, last = layer(x, hx, **flags)
-    loss = (output.double() ** 2).sum() + sum(k * s.double().sum() for k, s in enumerate(last, 1))
-    inputs = [x, *hx, *layer.parameters()]
-    first = torch.autograd.grad(loss, inputs, create_graph=twice)
-    found = [output, *last, *first]
-    if twice:
-        found += torch.autograd.grad(sum((g**2).sum() for g in first), inputs, materialize_grads=True)
-    return [value.detach() for value in found]
+DTYPES = (torch.float64, torch.float32)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("flags", [(), ("mask",), ("resets",), ("mask", "resets")], ids=str)
-@pytest.mark.parametrize("bidirectional", [False, True])
+@over(dtype=DTYPES, bias=(True, False), flags=FLAGS, bidirectional=(False, True))
 def test_three_states_with_an_output_of_their_own(dtype, bias, flags, bidirectional):
     torch.manual_seed(0)
     kind = CELLS["three-states"].layer
@@ -83,8 +70,7 @@ def test_three_states_with_an_output_of_their_own(dtype, bias, flags, bidirectio
     assert layer.runs_on().name.startswith("one kernel for all steps")
     x = torch.randn(3, 11, 3, dtype=dtype)
     hx = tuple(torch.randn(1 + bidirectional, 3, 37, dtype=dtype) for _ in range(3))
-    rates = {"mask": 0.7, "resets": 0.2}
-    given = {name: torch.rand(3, 11) < rates[name] for name in flags}
+    given = flags_of(flags, 3, 11)
     twice = dtype == torch.float64
     for place, (found, right) in enumerate(
         zip(*(results(layer, backend, x, hx, given, twice) for backend in ("native", "reference")), strict=True)
@@ -92,26 +78,23 @@ def test_three_states_with_an_output_of_their_own(dtype, bias, flags, bidirectio
         assert_equal_within(found, right, dtype, f"value {place}", gradient=place > 3)
 
 
-@pytest.mark.parametrize("names", [(), ("bias", "mask", "resets")], ids=str)
-@pytest.mark.parametrize("cell", ["three-states", "para-gru"])
+@pytest.mark.usefixtures("torchs_compiler")
+@pytest.mark.parametrize("cell, names", [("three-states", ()), ("para-gru", FLAGS[-1])])
 def test_the_op_is_registered_as_torch_wants_it(cell, names):
     torch.manual_seed(0)
     equations = CELLS[cell].equations()
     cells.known(equations)
     own = len(equations.diagonals)
-    there = {"mask": torch.rand(2, 4) < 0.7, "resets": torch.rand(2, 4) < 0.3}
-    mask, resets = (there[name] if name in names else None for name in ("mask", "resets"))
-    joined = torch.randn((own + 3 * ("bias" in names)) * 5)
+    flags = flags_of(names, 2, 4)
+    joined = torch.randn((own + 3 * bool(names)) * 5)
     others = len(equations.states) - 1
     c0 = torch.randn(2, 5 * others) if others else None
     tensors = [torch.randn(2, 4, 15), joined, torch.randn(2, 5), c0]
     tensors = [None if t is None else t.requires_grad_() for t in tensors]
-    torch.library.opcheck(elementwise_loop, (*tensors, mask, resets, cell, "mask" in names))
+    torch.library.opcheck(elementwise_loop, (*tensors, flags.get("mask"), flags.get("resets"), cell, bool(names)))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("cell", ["three-states", "para-gru"])
+@over(cell=("three-states", "para-gru"), bias=(True, False), dtype=DTYPES)
 def test_a_stream_is_one_call_a_step_and_gives_the_numbers_of_the_whole_sequence(cell, bias, dtype, monkeypatch):
     torch.manual_seed(0)
     layer = CELLS[cell].layer(3, 37, num_layers=2, batch_first=True, bias=bias, dtype=dtype).eval()

@@ -2,11 +2,26 @@
 
 import pytest
 import torch
-from layer_laws import BATCH, CELLS, FEATURES, HIDDEN, STEPS, TORCH, layer_of, series, states_of
+from covering import over
+from layer_laws import (
+    BATCH,
+    CELLS,
+    EQUATIONS,
+    FEATURES,
+    HIDDEN,
+    STEPS,
+    TORCH,
+    UNPROJECTED,
+    layer_of,
+    series,
+    states_of,
+)
+from paths import axis
 from torch.utils.flop_counter import FlopCounterMode
 
 from gatedrnn.ops.flops import FORMULAS
 
+COUNTED = axis(EQUATIONS, [name for name in CELLS if name != "gru-d"])  # which is counted step by step, as torch does
 BLOCKS = {"block-orthogonal": 2, "lru": 2}  # rows of the small matrices that a state is multiplied by
 
 
@@ -27,20 +42,14 @@ def by_hand(name, layer, batch=BATCH, steps=STEPS):
     return 2 * batch * steps * (matrices + directions * BLOCKS.get(name, 0) * layer.hidden_size)
 
 
-@pytest.mark.parametrize("name", [name for name in CELLS if name != "gru-d"])  # counted step by step, as torch does
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}])
-def test_products_are_counted_forward_and_twice_backward(name, dtype, options):
-    layer = layer_of(name, dtype=dtype, **options)
-    expected = by_hand(name, layer)
-    assert counted(layer, series(dtype=dtype)) == (expected, 2 * expected)
-
-
-@pytest.mark.parametrize("name", [name for name in CELLS if "gru" not in name or "min" in name])
-def test_a_projection_is_counted(name):
-    layer = layer_of(name, proj_size=2)
-    expected = by_hand(name, layer)
-    assert counted(layer, series()) == (expected, 2 * expected)
+@over(name=COUNTED)
+def test_products_are_counted_forward_and_twice_backward(name):
+    stack = {"num_layers": 2, "bidirectional": True}
+    chosen = [({}, torch.float32), ({}, torch.float64), (stack, torch.float64)]
+    for options, dtype in chosen if name in UNPROJECTED else [*chosen, ({"proj_size": 2}, torch.float64)]:
+        layer = layer_of(name, dtype=dtype, **options)
+        expected = by_hand(name, layer)
+        assert counted(layer, series(dtype=dtype)) == (expected, 2 * expected), options
 
 
 def test_gru_counts_as_torchs_own():
@@ -52,13 +61,13 @@ def test_gru_counts_as_torchs_own():
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("name", ["lstm", "gru", "mgu", "mingru", "block-orthogonal"])
-@pytest.mark.parametrize("flag", ["mask", "resets"])
-def test_flags_change_no_count_but_of_what_is_left_out(name, flag):
+@over(name=COUNTED)
+def test_flags_change_no_count_but_of_what_is_left_out(name):
     layer, flags = layer_of(name), torch.zeros(BATCH, STEPS, dtype=torch.bool)
-    with FlopCounterMode(display=False) as counter:
-        layer(series(), **{flag: ~flags if flag == "mask" else flags})
-    assert counter.get_total_flops() >= by_hand(name, layer)
+    for given in ({"mask": ~flags}, {"resets": flags}):
+        with FlopCounterMode(display=False) as counter:
+            layer(series(), **given)
+        assert counter.get_total_flops() >= by_hand(name, layer), given
 
 
 @pytest.mark.parametrize("name", TORCH)

@@ -2,70 +2,34 @@
 
 import pytest
 import torch
+from covering import over
+from kernel_cells import FLAGS, SCAN_KERNEL, by_channel, flags_of
 from kernel_cells import SCAN_KERNELS as CELLS
-from kernel_cells import by_channel
-from layer_laws import SCAN_CELLS, layer_of, series
-from tolerances import assert_equal_within
-from torch import nn
+from layer_laws import EQUATIONS, SCAN_CELLS, layer_of, series
+from paths import axis
 
-from gatedrnn import MinGRU, RecurrentLayer
-from gatedrnn.cells.mingru import MinGRUEquations
+from gatedrnn import MinGRU
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.ops.gated_scan import gated_scan
 
-FUSED = [name for name in SCAN_CELLS if name != "own"]
-FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
+FUSED = axis(EQUATIONS, [name for name in SCAN_CELLS if name != "own"])
 
 
-def flags_of(names, batch=3, steps=7):
-    given = {"mask": torch.rand(batch, steps) < 0.7, "resets": torch.rand(batch, steps) < 0.3}
-    return {name: given[name] for name in names}
+@pytest.mark.usefixtures("torchs_compiler")
+@over(kernel=SCAN_KERNEL)
+def test_the_op_is_registered_as_torch_wants_it(kernel):
+    cell, h0 = CELLS[kernel], torch.randn(2, 3, requires_grad=True)
+    projected = torch.randn(2, 5, 3 * len(cell.projections), requires_grad=True)
+    for biased in (False, True):
+        bias = by_channel(cell, 3, torch.float32, biased)
+        bias = None if bias is None else bias.requires_grad_()
+        flags = flags_of(FLAGS[-biased], 2, 5)
+        reset_state = torch.randn(3, requires_grad=True) if flags else None
+        every = projected, bias, h0, flags.get("mask"), flags.get("resets"), reset_state, kernel, biased
+        torch.library.opcheck(gated_scan, every)
 
 
-@pytest.mark.parametrize(
-    "kernel, names", [(kernel, FLAGS[-1]) for kernel in CELLS] + [(next(iter(CELLS)), names) for names in FLAGS[:-1]]
-)
-def test_the_op_is_registered_as_torch_wants_it(kernel, names):
-    size = 3 * len(CELLS[kernel].projections)
-    projected = torch.randn(2, 5, size, requires_grad=True)
-    bias = by_channel(CELLS[kernel], 3, torch.float32, biased="mask" not in names)
-    h0, flags = torch.randn(2, 3, requires_grad=True), flags_of(names, 2, 5)
-    torch.library.opcheck(
-        gated_scan,
-        (
-            projected,
-            None if bias is None else bias.requires_grad_(),
-            h0,
-            flags.get("mask"),
-            flags.get("resets"),
-            torch.randn(3, requires_grad=True) if "resets" in names else None,
-            kernel,
-            "resets" in names,
-        ),
-    )
-
-
-@pytest.mark.parametrize("name", FUSED)
-@pytest.mark.parametrize("names", FLAGS, ids=str)
-@pytest.mark.parametrize("with_state", [False, True])
-def test_the_second_derivative_is_that_of_the_torch_form(name, names, with_state):
-    layer, x, flags = layer_of(name), series().requires_grad_(), flags_of(names)
-    hx = series(1, 3, 4).requires_grad_() if with_state else None
-    found = {}
-    for backend in ("native", "reference"):
-        layer.backend = backend
-        output, last = layer(x, hx, **flags)
-        inputs = [x, *layer.parameters(), *([hx] if with_state else [])]
-        loss = (output**2).sum() + (last**3).sum()
-        # An initial state that nothing began with has no slope.
-        slopes = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
-        found[backend] = torch.autograd.grad(sum((s**2).sum() for s in slopes), inputs, materialize_grads=True)
-    for got, want in zip(*found.values(), strict=True):
-        assert_equal_within(got, want, torch.float64, "second derivative", gradient=True)
-
-
-@pytest.mark.parametrize("name", FUSED)
-@pytest.mark.parametrize("names", FLAGS, ids=str)
+@over(name=FUSED, names=(FLAGS[0], FLAGS[-1]))
 def test_nothing_of_the_size_of_the_series_is_kept_but_projection_and_output(name, names):
     layer, x = layer_of(name, 3, 16), series(3, 64, 3)
     kept = {}
@@ -81,33 +45,6 @@ def test_nothing_of_the_size_of_the_series_is_kept_but_projection_and_output(nam
     assert list(kept.values()) == [(3, 64, 16 * len(layer.cell.projections))]
 
 
-class Inverted(MinGRUEquations):
-    """Equations derived from a cell that has a kernel, which is not theirs."""
-
-    name = "inverted"
-
-    def coefficients(self, *projected):
-        decay, drive = super().coefficients(*projected)
-        return 1 - decay, drive
-
-
-class InvertedLayer(RecurrentLayer):
-    """Its layer."""
-
-    cell_class = Inverted
-
-
-def test_a_derived_cell_does_not_run_on_the_kernel_of_the_cell_it_derives_from():
-    layer = InvertedLayer(3, 4, batch_first=True, dtype=torch.float64)
-    assert "no kernel" in layer.runs_on().reason
-    x, state, outputs = series(), None, []
-    whole, _ = layer(x)
-    for x_t in x.unbind(1):
-        output, state = layer.step(x_t, state)
-        outputs.append(output)
-    assert_equal_within(torch.stack(outputs, 1), whole, torch.float64, "output")
-
-
 def test_what_stands_between_gates_and_scan_takes_the_kernel_away_and_runs_on_says_so():
     plain = MinGRU(3, 4)
     assert plain.backends == ("reference", "native") and plain.runs_on().name.startswith("one kernel")
@@ -119,12 +56,11 @@ def test_what_stands_between_gates_and_scan_takes_the_kernel_away_and_runs_on_sa
         zoned.backend = "torch"
 
 
-@pytest.mark.parametrize("name", ["lstm", "gru", "mgu", "mingru"])
-def test_a_backend_that_does_not_exist_is_refused_by_its_name(name):
-    layer = layer_of(name)
+def test_a_backend_that_does_not_exist_is_refused_by_its_name():
+    layer = MinGRU(3, 4)
     with pytest.raises(BackendUnavailable, match="backend 'nonsense' cannot run this"):
         layer.backend = "nonsense"
     assert layer.backend == "auto"
     for backend in ("auto", *layer.backends):
         layer.backend = backend
-        assert nn.Module.__getattribute__(layer, "backend") == backend
+        assert torch.nn.Module.__getattribute__(layer, "backend") == backend

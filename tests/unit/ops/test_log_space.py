@@ -1,9 +1,11 @@
 """The paper's scan over logarithms gives the numbers of the linear one, as far as its rounding lets it."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
+from covering import over
 from layer_laws import (
     BATCH,
     FEATURES,
@@ -25,10 +27,10 @@ from gatedrnn.cells.activations import g, log_g
 from gatedrnn.ops import linear_scan, log_space_scan
 from gatedrnn.ops.log_space import LOG_ZERO
 
-log_space_cells = pytest.mark.parametrize("name", ["minlstm", "mingru"])
+NAMES = ("minlstm", "mingru")
+every_log_space_cell = pytest.mark.parametrize("name", NAMES)
 # Its rounding grows with the sums of log a: over 200 steps in float64 it still keeps what float32 is asked for.
-LENGTHS = [(STEPS, torch.float64), (200, torch.float32)]
-every_length = pytest.mark.parametrize("steps, as_exact_as", LENGTHS)
+LENGTHS = {"short": (STEPS, torch.float64), "long": (200, torch.float32)}
 
 
 def twins(name, **chosen):
@@ -38,38 +40,18 @@ def twins(name, **chosen):
     return by_logarithms, linear
 
 
-def compare(variants, x, states, as_exact_as):
-    by_logarithms, linear = variants
-    grads = upstream(linear, x, states)
-    got = run(by_logarithms, x, states, grads)
-    assert all(value.isfinite().all() for value in got.values())
-    assert_same(got, run(linear, x, states, grads), as_exact_as)
+CHOSEN = {"one layer": {}, "a stack": {"num_layers": 2, "bidirectional": True, "proj_size": 3}}
 
 
-@log_space_cells
-@every_length
-@pytest.mark.parametrize("chosen", [{}, {"num_layers": 2, "bidirectional": True, "proj_size": 3}], ids=str)
-def test_logarithms_give_the_linear_numbers_and_gradients_from_a_positive_state(name, steps, as_exact_as, chosen):
-    variants = twins(name, **chosen)
-    compare(variants, series(BATCH, steps, FEATURES), (states_of(variants[0])[0].exp(),), as_exact_as)
-
-
-@log_space_cells
-@every_length
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_logarithms_begin_at_zero_where_there_is_no_state(name, steps, as_exact_as, bidirectional):
-    variants = twins(name, num_layers=2, bidirectional=bidirectional)
-    x = series(BATCH, steps, FEATURES)
-    results = []
-    for layer in variants:
-        rows = x.clone().requires_grad_()
-        output, last = layer(rows)
-        found = torch.autograd.grad(output.sin().sum() + last.sin().sum(), [rows, *layer.parameters()])
-        names = ["input", *dict(layer.named_parameters())]
-        results.append(
-            {"output": output, "state": last} | {f"gradient of {k}": v for k, v in zip(names, found, strict=True)}
-        )
-    assert_same(*results, as_exact_as)
+@over(name=NAMES, length=LENGTHS, chosen=CHOSEN, begins=("positive", "at zero"))
+def test_logarithms_give_the_linear_numbers_and_gradients(name, length, chosen, begins):
+    variants, (steps, as_exact_as) = twins(name, **chosen), length
+    x, hx = series(BATCH, steps, FEATURES), (states_of(variants[0])[0].exp(),)
+    grads = upstream(variants[0], x, hx)
+    calls = [None if begins == "positive" else lambda x, _, layer=layer: layer(x) for layer in variants]
+    found, expected = (run(layer, x, hx, grads, call) for layer, call in zip(variants, calls, strict=True))
+    assert all(value.isfinite().all() for value in found.values())
+    assert_same(found, expected, as_exact_as)
 
 
 PLACES = {
@@ -79,14 +61,11 @@ PLACES = {
 }
 
 
-@log_space_cells
-@pytest.mark.parametrize("where", PLACES)
-@pytest.mark.parametrize("garbage", [0.0, 1e3, math.nan])
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_a_mask_holds_the_state_in_logarithms_too(name, where, garbage, bidirectional):
+@over(name=NAMES, places=PLACES, garbage=(0.0, 1e3, math.nan), bidirectional=(False, True))
+def test_a_mask_holds_the_state_in_logarithms_too(name, places, garbage, bidirectional):
     by_logarithms, linear = twins(name, num_layers=2, bidirectional=bidirectional)
     mask = torch.zeros(4, STEPS, dtype=torch.bool)
-    for row, steps in enumerate(PLACES[where]):
+    for row, steps in enumerate(places):
         mask[row, list(steps)] = True
     x, states = series(4, STEPS, FEATURES), (states_of(linear, 4)[0].exp(),)
     x[~mask] = garbage
@@ -98,20 +77,19 @@ def test_a_mask_holds_the_state_in_logarithms_too(name, where, garbage, bidirect
         assert_equal_within(one, other, torch.float64, "without hx")
 
 
-@log_space_cells
-@pytest.mark.parametrize("with_hx", [True, False])
-def test_a_packed_sequence_runs_by_logarithms(name, with_hx):
+@every_log_space_cell
+def test_a_packed_sequence_runs_by_logarithms(name):
     by_logarithms, linear = twins(name, num_layers=2, bidirectional=True)
     lengths = torch.tensor([2, 7, 1, 5])
-    x, hx = series(4, STEPS, FEATURES), states_of(linear, 4)[0].exp()
+    x, mask = series(4, STEPS, FEATURES), torch.arange(STEPS) < lengths.unsqueeze(1)
     rows = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-    output, last = by_logarithms(rows, hx if with_hx else None)
-    expected, expected_last = linear(x, hx if with_hx else None, mask=torch.arange(STEPS) < lengths.unsqueeze(1))
-    assert_equal_within(pad_packed_sequence(output, batch_first=True)[0], expected, torch.float64, "output")
-    assert_equal_within(last, expected_last, torch.float64, "state")
+    for hx in (states_of(linear, 4)[0].exp(), None):
+        (output, last), (expected, expected_last) = by_logarithms(rows, hx), linear(x, hx, mask=mask)
+        assert_equal_within(pad_packed_sequence(output, batch_first=True)[0], expected, torch.float64, "output")
+        assert_equal_within(last, expected_last, torch.float64, "state")
 
 
-@log_space_cells
+@every_log_space_cell
 def test_a_state_carried_by_logarithms_or_step_by_step_makes_the_whole(name):
     layer, linear = twins(name, num_layers=2, proj_size=2)
     x = series()
@@ -127,7 +105,7 @@ def test_a_state_carried_by_logarithms_or_step_by_step_makes_the_whole(name):
     assert_equal_within(torch.stack(outputs, dim=1), whole, torch.float64, "steps")
 
 
-@log_space_cells
+@every_log_space_cell
 def test_runs_on_says_which_scan_it_is_and_the_rounding_shows_it(name):
     by_logarithms, linear = twins(name)
     x = series(BATCH, 200, FEATURES)
@@ -150,41 +128,31 @@ def test_log_g_is_the_logarithm_of_g_with_its_gradient_and_finite_where_g_underf
 
 
 @pytest.mark.parametrize("cell", [MinLSTMEquations(), MinGRUEquations()], ids=lambda cell: cell.name)
-def test_log_coefficients_are_the_logarithms_of_the_coefficients(cell):
+def test_log_coefficients_are_the_logarithms_of_the_coefficients_and_finite_with_their_gradients(cell):
     projected = [3 * series() for _ in cell.projections]
     for logarithm, value in zip(cell.log_coefficients(*projected), cell.coefficients(*projected), strict=True):
         assert_equal_within(logarithm, value.log(), torch.float64, "logarithm")
-
-
-@pytest.mark.parametrize("cell", [MinLSTMEquations(), MinGRUEquations()], ids=lambda cell: cell.name)
-def test_shut_gates_have_finite_logarithms_and_gradients(cell):
     for size in (800.0, -800.0):  # exp of it is infinite or 0
-        projected = [torch.full((1, 3, 2), size * sign, dtype=torch.float64, requires_grad=True) for sign in (1, -1, 1)]
-        projected = projected[: len(cell.projections)]
-        log_decay, log_drive = cell.log_coefficients(*projected)
-        assert log_decay.isfinite().all() and log_drive.isfinite().all()
-        found = torch.autograd.grad((log_decay + log_drive).sum(), projected)
-        assert all(gradient.isfinite().all() for gradient in found)
+        shut = [torch.full((1, 3, 2), size * sign, dtype=torch.float64, requires_grad=True) for sign in (1, -1, 1)]
+        shut = shut[: len(cell.projections)]
+        log_decay, log_drive = cell.log_coefficients(*shut)
+        found = torch.autograd.grad((log_decay + log_drive).sum(), shut)
+        assert all(value.isfinite().all() for value in (log_decay, log_drive, *found))
 
 
-@every_length
-@pytest.mark.parametrize("reverse", [False, True])
-def test_the_scan_over_logarithms_is_the_linear_scan_of_positive_numbers(steps, as_exact_as, reverse):
+@over(length=LENGTHS, reverse=(False, True))
+def test_the_scan_over_logarithms_is_the_linear_scan_of_positive_numbers(length, reverse):
+    steps, as_exact_as = length
     decay, drive = torch.rand(2, BATCH, steps, 4, dtype=torch.float64) + 0.05
+    h0, grads = torch.rand(BATCH, 4, dtype=torch.float64) + 0.05, (series(BATCH, steps, 4), series(BATCH, 4))
     results = []
-    h0 = torch.rand(BATCH, 4, dtype=torch.float64) + 0.05
-    grads = series(BATCH, steps, 4), series(BATCH, 4)
-    for scan in (lambda a, b, h: log_space_scan(a.log(), b.log(), h, reverse), linear_scan_of(reverse)):
+    for scan in (lambda a, b, h: log_space_scan(a.log(), b.log(), h, reverse), partial(linear_scan, reverse=reverse)):
         inputs = [v.clone().requires_grad_() for v in (decay, drive, h0)]
         h, last = scan(*inputs)
-        found = torch.autograd.grad((h * grads[0]).sum() + (last * grads[1]).sum(), inputs)
+        found = torch.autograd.grad((h, last), inputs, grads)
         named = {f"gradient of {k}": v for k, v in zip(("decay", "drive", "h0"), found, strict=True)}
         results.append({"states": h, "last": last} | named)
     assert_same(*results, as_exact_as)
-
-
-def linear_scan_of(reverse):
-    return lambda a, b, h: linear_scan(a, b, h, reverse=reverse)
 
 
 def test_no_state_and_no_drive_are_zeros_without_a_gradient():
@@ -206,7 +174,7 @@ def test_no_state_and_no_drive_are_zeros_without_a_gradient():
     assert (found[1][2] == 0).all() and (found[2][[0, 2]] == 0).all() and (found[2][1] != 0).all()
 
 
-@log_space_cells
+@every_log_space_cell
 def test_a_float32_and_a_bfloat16_layer_run_by_logarithms(name):
     for dtype in (torch.float32, torch.bfloat16):
         by_logarithms, linear = (layer_of(name, log_space=space, dtype=dtype) for space in (True, False))

@@ -4,6 +4,7 @@ from importlib import import_module
 
 import pytest
 import torch
+from covering import over
 
 from gatedrnn.ops import masked_max
 from gatedrnn.ops.masked_max import masked_max_in_kernel
@@ -40,10 +41,7 @@ def series(dtype=torch.float64, ties=False):
     return (2 * x).round() / 2 if ties else x
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@over(form=tuple(FORMS), kind=MASKS, ties=(False, True), dtype=(torch.float64, torch.float32, torch.bfloat16))
 def test_maxima_and_gradients_are_torchs(form, kind, ties, dtype):
     x, mask = FORMS[form](series(dtype, ties)).detach().requires_grad_(), mask_of(kind)
     upstream = torch.randn(BATCH, CHANNELS, dtype=dtype)
@@ -74,14 +72,14 @@ def test_a_gradient_that_is_one_element_is_read_as_it_is():
     assert (found.sum(1) == 1).all()
 
 
-@pytest.mark.parametrize("kind", MASKS)
-def test_second_derivatives(kind):
-    x, mask = series().requires_grad_(), mask_of(kind)
-    assert torch.autograd.gradgradcheck(lambda x: masked_max(x, mask) ** 2, (x,))
+def test_second_derivatives():
+    for kind in MASKS:
+        x, mask = series()[..., :2].detach().requires_grad_(), mask_of(kind)
+        assert torch.autograd.gradgradcheck(lambda x, mask=mask: masked_max(x, mask) ** 2, (x,))
 
 
-@pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize("form", ["by sequence", "by step"])
+@pytest.mark.usefixtures("torchs_compiler")
+@pytest.mark.parametrize("kind, form", [("none", "by step"), ("ragged", "by sequence"), ("ragged", "channels apart")])
 def test_the_operation_is_registered_as_torch_asks(kind, form):
     x = FORMS[form](series()).detach().requires_grad_()
     torch.library.opcheck(masked_max_in_kernel, (x, mask_of(kind)))
@@ -93,31 +91,31 @@ def test_transforms_run_in_torch():
     assert (found.sum(1) == 1).all()
 
 
-@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 3, 0), (2, 1, 1)])
-def test_empty_and_single(shape):
-    x = torch.randn(shape, requires_grad=True)
-    found = masked_max(x)
-    assert found.shape == (shape[0], shape[2])
-    found.sum().backward()
-    assert x.grad.shape == shape
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_threads_change_nothing(threads):
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        x = torch.randn(64, 30, 100, generator=torch.Generator().manual_seed(1), requires_grad=True)
-        mask = torch.arange(30) < torch.arange(64).unsqueeze(1)
-        found = masked_max(x, mask)
-        assert torch.equal(found, by_torch(x, mask))
+def test_empty_and_single():
+    for shape in ((0, 3, 4), (2, 3, 0), (2, 1, 1)):
+        x = torch.randn(shape, requires_grad=True)
+        found = masked_max(x)
+        assert found.shape == (shape[0], shape[2])
         found.sum().backward()
-        assert (x.grad.sum(1) == mask.any(1, keepdim=True)).all()
+        assert x.grad.shape == shape
+
+
+def test_threads_change_nothing():
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            x = torch.randn(64, 30, 100, requires_grad=True)
+            mask = torch.arange(30) < torch.arange(64).unsqueeze(1)
+            found = masked_max(x, mask)
+            assert torch.equal(found, by_torch(x, mask))
+            found.sum().backward()
+            assert (x.grad.sum(1) == mask.any(1, keepdim=True)).all()
     finally:
         torch.set_num_threads(before)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("torchs_compiler")
 def test_a_compiled_graph_holds_it_whole():
     compiled = torch.compile(lambda x, mask: masked_max(x, mask) * 2, fullgraph=True, backend="aot_eager")
     x, mask = series().requires_grad_(), mask_of("ragged")

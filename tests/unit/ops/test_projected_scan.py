@@ -4,14 +4,14 @@ from importlib import import_module
 
 import pytest
 import torch
+from covering import over
+from kernel_cells import FLAGS, SCAN_KERNEL, apart, by_channel, flags_of
 from kernel_cells import SCAN_KERNELS as CELLS
-from kernel_cells import apart, by_channel
 from tolerances import assert_equal_within
 
 from gatedrnn.ops.gated_scan import projected_scan, scan_in_torch
 
 scan = import_module("gatedrnn.kernels.cpu.scan")  # the package has a function of that name
-FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
 
 
 def problem(kernel, names=(), batch=3, steps=7, features=5, channels=4, dtype=torch.float64, biased=True):
@@ -19,14 +19,14 @@ def problem(kernel, names=(), batch=3, steps=7, features=5, channels=4, dtype=to
     size = channels * len(CELLS[kernel].projections)
     accumulation = torch.float64 if dtype == torch.float64 else torch.float32
     bias = by_channel(CELLS[kernel], channels, dtype, biased)
-    given = {"mask": torch.rand(batch, steps) < 0.7, "resets": torch.rand(batch, steps) < 0.3}
+    flags = flags_of(names, batch, steps)
     return {
         "x": torch.randn(batch, steps, features, dtype=dtype).requires_grad_(),
         "weight": torch.randn(size, features, dtype=dtype).requires_grad_(),
         "bias": None if bias is None else bias.requires_grad_(),
         "h0": torch.rand(batch, channels, dtype=accumulation).requires_grad_(),
-        "mask": given["mask"] if "mask" in names else None,
-        "resets": given["resets"] if "resets" in names else None,
+        "mask": flags.get("mask"),
+        "resets": flags.get("resets"),
         "reset_state": torch.randn(channels, dtype=accumulation).requires_grad_() if "resets" in names else None,
     }
 
@@ -55,33 +55,35 @@ def assert_equal_to_the_torch_form(kernel, arguments, reverse):
         assert_equal_within(got, want, dtype, name, gradient=True)
 
 
-@pytest.mark.parametrize(
-    "kernel, names", [(kernel, FLAGS[-1]) for kernel in CELLS] + [(next(iter(CELLS)), names) for names in FLAGS[:-1]]
-)
-def test_the_op_is_registered_as_torch_wants_it(kernel, names):
-    arguments = problem(kernel, names, biased="mask" not in names)
-    torch.library.opcheck(projected_scan, (*arguments.values(), kernel, "resets" in names))
+@pytest.mark.usefixtures("torchs_compiler")
+@over(kernel=SCAN_KERNEL)
+def test_the_op_is_registered_as_torch_wants_it(kernel):
+    for names in (FLAGS[0], FLAGS[-1]):
+        arguments = problem(kernel, names, biased=not names)
+        torch.library.opcheck(projected_scan, (*arguments.values(), kernel, bool(names)))
 
 
-@pytest.mark.parametrize("kernel", CELLS)
-@pytest.mark.parametrize("names", FLAGS, ids=str)
-@pytest.mark.parametrize("piece", [1, 100, 1 << 21], ids="pieces of {}".format)
-@pytest.mark.parametrize("by_step", [False, True])
-def test_the_size_of_the_pieces_changes_nothing(kernel, names, piece, by_step, monkeypatch):
-    """One step at a time; some steps, or some sequences; all at once. In memory by sequence, or by step."""
+ORDERS = {"by sequence": False, "by step": True}
+PIECES = {f"{order}, pieces of {size}": (size, ORDERS[order]) for order in ORDERS for size in (1, 100, 1 << 21)}
+"""In memory by sequence, or by step; one step at a time; some steps, or some sequences; all at once."""
+
+
+@over(kernel=SCAN_KERNEL, names=FLAGS, pieces=PIECES, reverse=(False, True))
+def test_the_size_of_the_pieces_changes_nothing(kernel, names, pieces, reverse, monkeypatch):
+    piece, by_step = pieces
     monkeypatch.setattr(scan, "PIECE", piece)
-    for reverse in (False, True):
-        for steps in (1, 7, 30):
-            arguments = problem(kernel, names, steps=steps, biased=not reverse)
-            if by_step:
-                arguments["x"] = by_step_in_memory(arguments["x"])
-            assert_equal_to_the_torch_form(kernel, arguments, reverse)
+    for steps in (1, 7, 30):
+        arguments = problem(kernel, names, steps=steps, biased=not reverse)
+        if by_step:
+            arguments["x"] = by_step_in_memory(arguments["x"])
+        assert_equal_to_the_torch_form(kernel, arguments, reverse)
 
 
 def by_step_in_memory(x):
     return x.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_()
 
 
+@pytest.mark.usefixtures("torchs_compiler")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_outputs_and_gradients_lie_as_the_inputs_do(dtype):
     arguments = problem("minlstm", dtype=dtype)

@@ -1,12 +1,24 @@
-"""Speeds of small comparisons are measured in a moment."""
+"""Speeds of small comparisons are measured in a moment; and which runs begin."""
 
 import pytest
 
-from gatedrnn.study import experiment
+
+@pytest.fixture(autouse=True)
+def moments_alone(speed_in_a_moment):
+    pass
 
 
-@pytest.fixture(autouse=True, scope="session")
-def speed_in_a_moment():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment, "SPEED_SECONDS", 0.05)
-        yield
+@pytest.fixture
+def started(monkeypatch) -> list[str]:
+    """The runs that begin, or go on, in this process: the last two names of their folders."""
+    from gatedrnn.executors import here
+
+    found, original = [], here.run
+
+    def noted(settings, path, on_step=None):
+        if not (path / "result.json").exists():
+            found.append("/".join(path.parts[-2:]))
+        return original(settings, path, on_step)
+
+    monkeypatch.setattr(here, "run", noted)
+    return found

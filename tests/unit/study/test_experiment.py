@@ -4,170 +4,108 @@ import json
 import os
 import re
 import shutil
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from train_helpers import digits_run
+from diverging import diverging
+from finished_comparison import FinishedComparison, small_comparison
 
 from gatedrnn import manifest
-from gatedrnn.data import DataSettings, data_settings
+from gatedrnn.data import data_settings
 from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
-from gatedrnn.executors import executor_for, here
 from gatedrnn.study.experiment import Comparison, compare
 from gatedrnn.study.report import write_report
-from gatedrnn.study.results import ComparisonResults, PairResults, Speed
-from gatedrnn.study.settings import CompareSettings, ContenderSettings
+from gatedrnn.study.results import ComparisonResults
+from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.statistics import Estimate
-from gatedrnn.study.tables import score_rows, structure_rows
+from gatedrnn.study.tables import score_rows
 from gatedrnn.study.verdict import headline, verdict
 from gatedrnn.study.words import difference_in_words
 from gatedrnn.train.outcomes import read_outcomes
-from gatedrnn.train.result import RunResult, read_record
-
-
-def small(**changes: Any) -> CompareSettings:
-    run = digits_run()
-    contenders = ContenderSettings(cells=["lstm", "mingru"], hidden_size=16, seeds=[0, 1])
-    settings = CompareSettings(contenders=contenders, threads=1, data=run.data, model=run.model, train=run.train)
-    return settings.model_copy(update=changes)
-
-
-def text_files(folder: Path) -> DataSettings:
-    """A text task that words decide: two classes, unequal lengths, a comma and Korean in them."""
-    rows = [(f"good film number {i}, 정말 좋다" + " really" * (i % 5), "pos") for i in range(60)]
-    rows += [(f"bad film number {i}, 정말 나쁘다" + " truly" * (i % 7), "neg") for i in range(60)]
-    file = folder / "reviews.csv"
-    file.write_text("review,label\n" + "".join(f'"{text}",{label}\n' for text, label in rows), encoding="utf-8")
-    return data_settings(task="text-classification", train_file=file, min_count=1)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ComparisonResults]:
-    folder = tmp_path_factory.mktemp("finished") / "comparison"
-    return folder, compare(small(), folder, command="gatedrnn compare")
+from gatedrnn.train.result import read_record
 
 
 def unmeasured(results: ComparisonResults) -> str:
     return results.model_dump_json(exclude={"measured"})
 
 
-@pytest.mark.slow
-def test_the_same_comparison_gives_the_same_results_but_for_what_is_measured(
-    finished: tuple[Path, ComparisonResults], tmp_path: Path
-) -> None:
-    again = compare(small(), tmp_path / "again", command="gatedrnn compare --output elsewhere")
-    assert unmeasured(again) == unmeasured(finished[1])
-    on_disk = read_record(tmp_path / "again" / "results.json", ComparisonResults)
-    assert on_disk == again
+def changed(settings: CompareSettings, **contenders: Any) -> CompareSettings:
+    """The same comparison of other contenders."""
+    return settings.model_copy(update={"contenders": settings.contenders.model_copy(update=contenders)})
 
 
-@pytest.mark.slow
-def test_several_processes_give_the_scores_of_one(finished: tuple[Path, ComparisonResults], tmp_path: Path) -> None:
-    with executor_for(jobs=2) as pair:
-        assert unmeasured(compare(small(), tmp_path / "parallel", executor=pair)) == unmeasured(finished[1])
+@pytest.fixture(scope="module")
+def diverged(comparison, tmp_path_factory):
+    """The folder of another comparison, in whose place this one was begun; a run of it diverged."""
+    folder = tmp_path_factory.mktemp("diverged") / "comparison"
+    (folder / "lstm" / "seed-7").mkdir(parents=True)
+    (folder / "comparison.yaml").write_text("{}")
+    with pytest.raises(FolderTaken, match="--fresh"):
+        compare(comparison.settings, folder)
+    with diverging("mingru-layers/seed-0"), pytest.raises(NonFiniteLoss, match="mingru-layers/seed-0"):
+        compare(comparison.settings, folder, fresh=True)
+    return folder
 
 
-def test_a_half_finished_comparison_goes_on_and_finished_runs_are_not_run_again(
-    finished: tuple[Path, ComparisonResults], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "half"
-    shutil.copytree(finished[0], folder)
-    shutil.rmtree(folder / "mingru-params" / "seed-1")
-    (folder / "results.json").unlink()
-    started = []
-    original = here.run
+def test_a_run_that_diverges_keeps_no_other_from_its_end(diverged):
+    names = ("lstm", "mingru-layers", "mingru-params")
+    finished = {path.parent.relative_to(diverged).as_posix() for path in diverged.rglob("result.json")}
+    assert finished == {f"{name}/seed-{seed}" for name in names for seed in (0, 1)} - {"mingru-layers/seed-0"}
+    assert not (diverged / "results.json").exists() and not (diverged / "lstm" / "seed-7").exists()
 
-    def counted(settings: Any, path: Path, on_step: Any = None) -> RunResult:
-        if not (path / "result.json").exists():
-            started.append(path.relative_to(folder).as_posix())
-        return original(settings, path, on_step)
 
-    monkeypatch.setattr(here, "run", counted)
-    assert unmeasured(compare(small(), folder)) == unmeasured(finished[1])
-    assert started == ["mingru-params/seed-1"]
-    kept = [read_record(path / "results.json", ComparisonResults) for path in (finished[0], folder)]
-    seconds = [results.measured.wall_seconds for results in kept]
+def test_a_comparison_begun_anew_and_interrupted_ends_the_same_but_for_what_is_measured(
+    comparison, diverged, started, tmp_path
+):
+    folder = shutil.copytree(diverged, tmp_path / "comparison")
+    results = compare(comparison.settings, folder, command="gatedrnn compare --output elsewhere")
+    assert started == ["mingru-layers/seed-0"], "a finished run was run again"
+    assert unmeasured(results) == unmeasured(comparison.results)
+    assert read_record(folder / "results.json", ComparisonResults) == results
+    seconds = [one.measured.wall_seconds for one in (comparison.results, results)]
     assert seconds[0] > 0 and seconds[1] is None, "the time of a part was given as the time of the whole"
 
 
-def test_a_comparison_with_another_configuration_is_refused_and_kept(finished: tuple[Path, ComparisonResults]) -> None:
-    folder, results = finished
-    changed = small(contenders=ContenderSettings(cells=["lstm", "mingru"], hidden_size=24, seeds=[0, 1]))
+def test_a_comparison_with_another_configuration_is_refused_and_kept(comparison):
     with pytest.raises(FolderTaken, match=r"contenders\.hidden_size: 16 there, 24 here.*--fresh"):
-        compare(changed, folder)
-    assert read_record(folder / "results.json", ComparisonResults) == results
+        compare(changed(comparison.settings, hidden_size=24), comparison.folder)
 
 
-def test_a_comparison_begun_before_a_setting_and_before_manifests_is_resumed(
-    finished: tuple[Path, ComparisonResults], tmp_path: Path
-) -> None:
-    folder, results = tmp_path / "old", finished[1]
-    shutil.copytree(finished[0], folder)
+def test_a_comparison_begun_before_a_setting_and_before_manifests_is_resumed(comparison, tmp_path):
+    folder = comparison.copy(tmp_path / "old")
     config = folder / "comparison.yaml"
     whole = config.read_text().split("\n", 1)[1]
     for setting, other in (("longest_time_scale: null", "longest_time_scale: 9.0"), ("beta2: 0.999", "beta2: 0.9")):
         (folder / "manifest.json").unlink()
         assert f"  {setting}\n" in whole
         config.write_text(whole.replace(f"  {setting}\n", ""))
-        assert unmeasured(compare(small(), folder)) == unmeasured(results)
+        assert unmeasured(compare(comparison.settings, folder)) == unmeasured(comparison.results)
         config.write_text(whole.replace(setting, other))
         with pytest.raises(FolderTaken, match=other.replace(": ", ": .*")):
-            compare(small(), folder)
+            compare(comparison.settings, folder)
     for nonsense in ("hours: of training", "a word", "- 1"):
         config.write_text(nonsense)
         with pytest.raises(FolderTaken, match="another configuration"):
-            compare(small(), folder)
+            compare(comparison.settings, folder)
 
 
-@pytest.mark.slow
-def test_starting_over_removes_a_comparison_and_nothing_else(
-    finished: tuple[Path, ComparisonResults], tmp_path: Path
-) -> None:
-    precious = tmp_path / "thesis"
-    precious.mkdir()
-    (precious / "chapter.txt").write_text("years of work")
+def test_starting_over_removes_nothing_but_a_comparison(comparison, tmp_path):
+    (tmp_path / "chapter.txt").write_text("years of work")
     for fresh in (False, True):
         with pytest.raises(FolderTaken, match="holds no comparison"):
-            compare(small(), precious, fresh=fresh)
-    assert (precious / "chapter.txt").read_text() == "years of work"
-    old = tmp_path / "comparison"
-    (old / "lstm" / "seed-7").mkdir(parents=True)
-    (old / "comparison.yaml").write_text("{}")
-    with pytest.raises(FolderTaken, match="--fresh"):
-        compare(small(), old)
-    assert unmeasured(compare(small(), old, fresh=True)) == unmeasured(finished[1])
-    assert not (old / "lstm" / "seed-7").exists()
+            compare(comparison.settings, tmp_path, fresh=fresh)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["years of work"]
 
 
-def test_a_folder_that_was_claimed_and_no_more_is_taken_by_another_comparison(tmp_path: Path) -> None:
-    Comparison(small(), tmp_path).claim(fresh=False)
-    changed = small(contenders=ContenderSettings(cells=["lstm"], hidden_size=4, seeds=[0]))
-    Comparison(changed, tmp_path).claim(fresh=False)
+def test_a_folder_that_was_claimed_and_no_more_is_taken_by_another_comparison(comparison, tmp_path):
+    Comparison(comparison.settings, tmp_path).claim(fresh=False)
+    Comparison(changed(comparison.settings, cells=["lstm"], hidden_size=4), tmp_path).claim(fresh=False)
     assert "hidden_size: 4" in (tmp_path / "comparison.yaml").read_text()
 
 
-@pytest.mark.slow
-def test_a_run_that_diverges_loses_nothing_that_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = here.run
-
-    def diverging(settings: Any, path: Path, on_step: Any = None) -> RunResult:
-        if path.as_posix().endswith("mingru-layers/seed-0"):
-            raise NonFiniteLoss(f"{path}: the loss is nan at step 1")
-        return original(settings, path, on_step)
-
-    monkeypatch.setattr(here, "run", diverging)
-    with pytest.raises(NonFiniteLoss, match="mingru-layers/seed-0"):
-        compare(small(), tmp_path / "comparison")
-    finished = {path.parent.relative_to(tmp_path / "comparison").as_posix() for path in tmp_path.rglob("result.json")}
-    assert finished == {f"{name}/seed-{s}" for name in ("lstm", "mingru-params") for s in (0, 1)} | {
-        "mingru-layers/seed-1"
-    }, "the others were not run to their end"
-    assert not (tmp_path / "comparison" / "results.json").exists()
-
-
-def test_a_record_holds_what_a_fair_comparison_must_state(finished: tuple[Path, ComparisonResults]) -> None:
-    results = finished[1]
+def test_a_record_holds_what_a_fair_comparison_must_state(comparison):
+    results = comparison.results
     assert [row.name for row in results.contenders] == ["lstm", "mingru-layers", "mingru-params"]
     for row in results.contenders:
         assert {"embedding", "core", "block", "head", "total"} <= row.parameters.model_dump().keys()
@@ -177,36 +115,27 @@ def test_a_record_holds_what_a_fair_comparison_must_state(finished: tuple[Path, 
         assert row.scores["test"].mean == pytest.approx(sum(run.scores["test"].accuracy for run in row.runs) / 2)
     assert results.measured.runs["mingru-params/seed-1"].training_seconds > 0
     assert results.measured.environment["versions"]["torch"]
-    assert {cell: kind.name for cell, kind in results.classes.items()} == {
-        "lstm": "state-dependent", "mingru": "positive",
-    }  # fmt: skip
-
-
-def test_a_file_names_scores_by_split(finished: tuple[Path, ComparisonResults]) -> None:
-    held = json.loads((finished[0] / "results.json").read_text())
-    run = finished[1].contenders[0].runs[0]
+    classes = {cell: kind.name for cell, kind in results.classes.items()}
+    assert classes == {"lstm": "state-dependent", "mingru": "positive"}
+    held = json.loads((comparison.folder / "results.json").read_text())
     assert held["schema"] == ComparisonResults.VERSION
-    assert held["contenders"][0]["runs"][0]["test_accuracy"] == run.scores["test"].accuracy
-    assert not {"curve", "confusion", "scores"} & held["contenders"][0]["runs"][0].keys()
+    first = held["contenders"][0]["runs"][0]
+    assert first["test_accuracy"] == results.contenders[0].runs[0].scores["test"].accuracy
+    assert not {"curve", "confusion", "scores"} & first.keys()
 
 
-def test_results_and_reports_name_no_folder_and_no_host(tmp_path: Path) -> None:
-    data = text_files(tmp_path)
-    settings = small(data=data, contenders=ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0]))
-    compare(settings, tmp_path / "comparison")
-    write_report(tmp_path / "comparison")
+def test_results_and_reports_name_no_folder_and_no_host(comparison):
     for name in ("results.json", "report.md", "report.html"):
-        text = (tmp_path / "comparison" / name).read_text(encoding="utf-8")
-        assert str(tmp_path) not in text, name
+        text = (comparison.folder / name).read_text(encoding="utf-8")
+        assert str(comparison.folder.parent) not in text, name
         if name != "report.html":  # plotly's own code may hold any short word
             assert not re.search(rf"\b{re.escape(os.uname().nodename)}\b", text), name
         assert "정말" not in text, f"{name} holds text of the data"
         assert "reviews.csv" in text
 
 
-def test_a_task_has_plain_baselines_in_the_same_table(tmp_path: Path) -> None:
-    contenders = ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0, 1])
-    results = compare(small(data=text_files(tmp_path), contenders=contenders), tmp_path / "comparison")
+def test_a_task_has_plain_baselines_in_the_same_table(comparison):
+    results = comparison.results
     (linear,) = results.baseline.plain
     assert linear.scores["test"].mean == 1.0 and linear.scores["test"].low < 1
     assert score_rows(results)[-1]["contender"] == linear.name
@@ -214,158 +143,126 @@ def test_a_task_has_plain_baselines_in_the_same_table(tmp_path: Path) -> None:
         difference = results.pair(row.name, linear.name).difference
         assert difference.mean == pytest.approx(row.scores["test"].mean - 1.0)
     assert any(linear.name in sentence for sentence in headline(results))
-    outcomes = read_outcomes(tmp_path / "comparison" / "outcomes.npz")
+    outcomes = read_outcomes(comparison.folder / "outcomes.npz")
     assert outcomes[f"{linear.name}/test"].values.all() and len(outcomes[f"{linear.name}/test"].counts) > 1
 
 
-def test_equal_time_is_as_many_steps_as_speed_allows_and_kept(tmp_path: Path) -> None:
-    who = ContenderSettings(cells=["lstm", "mingru"], match=["params", "time"], hidden_size=16, seeds=[0])
-    results = compare(small(contenders=who), tmp_path)
-    speed = {name: own.median for name, own in results.measured.speed.items()}
-    steps = {row.name: row.runs[0].steps for row in results.contenders}
-    assert steps["lstm"] == steps["mingru-params"]
-    assert steps["mingru-time"] == pytest.approx(steps["lstm"] * speed["mingru-time"] / speed["lstm"], abs=1)
-    assert json.loads((tmp_path / "steps.json").read_text()) == steps
-    assert unmeasured(compare(small(contenders=who), tmp_path)) == unmeasured(results)
+def test_a_speed_is_measured_once_and_shown_and_another_margin_judges_finished_runs_anew(
+    comparison, tmp_path, monkeypatch
+):
+    first = comparison.results
+    shown = {row["contender"]: row["tokens/s"] for row in score_rows(first)}
+    for name, one in first.measured.speed.items():
+        assert shown[name] == f"{one.median:,.0f}"
+    monkeypatch.setattr("gatedrnn.study.experiment.training_speed", lambda *_: pytest.fail("measured again"))
+    wide = compare(comparison.settings, comparison.copy(tmp_path / "comparison"), margin=1.0)
+    assert (first.margin, wide.margin) == (0.005, 1.0) and wide.pairs[0].verdict == "equivalent"
+    assert (wide.measured.runs, wide.measured.speed) == (first.measured.runs, first.measured.speed)
+
+
+def test_a_run_from_before_outcomes_were_kept_is_evaluated_again(comparison, tmp_path, caplog):
+    caplog.set_level("INFO")
+    folder = comparison.copy(tmp_path / "comparison")
+    run = folder / "mingru-layers" / "seed-0"
+    (run / "outcomes.npz").unlink()
+    manifest.write(run, {name: entry for name, entry in manifest.read(run).items() if name != "outcomes.npz"})
+    again = compare(comparison.settings, folder)
+    assert "evaluated again" in caplog.text and (run / "outcomes.npz").exists()
+    assert unmeasured(again) == unmeasured(comparison.results)
+
+
+@pytest.fixture(scope="module")
+def parity(speed_in_a_moment, tmp_path_factory):
+    """With training time matched."""
+    folder = tmp_path_factory.mktemp("parity") / "comparison"
+    data = data_settings(task="parity", length=5)
+    settings = small_comparison(data, train={"total_steps": 20}, match=["params", "time"], seeds=[0])
+    return FinishedComparison(settings, folder, compare(settings, folder))
+
+
+def test_equal_time_is_as_many_steps_as_speed_allows_and_kept(parity):
+    speed = {name: own.median for name, own in parity.results.measured.speed.items()}
+    steps = {row.name: row.runs[0].steps for row in parity.results.contenders}
+    assert steps["lstm"] == steps["mingru-params"] == 20
+    assert steps["mingru-time"] == pytest.approx(20 * speed["mingru-time"] / speed["lstm"], abs=1)
+    assert json.loads((parity.folder / "steps.json").read_text()) == steps
+    assert unmeasured(compare(parity.settings, parity.folder)) == unmeasured(parity.results)
+
+
+def test_parity_says_why_the_minimal_cells_fail(parity):
+    assert any("multiplied by a value between 0 and 1" in sentence for sentence in headline(parity.results))
+    assert set(parity.results.contenders[0].scores) == {"validation", "test", "test_20"}
+
+
+def test_what_nothing_that_is_counted_would_decide_is_said(comparison):
+    """All other words of verdicts are those of the kept reports."""
+    unsure = {"verdict": "cannot tell", "more_seeds": None, "more_examples": None}
+    pairs = [pair.model_copy(update=unsure) for pair in comparison.results.pairs]
+    said = " ".join(verdict(comparison.results.model_copy(update={"pairs": pairs})))
+    assert "would take more than 100 more seeds, and more than 1,000 times as many test examples" in said
+
+
+def test_a_difference_of_zero_has_no_sign(comparison):
+    found = difference_in_words(Estimate(-0.00001, -0.01, 0.0, 3), comparison.results)
+    assert found == "0.0000 [-0.0100, 0.0000]"
+
+
+@pytest.fixture(scope="module")
+def shortest(reviews, speed_in_a_moment, tmp_path_factory):
+    """Of one run, with every file that a comparison has."""
+    folder, settings = tmp_path_factory.mktemp("short") / "c", small_comparison(reviews, cells=["mingru"], seeds=[0])
+    results = compare(settings, folder)
+    write_report(folder)
+    return FinishedComparison(settings, folder, results)
 
 
 @pytest.mark.slow
-def test_memory_is_measured_for_every_contender(tmp_path: Path) -> None:
-    settings = small(contenders=ContenderSettings(cells=["mingru"], hidden_size=16, seeds=[0]))
-    results = compare(settings, tmp_path / "comparison", memory=True)
+def test_memory_is_measured_for_every_contender(shortest, tmp_path):
+    """In a process of its own, which takes seconds to begin."""
+    results = compare(shortest.settings, shortest.copy(tmp_path / "c"), memory=True)
     peaks = results.measured.memory_mib
     assert list(peaks) == ["mingru"]
     assert peaks["mingru"] is None or 0 < peaks["mingru"] < 2000
 
 
-def judged(results: ComparisonResults, verdicts: dict[tuple[str, str], PairResults]) -> ComparisonResults:
-    """The same with other verdicts."""
-    pairs = [verdicts.get((pair.contender, pair.other), pair) for pair in results.pairs]
-    return results.model_copy(update={"pairs": pairs})
+def flipped(content: bytes) -> bytes:
+    half = len(content) // 2
+    return content[:half] + bytes([content[half] ^ 1]) + content[half + 1 :]
 
 
-def test_the_verdict_names_the_best_what_is_beside_it_and_what_would_help(finished) -> None:
-    results = finished[1]
-    names = [row.name for row in results.contenders]
-    scores = [Estimate(mean, mean - 0.01, mean + 0.01, 3) for mean in (0.95, 0.949, 0.90)]
-    rows = [
-        row.model_copy(update={"scores": {**row.scores, "test": score}})
-        for row, score in zip(results.contenders, scores, strict=True)
-    ]
-    speed = {
-        name: Speed(median=rate, low=rate, high=rate, timings=4) for name, rate in zip(names, (1, 2, 3), strict=True)
-    }
-    known = results.model_copy(update={
-        "contenders": rows, "measured": results.measured.model_copy(update={"speed": speed}),
-    })  # fmt: skip
-
-    def pair(other: str, word: str, mean: float, **remedy: int) -> PairResults:
-        difference = Estimate(mean, mean - 0.01, mean + 0.01, 3)
-        return PairResults(
-            contender=names[0], other=other, difference=difference, better=0.5, equivalent=0.3, worse=0.2,
-            verdict=word, **remedy,
-        )  # fmt: skip
-
-    worse = pair(names[2], "better", 0.05)
-    said = verdict(judged(known, {
-        (names[0], names[1]): pair(names[1], "equivalent", 0.001), (names[0], names[2]): worse,
-    }))  # fmt: skip
-    assert said[0] == (
-        f"Test accuracy is highest for {names[0]}, 0.9500 [0.9400, 0.9600]; {names[1]}: equivalent (within 0.5 "
-        f"points); worse: {names[2]} -0.0500 [-0.0600, -0.0400]."
-    )
-    assert f"{names[1]} trains fastest: 2.0 times the tokens a second of {names[0]}" in said[1]
-    assert len(said) == 3 and "the best on validation, is" in said[2]
-    for remedy, words in (
-        ({"more_seeds": 1}, f"1 more seed would decide between {names[1]} and {names[0]}"),
-        ({"more_seeds": 4}, "4 more seeds would decide"),
-        (
-            {"more_examples": 90_000},
-            f"no number of seeds alone would tell {names[1]} from {names[0]}, but a test split of 90,000",
-        ),
-        ({}, "would take more than 100 more seeds, and more than 1,000 times as many test examples"),
-    ):
-        open_pair = pair(names[1], "cannot tell", 0.001, **remedy)
-        said = verdict(judged(known, {(names[0], names[1]): open_pair, (names[0], names[2]): worse}))
-        assert f"{names[1]}: not distinguished from it" in said[0] and words in said[2]
+DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
+    "truncated": lambda content: content[: len(content) // 2], "emptied": lambda _: b"", "flipped": flipped,
+    "deleted": None,
+}  # fmt: skip
 
 
-def test_another_margin_judges_finished_runs_anew(tmp_path: Path) -> None:
-    settings = small(
-        contenders=ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0, 1], match=["layers"])
-    )
-    first = compare(settings, tmp_path / "comparison")
-    wide = compare(settings, tmp_path / "comparison", margin=1.0)
-    assert (first.margin, wide.margin) == (0.005, 1.0) and wide.pairs[0].verdict == "equivalent"
-    assert wide.measured.runs == first.measured.runs
-
-
-@pytest.mark.slow
-def test_a_run_from_before_outcomes_were_kept_is_evaluated_again(tmp_path: Path, caplog) -> None:
-    settings = small(contenders=ContenderSettings(cells=["mingru"], hidden_size=8, seeds=[0, 1]))
-    caplog.set_level("INFO")
-    first = compare(settings, tmp_path / "comparison")
-    run = tmp_path / "comparison" / "mingru" / "seed-0"
-    (run / "outcomes.npz").unlink()
-    manifest.write(run, {name: entry for name, entry in manifest.read(run).items() if name != "outcomes.npz"})
-    again = compare(settings, tmp_path / "comparison")
-    assert "evaluated again" in caplog.text and (run / "outcomes.npz").exists()
-    assert unmeasured(again) == unmeasured(first)
-
-
-def test_a_difference_of_zero_has_no_sign(finished) -> None:
-    found = difference_in_words(Estimate(-0.00001, -0.01, 0.0, 3), finished[1])
-    assert found == "0.0000 [-0.0100, 0.0000]"
-
-
-def test_parity_says_why_the_minimal_cells_fail(tmp_path: Path) -> None:
-    run = digits_run(epochs=1)
-    contenders = ContenderSettings(cells=["lstm", "mingru"], hidden_size=8, seeds=[0], match=["layers"])
-    settings = CompareSettings(
-        contenders=contenders, threads=1, data=data_settings(task="parity"), train=run.train,
-        model=run.model.model_copy(update={"token_dropout": 0.0}),
-    )  # fmt: skip
-    results = compare(settings, tmp_path / "comparison")
-    assert any("multiplied by a value between 0 and 1" in sentence for sentence in headline(results))
-    assert set(results.contenders[0].scores) == {"validation", "test", "test_80"}
-    assert len(structure_rows(results)) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("damage", ["truncated", "emptied", "flipped", "deleted"])
-def test_no_damage_to_a_comparison_is_silent(damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from test_damage import DAMAGES, NOT_READ, files_of
-
-    contenders = ContenderSettings(cells=["mingru"], hidden_size=8, seeds=[0, 1])
-    settings = small(data=text_files(tmp_path), contenders=contenders)
-    whole, damaged = tmp_path / "whole", tmp_path / "damaged"
-    results = compare(settings, whole)
-    write_report(whole)
-    assert {
-        "comparison.yaml",
-        "manifest.json",
-        "plain.json",
-        "plain.npz",
-        "outcomes.npz",
-        "speed.json",
-        "results.json",
-        "curves.json.gz",
-        "report.html",
-    } <= {*files_of(whole)}
-    for name in files_of(whole):
-        if name.endswith(NOT_READ):
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # numpy leaves a truncated archive open
+@pytest.mark.parametrize("of_a_run", [False, True])
+@pytest.mark.parametrize(
+    "damage", [pytest.param(name, marks=() if name == "flipped" else pytest.mark.slow) for name in DAMAGES]
+)
+def test_no_damage_to_a_comparison_is_silent(damage, of_a_run, shortest, tmp_path, caplog):
+    assert {path.name for path in shortest.folder.iterdir()} >= {
+        "comparison.yaml", "manifest.json", "plain.json", "plain.npz", "outcomes.npz", "speed.json", "results.json",
+        "curves.json.gz", "report.html",
+    }  # fmt: skip
+    damaged, files = tmp_path / "c", [path for path in shortest.folder.rglob("*") if path.is_file()]
+    for file in (path.relative_to(shortest.folder) for path in files):
+        if (len(file.parts) > 1) != of_a_run or file.name == "README.md":  # which is there to be edited
             continue
         shutil.rmtree(damaged, ignore_errors=True)
-        shutil.copytree(whole, damaged)
-        DAMAGES[damage](damaged / name)
+        shutil.copytree(shortest.folder, damaged)
+        if (damage_of := DAMAGES[damage]) is None:
+            (damaged / file).unlink()
+        else:
+            (damaged / file).write_bytes(damage_of((damaged / file).read_bytes()))
         caplog.clear()
         try:
-            again = compare(settings, damaged)
+            again = compare(shortest.settings, damaged)
         except (FolderTaken, Damaged) as error:
             said = str(error)
             # Without its settings the folder is nobody's.
-            assert Path(name).name in said or (damage == "deleted" and "holds no" in said), f"{name}: {said}"
+            assert file.name in said or (damage == "deleted" and "holds no" in said), f"{file}: {said}"
         else:
-            assert Path(name).name in caplog.text, f"{name} {damage} was passed over"
-            assert unmeasured(again) == unmeasured(results), name
+            assert file.name in caplog.text, f"{file} {damage} was passed over"
+            assert unmeasured(again) == unmeasured(shortest.results), file

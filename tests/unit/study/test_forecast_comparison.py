@@ -1,68 +1,69 @@
 """Forecasts compared: scaled errors with intervals, and baselines that other libraries have too."""
 
-from typing import Any, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from finished_comparison import small_comparison
 from statsforecast import StatsForecast
 from statsforecast.models import Naive, SeasonalNaive
 
-from gatedrnn.data import TaskData, Windows, data_settings
+from gatedrnn.data import DataSettings, data_settings
 from gatedrnn.data.forecast.task import load_forecast
+from gatedrnn.study import forecast_baselines
 from gatedrnn.study.experiment import compare
-from gatedrnn.study.forecast_baselines import forecast_baselines
 from gatedrnn.study.report import write_report
-from gatedrnn.study.settings import CompareSettings, ContenderSettings, SearchSettings
-from gatedrnn.study.space import default_space
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.study.tables import forecast_rows, score_rows
 from gatedrnn.study.verdict import headline
-from gatedrnn.train.recipes import with_recipe
-from gatedrnn.train.settings import ModelSettings, TrainSettings
+from gatedrnn.train.settings import ModelSettings
 
 STEPS, SEASON = 150, 6
+NAMES = ["last value", "seasonal naive", "AutoETS", "AutoTheta", "DLinear", "gradient boosting on lags"]
 
 
-def values_of(series: int = 24) -> np.ndarray:
+def values_of(series: int) -> np.ndarray:
     random = np.random.default_rng(0)
     waves = np.sin(2 * np.pi * np.arange(STEPS) / SEASON)
     return 10 + random.uniform(1, 3, (series, 1)) * waves + random.normal(size=(series, STEPS)) / 4
 
 
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    path = tmp_path_factory.mktemp("forecast") / "waves.csv"
-    lines = [f"s{n:02d},{t},{value}" for n, row in enumerate(values_of()) for t, value in enumerate(row)]
+def waves(folder: Path, series: int) -> DataSettings:
+    path = folder / "waves.csv"
+    lines = [f"s{n:02d},{t},{value}" for n, row in enumerate(values_of(series)) for t, value in enumerate(row)]
     path.write_text("unique_id,ds,y\n" + "\n".join(lines) + "\n")
     sizes = {"horizon": 6, "season": (SEASON,), "context": 18, "origins": 6, "test_steps": 6, "validation_steps": 6}
     return data_settings("forecast", train_file=path, **sizes)
 
 
-@pytest.fixture(scope="module")
-def data(settings: Any) -> TaskData:
-    return load_forecast(settings)
+@contextmanager
+def hardly_fitted(refits: int) -> Iterator[None]:
+    """What DLinear learns in a part of its steps, and what is fitted to so many windows, is enough to be shown."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forecast_baselines, "STEPS", 50)
+        patch.setattr(forecast_baselines, "MOST_REFITS", refits)
+        yield
 
 
 @pytest.fixture(scope="module")
-def finished(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def finished(speed_in_a_moment, tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparison")
-    model = with_recipe("forecast", "model", ModelSettings(layers=1, embedding_size=8))
-    train = with_recipe("forecast", "train", TrainSettings(total_steps=30, validate_every=15))
-    contenders = ContenderSettings(cells=["gru", "mingru"], hidden_size=8, seeds=[0, 1], match=["layers"])
-    search = SearchSettings(trials=2, space=default_space(model, train))
-    asked = CompareSettings(contenders=contenders, search=search, threads=1, data=settings, model=model, train=train)
-    results = compare(asked, folder / "comparison")
+    train = {"total_steps": 6, "validate_every": 3}
+    asked = small_comparison(waves(folder, 20), train, cells=["gru", "mingru"], hidden_size=8, match=["layers"])
+    with hardly_fitted(refits=0):
+        results = compare(asked.model_copy(update={"model": ModelSettings(embedding_size=8)}), folder / "comparison")
     return results, write_report(folder / "comparison")
 
 
 @pytest.mark.slow
-def test_naive_baselines_are_those_of_statsforecast_and_the_published_definition(data: TaskData) -> None:
-    baselines = {one.name: one for one in forecast_baselines(data, threads=1)}
-    assert list(baselines) == [
-        "last value", "seasonal naive", "AutoETS", "AutoTheta", "DLinear", "gradient boosting on lags",
-    ]  # fmt: skip
-    values = values_of()
+def test_naive_baselines_are_those_of_statsforecast_and_the_published_definition(tmp_path):
+    data = load_forecast(waves(tmp_path, 24))
+    baselines = {one.name: one for one in forecast_baselines.forecast_baselines(data, threads=1)}
+    assert list(baselines) == NAMES
+    values = values_of(24)
     table = pd.DataFrame(
         {"unique_id": np.repeat(np.arange(24), STEPS - 6), "ds": np.tile(np.arange(STEPS - 6), 24),
          "y": values[:, :-6].ravel()}
@@ -79,13 +80,15 @@ def test_naive_baselines_are_those_of_statsforecast_and_the_published_definition
         assert (baselines[name].scores["test"].mase or 9) < 1 < (baselines["last value"].scores["test"].mase or 0)
 
 
-def test_the_lowest_scaled_error_is_the_best_and_series_are_the_examples(finished: Any) -> None:
+def test_the_lowest_scaled_error_is_the_best_and_series_are_the_examples(
+    finished,
+):
     results, page = finished
     assert (results.metric.name, results.metric.higher_is_better, results.metric.score) == ("mase", False, "error")
-    assert results.data.examples == {"validation": 24, "test": 24} and results.data.unit == "series"
+    assert results.data.examples == {"validation": 20, "test": 20} and results.data.unit == "series"
     best = min(results.contenders, key=lambda row: row.scores["test"].mean)
     assert headline(results)[0].startswith(f"Test mase is lowest for {best.name}")
-    assert "24 series" in page.read_text() and "All scores of the test forecasts" in page.read_text()
+    assert "20 series" in page.read_text() and "All scores of the test forecasts" in page.read_text()
     assert [row["contender"] for row in forecast_rows(results)] == [row["contender"] for row in score_rows(results)]
     for pair in results.pairs:
         turned = pair.turned("error")
@@ -94,7 +97,7 @@ def test_the_lowest_scaled_error_is_the_best_and_series_are_the_examples(finishe
         assert low < pair.difference.mean < high and (turned.difference.low, turned.difference.high) == (-high, -low)
 
 
-def test_errors_are_compared_as_they_are() -> None:
+def test_errors_are_compared_as_they_are():
     random = np.random.default_rng(0)
     hard = random.uniform(0.5, 1.5, 400)
     samples = [
@@ -108,10 +111,9 @@ def test_errors_are_compared_as_they_are() -> None:
     assert estimate.low < estimate.mean < estimate.high and estimate.mean == pytest.approx(samples[0].rates.mean())
 
 
-@pytest.mark.slow
-def test_a_baseline_that_is_fitted_to_each_window_is_left_out_where_there_are_too_many(settings: Any) -> None:
-    windows = settings.model_copy(update={"stride": 1, "test_steps": 60})
-    found = load_forecast(windows)
-    assert len(cast(Windows, found.evaluation["test"])) == 24 * 55
-    names = [one.name for one in forecast_baselines(found, threads=1)]
-    assert "AutoETS" not in names and "DLinear" in names
+def test_a_baseline_that_is_fitted_to_each_window_is_left_out_where_there_are_too_many(finished, tmp_path):
+    others = [name for name in NAMES if not name.startswith("Auto")]
+    assert [one.name for one in finished[0].baseline.plain] == others
+    data = load_forecast(waves(tmp_path, 2))
+    with hardly_fitted(refits=4):  # windows of validation and test
+        assert [one.name for one in forecast_baselines.forecast_baselines(data, threads=1)] == NAMES

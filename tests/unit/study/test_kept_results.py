@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gatedrnn.study.beside import Confusion, Curves, Trials
-from gatedrnn.study.report import write_report
+from gatedrnn.study.report import report_of
 from gatedrnn.study.results import ComparisonResults, ProbeResults, run_name
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.train.outcomes import OUTCOMES, read_outcomes
@@ -33,33 +33,42 @@ def name_of(path: Path) -> str:
     return path.relative_to(RESULTS).as_posix()
 
 
-@pytest.mark.parametrize("path", KEPT, ids=name_of)
-def test_a_kept_record_loads_and_nothing_of_it_is_lost(path: Path) -> None:
-    held = json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
-    record = read_record(path, RECORDS[path.name])
-    assert record.model_dump(mode="json", exclude_unset=True) == held
+def test_kept_records_load_and_nothing_of_them_is_lost():
+    for path in KEPT:
+        held = json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
+        record = read_record(path, RECORDS[path.name])
+        assert record.model_dump(mode="json", exclude_unset=True) == held, name_of(path)
 
 
-@pytest.mark.parametrize("folder", STUDIES, ids=name_of)
-def test_a_kept_report_is_made_from_the_kept_records(folder: Path, tmp_path: Path) -> None:
-    for path in folder.iterdir():
-        if path.name in RECORDS or path.name == OUTCOMES:
-            (tmp_path / path.name).write_bytes(path.read_bytes())
-    write_report(tmp_path)
-    assert (tmp_path / "report.md").read_text() == (folder / "report.md").read_text()
+def test_kept_reports_are_made_from_the_kept_records():
+    for folder in STUDIES:
+        assert report_of(folder).markdown() == (folder / "report.md").read_text(), name_of(folder)
 
 
-@pytest.mark.parametrize("folder", RUNS, ids=name_of)
-def test_a_kept_table_of_runs_is_made_from_the_kept_records(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = [line for line in (folder / "report.md").read_text().splitlines() if line.startswith("|")]
-    names = [line.split("`")[1] for line in kept[2:]]
-    keep_runs.table([folder / name for name in names])
-    assert capsys.readouterr().out.splitlines() == kept
+@pytest.mark.parametrize("part", range(3))
+def test_kept_studies_have_figures(part):
+    assert [name_of(folder) for folder in STUDIES[part::3] if not report_of(folder).draw()] == []
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.rglob("results.json")), ids=name_of)
-def test_kept_intervals_and_verdicts_follow_from_the_kept_outcomes(path: Path) -> None:
-    results, outcomes = read_record(path, ComparisonResults), read_outcomes(path.with_name("outcomes.npz"))
+def test_kept_tables_of_runs_are_made_from_the_kept_records(capsys):
+    for folder in RUNS:
+        kept = [line for line in (folder / "report.md").read_text().splitlines() if line.startswith("|")]
+        names = [line.split("`")[1] for line in kept[2:]]
+        keep_runs.table([folder / name for name in names])
+        assert capsys.readouterr().out.splitlines() == kept, name_of(folder)
+
+
+def test_kept_intervals_and_verdicts_follow_from_the_kept_outcomes():
+    for path in sorted(RESULTS.rglob("results.json")):
+        assert_scores_follow_from_outcomes(path)
+
+
+def assert_scores_follow_from_outcomes(path: Path) -> None:
+    name, results, outcomes = (
+        name_of(path),
+        read_record(path, ComparisonResults),
+        read_outcomes(path.with_name(OUTCOMES)),
+    )
     runs = {row.name: [run_name(row.name, run.seed) for run in row.runs] for row in results.contenders}
     runs |= {plain.name: [plain.name] for plain in results.baseline.plain}
 
@@ -76,18 +85,16 @@ def test_kept_intervals_and_verdicts_follow_from_the_kept_outcomes(path: Path) -
             found = outcomes[f"{run_name(row.name, run.seed)}/test"].rate
             kept = run.scores["test"]
             score = kept.loss if results.metric.name == "perplexity" else getattr(kept, results.metric.name)
-            assert found == pytest.approx(score, rel=1e-12)
+            assert found == pytest.approx(score, rel=1e-12), name
     for split in results.contenders[0].scores:
         estimates = table(split, [row.name for row in results.contenders]).estimates()
-        assert estimates == [row.scores[split] for row in results.contenders]
-    judged = table("test", list(runs)).pairs(results.margin)
-    assert [(pair.difference, pair.verdict) for pair in judged] == [
-        (pair.difference, pair.verdict) for pair in results.pairs
-    ]
+        assert estimates == [row.scores[split] for row in results.contenders], name
+    judged = [(pair.difference, pair.verdict) for pair in table("test", list(runs)).pairs(results.margin)]
+    assert judged == [(pair.difference, pair.verdict) for pair in results.pairs], name
 
 
-@pytest.mark.parametrize("folder", [*STUDIES, *(p for p in RESULTS.iterdir() if p.is_dir())], ids=name_of)
-def test_a_kept_study_is_small(folder: Path) -> None:
-    own = [path for path in folder.iterdir() if path.is_file()]
-    assert sum(path.stat().st_size for path in own) <= MOST_BYTES
-    assert sum(path.suffix in (".png", ".svg") for path in own) <= MOST_PICTURES
+def test_kept_studies_are_small():
+    for folder in {*STUDIES, *(path for path in RESULTS.iterdir() if path.is_dir())}:
+        own = [path for path in folder.iterdir() if path.is_file()]
+        assert sum(path.stat().st_size for path in own) <= MOST_BYTES, name_of(folder)
+        assert sum(path.suffix in (".png", ".svg") for path in own) <= MOST_PICTURES, name_of(folder)

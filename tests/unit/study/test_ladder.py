@@ -1,17 +1,31 @@
 """The ladder: one removal at a time, each step compared with the one above it."""
 
+from pathlib import Path
+
 import pytest
-from test_experiment import small
+from finished_comparison import small_comparison
 
 from gatedrnn.pages import signed
 from gatedrnn.registry import CELLS
 from gatedrnn.study.experiment import compare
+from gatedrnn.study.figures import figures
 from gatedrnn.study.ladder import BESIDE, LADDERS, REMOVED, removed, steps_below
-from gatedrnn.study.report import write_report
+from gatedrnn.study.report import read_comparison
 from gatedrnn.study.settings import ContenderSettings
 from gatedrnn.study.tables import ladder_rows
 from gatedrnn.study.verdict import headline
 from gatedrnn.train.settings import ModelSettings
+
+KEPT = Path(__file__).parents[3] / "results" / "ladder" / "gru"
+
+
+@pytest.fixture(scope="module")
+def finished(reviews, speed_in_a_moment, tmp_path_factory):
+    """One seed alone: the words and tables of several are those of the kept ladder."""
+    settings = small_comparison(reviews).model_copy(
+        update={"contenders": ContenderSettings(ladder="gru", hidden_size=16, seeds=[0])}
+    )
+    return compare(settings, tmp_path_factory.mktemp("ladder") / "comparison")
 
 
 def test_a_ladder_leads_from_the_full_cell_to_the_minimal_one_by_known_cells():
@@ -36,37 +50,29 @@ def test_a_ladder_says_who_takes_part():
         ContenderSettings(ladder="rnn")
 
 
-@pytest.mark.slow
-def test_all_steps_of_a_ladder_have_one_initialisation(finished):
-    _, results = finished
-    schemes = [row.structure.initialisation for row in results.contenders]
+def test_all_steps_of_a_ladder_have_one_initialisation(finished, reviews):
+    schemes = [row.structure.initialisation for row in finished.contenders]
     assert all((one.weights, one.biases) == ("fan-in", "time-scales") for one in schemes)
-    asked = (
-        small(contenders=ContenderSettings(ladder="gru"), model=ModelSettings(bias_init="forget-one"))
-        .run("gru", 8, 0)
-        .model
-    )
-    assert (asked.weight_init, asked.bias_init) == ("fan-in", "forget-one")
-    without = small(contenders=ContenderSettings(cells=["gru", "mingru"])).run("gru", 8, 0).model
-    assert (without.weight_init, without.bias_init) == (None, None)
+    ladder, none = ContenderSettings(ladder="gru"), ContenderSettings(cells=["gru", "mingru"])
+    for who, asked, expected in (
+        (ladder, ModelSettings(bias_init="forget-one"), ("fan-in", "forget-one")),
+        (none, ModelSettings(), (None, None)),
+    ):
+        settings = small_comparison(reviews).model_copy(update={"contenders": who, "model": asked})
+        model = settings.run("gru", 8, 0).model
+        assert (model.weight_init, model.bias_init) == expected
 
 
 def test_a_step_says_what_it_removes_from_the_cell_with_its_options(finished):
-    last = next(row for row in finished[1].contenders if row.cell == "mingru")
+    last = next(row for row in finished.contenders if row.cell == "mingru")
     for activation, words in (("identity", "tanh"), ("g", "tanh (g in the candidate's place)")):
         structure = last.structure.model_copy(update={"options": {"activation": activation}})
         assert removed(last.model_copy(update={"structure": structure})) == words
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ladder") / "comparison"
-    settings = small(contenders=ContenderSettings(ladder="gru", hidden_size=16, seeds=[0, 1]))
-    return folder, compare(settings, folder, command="gatedrnn compare --ladder gru")
-
-
-def test_each_step_is_compared_with_the_step_above_it_seed_by_seed(finished):
-    _, results = finished
+@pytest.mark.parametrize("kept", [False, True])
+def test_each_step_is_compared_with_the_step_above_it_seed_by_seed(kept, finished):
+    results = read_comparison(KEPT) if kept else finished
     for match in ("layers", "params"):
         pairs = [(row.name, above.other) for row, above in steps_below(results, match)]
         assert pairs == [
@@ -80,34 +86,18 @@ def test_each_step_is_compared_with_the_step_above_it_seed_by_seed(finished):
         row, difference = steps_below(results, match)[1]
         above = next(one for one in results.contenders if one.name == difference.other)
         tests = [[run.scores["test"].accuracy for run in one.runs] for one in (row, above)]
-        mean = sum(own - other for own, other in zip(*tests, strict=True)) / 2
+        mean = sum(own - other for own, other in zip(*tests, strict=True)) / len(row.runs)
         assert difference.difference.mean == pytest.approx(mean)
         assert signed(mean) in rows[2]["score to step above"]
         ratio = row.parameters.core / above.parameters.core - 1
         assert rows[2]["core to step above"] == signed(ratio, ".1%")
     assert abs(ratio) < 0.05
-    assert ladder_rows(results, "layers")[2]["core to step above"].startswith("-6")
+    assert float(ladder_rows(results, "layers")[2]["core to step above"].rstrip("%")) < -40
 
 
-def test_the_report_has_the_ladder_in_words_in_tables_and_in_a_figure(finished):
-    folder, results = finished
-    page = write_report(folder).read_text(encoding="utf-8")
-    text = (folder / "report.md").read_text(encoding="utf-8")
+def test_a_report_has_figures_of_its_ladder_where_there_is_one(finished, comparison):
     for measure in ("test accuracy", "parameters of the recurrent core", "training tokens a second"):
-        assert f"Down the ladder: {measure}</h2>" in page
-    for match in ("equal layers and widths", "equal parameters of the recurrent core"):
-        assert f"## The ladder with {match}" in text
-    said = [line for line in headline(results) if line.startswith("Down the ladder")]
-    assert len(said) == 2 and "without the reset gate" in said[0] and "From gru to mingru" in said[0]
-    assert "mgu" not in said[0]
-    assert results.settings.contenders.ladder == "gru"
-
-
-@pytest.mark.slow
-def test_a_comparison_without_a_ladder_has_none(tmp_path):
-    results = compare(
-        small(contenders=ContenderSettings(cells=["gru", "mingru"], hidden_size=16, seeds=[0])), tmp_path / "c"
-    )
-    assert not any("ladder" in line for line in headline(results))
-    write_report(tmp_path / "c")
-    assert "ladder" not in (tmp_path / "c" / "report.md").read_text().replace("ladder: None", "")
+        title = f"Down the ladder: {measure}"
+        assert title in figures(finished, None, None) and title not in figures(comparison.results, None, None)
+    assert not any("ladder" in line for line in headline(comparison.results))
+    assert "ladder" not in (comparison.folder / "report.md").read_text().replace("ladder: None", "")

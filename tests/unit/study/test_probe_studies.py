@@ -1,31 +1,30 @@
 """`gatedrnn probe`: verdicts from known curves, a suite from its command to its page, and that it goes on."""
 
-import json
-from pathlib import Path
+import shutil
 
 import pytest
 from browser import needs_a_browser, visit
+from commands import outcome, printed
+from diverging import diverging
 
-from gatedrnn.cli.app import main
 from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import FolderTaken, NonFiniteLoss
-from gatedrnn.executors import here
 from gatedrnn.records import environment
 from gatedrnn.study import probe_summary, probes
 from gatedrnn.study.results import CellAnswers, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.settings import ProbeSettings
 from gatedrnn.train.recipes import RECIPES
+from gatedrnn.train.result import read_record
 
 
 @pytest.fixture(autouse=True, scope="module")
-def short(request):
-    """Recipes of one epoch, and speeds measured in a moment."""
+def short():
+    """Recipes of two steps, and speeds measured in a moment."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probes, "SPEED_SECONDS", 0.05)
+        patch.setattr(probes, "SPEED_SECONDS", 0.01)
         for task in PROBES:
-            recipe = RECIPES[task]
-            small = {"train": recipe["train"] | {"epochs": 1, "batch_size": 8}, "data": {"length": 24, "curriculum": 1}}
-            patch.setitem(RECIPES, task, recipe | small)
+            train = RECIPES[task]["train"] | {"epochs": 1, "total_steps": 2, "batch_size": 8}
+            patch.setitem(RECIPES, task, RECIPES[task] | {"train": train, "data": {"length": 24, "curriculum": 1}})
         yield
 
 
@@ -75,15 +74,11 @@ def test_far_is_far_enough_and_what_fails_says_how_near_it_came():
     assert [row["mingru"] for row in rows] == ["4,096 (1/1)", "0.50"]
 
 
-def test_seeds_are_counted_that_reach_as_far_as_the_median():
+def test_seeds_are_counted_that_reach_as_far_as_the_median_and_fewer_than_three_are_said_to_be_too_few():
     (row,) = probe_summary.verdict_rows(suite(s3=answers((1, 1, 0.5), (1, 1, 1), (1, 0.5, 0.5))))
     assert row["mingru"] == "256 (2/3)"
-
-
-@pytest.mark.parametrize("seeds, few", [(1, True), (2, True), (3, False)])
-def test_fewer_than_three_seeds_are_said_to_be_too_few(seeds, few):
-    results = suite(seeds, parity=answers(*[(1, 1, 1)] * seeds))
-    assert ("too few to distinguish" in probe_summary.sentences(results)[-1]) == few
+    said = [probe_summary.sentences(suite(seeds, parity=answers(*[(1, 1, 1)] * seeds)))[-1] for seeds in (1, 2, 3)]
+    assert ["too few to distinguish" in sentence for sentence in said] == [True, True, False]
 
 
 def test_accuracy_is_scaled_by_chance_and_shown_with_the_worst_seed():
@@ -93,57 +88,47 @@ def test_accuracy_is_scaled_by_chance_and_shown_with_the_worst_seed():
     assert probe_summary.tested(one).endswith("10 (1,000) at 40, 10 (1,000) at 256, 10 (1,000) at 4,096.")
 
 
-def outcome(*arguments):
-    try:
-        main(("probe", *(str(part) for part in arguments)))
-        return 0
-    except SystemExit as stop:
-        return int(stop.code or 0)
+ASKED = ProbeSettings(cells=("mingru", "gru"), tasks=("s3", "parity"), seeds=(0,), lengths=(48, 8))
+
+
+@pytest.fixture(scope="module")
+def diverged(tmp_path_factory):
+    """A suite, a run of which diverged."""
+    folder = tmp_path_factory.mktemp("probes")
+    with diverging("s3/mingru/seed-0"), pytest.raises(NonFiniteLoss, match="s3/mingru/seed-0"):
+        probes.probe(ASKED, folder)
+    return folder
+
+
+@pytest.fixture
+def finished(diverged, tmp_path, capsys):
+    """The same suite, gone on with by the command; and what that printed."""
+    folder = shutil.copytree(diverged, tmp_path / "probes")
+    flags = "mingru gru --tasks s3 parity --seeds 0 --lengths 48 8 --jobs 1 --output".split()
+    return folder, printed(capsys, "probe", *flags, folder)
+
+
+def test_a_run_that_diverges_leaves_the_other_tasks_their_reports_and_is_run_again(diverged, started, finished):
+    assert (diverged / "parity" / "report.html").exists() and not (diverged / "s3" / "report.html").exists()
+    assert started == ["mingru/seed-0"]
+    found = read_record(finished[0] / "probes.json", ProbeResults)
+    assert list(found.tasks) == ["s3", "parity"]
+    for task in found.tasks.values():
+        assert set(task.cells["gru"].accuracy[0]) == {24, 48}, "lengths from the training length on"
+        assert all(abs(own.core / task.core - 1) < 0.05 for own in task.cells.values())
+    assert found.measured.wall_seconds is None, "the time of a part was given as the time of the whole"
+    assert "s3 (trained at 24; a state that turns and mirrors" in " ".join(finished[1].split())
 
 
 @pytest.mark.slow
 @needs_a_browser
-def test_a_suite_runs_matched_goes_on_where_it_was_and_is_shown(tmp_path: Path, capsys) -> None:
-    command = ("signed-mingru", "gru", "--tasks", "s3", "mqar", "--seeds", 3, "--lengths", 48, 24, 8,
-               "--output", tmp_path)  # fmt: skip
-    assert outcome(*command, "--jobs", 2) == 0
-    kept = json.loads((tmp_path / "probes.json").read_text())
-    for task in ("s3", "mqar"):
-        cells = kept["tasks"][task]["cells"]
-        assert set(cells["gru"]["accuracy"]["3"]) == {"24", "48"}, "lengths from the training length on"
-        counts = [own["core"] for own in cells.values()]
-        target = kept["tasks"][task]["core"]
-        assert all(abs(count / target - 1) < 0.05 for count in counts)
-    finished = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*/result.json")}
-    assert len(finished) == 4
-    assert kept["measured"]["wall_seconds"] > 0
-    assert outcome(*command, "--jobs", 1) == 0
-    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "nothing is run twice"
-    again = json.loads((tmp_path / "probes.json").read_text())
-    assert again["tasks"] == kept["tasks"]
-    assert again["measured"]["wall_seconds"] is None, "the time of a part was given as the time of the whole"
-    said = capsys.readouterr().out
-    assert "s3 (trained at 24; a state that turns and mirrors" in " ".join(said.split())
-    seen = visit(tmp_path / "report.html")
+def test_the_page_draws_every_figure_and_names_sources_but_no_folder(finished):
+    page = finished[0] / "report.html"
+    seen = visit(page)
     assert not seen.said and len(seen.asked) == 1 and not seen.cut_off and not seen.wide
-    assert not visit(tmp_path / "report.html", 400).wide
+    assert not visit(page, 400).wide
     assert seen.titles[0] == "Longest solved length" and all(seen.figures) and len(seen.figures) == 2
-    assert "arXiv:2411.12537" in seen.text and str(tmp_path) not in seen.text
-
-
-def test_a_run_that_diverges_leaves_the_other_tasks_their_reports(tmp_path, monkeypatch):
-    original = here.run
-
-    def diverging(settings, path, on_step=None):
-        if path.as_posix().endswith("s3/mingru/seed-0"):
-            raise NonFiniteLoss(f"{path}: the loss is nan at step 1")
-        return original(settings, path, on_step)
-
-    monkeypatch.setattr(here, "run", diverging)
-    settings = ProbeSettings(cells=("mingru",), tasks=("s3", "parity"), seeds=(0,), lengths=(48,))
-    with pytest.raises(NonFiniteLoss, match="s3/mingru/seed-0"):
-        probes.probe(settings, tmp_path)
-    assert (tmp_path / "parity" / "report.html").exists() and not (tmp_path / "s3" / "report.html").exists()
+    assert "arXiv:2411.12537" in seen.text and str(page.parent) not in seen.text
 
 
 def test_a_folder_that_is_refused_costs_no_other_task_its_results(tmp_path):
@@ -169,5 +154,5 @@ def test_a_folder_that_is_refused_costs_no_other_task_its_results(tmp_path):
     ],
 )
 def test_what_does_not_exist_is_named(arguments, said, capsys):
-    assert outcome(*arguments) == 2
-    assert said in " ".join(capsys.readouterr().err.split())
+    code, error = outcome(capsys, "probe", *arguments)
+    assert code == 2 and said in " ".join(error.split())

@@ -108,7 +108,7 @@ def test_contenders_that_err_on_the_same_examples_are_told_from_each_other_soone
 outcomes = st.lists(st.lists(st.booleans(), min_size=12, max_size=12), min_size=2, max_size=4)
 
 
-@few()
+@few(max_examples=40)
 @given(st.lists(outcomes, min_size=1, max_size=4))
 def test_no_interval_leaves_what_is_possible_has_no_width_or_leaves_out_its_mean(found):
     table = Table([shares(own) for own in found])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from commands import outcome
+from commands import call, outcome
 
 from gatedrnn.errors import UsageError
 from gatedrnn.study.settings import CompareSettings
@@ -14,10 +14,11 @@ TWO = """
 cells: [lstm, mingru]
 match: [params]
 hidden-size: 8
+total-steps: 2
 seeds: [0, 1]
 tasks:
-  digits: {epochs: 1}
-  pixels: {task: digits, steps: 64, epochs: 1, seeds: [0]}
+  parity: {epochs: 1, curriculum: 0, length: 4}
+  twice: {task: parity, epochs: 1, curriculum: 0, length: 8, seeds: [0]}
 """
 
 
@@ -26,19 +27,16 @@ def written(folder: Path, text: str) -> Path:
     return folder / "suite.yaml"
 
 
-def test_each_task_has_the_shared_settings_its_own_and_its_recipe(tmp_path: Path) -> None:
+def test_each_task_has_the_shared_settings_its_own_and_its_recipe(tmp_path):
     suite = read_suite(written(tmp_path, TWO), threads=1)
-    assert list(suite) == ["digits", "pixels"]
+    assert list(suite) == ["parity", "twice"]
     assert [own.contenders.seeds for own in suite.values()] == [[0, 1], [0]]
-    assert [own.data.steps for own in suite.values()] == [8, 64]
-    recipe = RECIPES["digits"]["train"]
+    assert [own.data.length for own in suite.values()] == [4, 8]
+    recipe = RECIPES["parity"]["train"]
     for own in suite.values():
         assert own.contenders.cells == ["lstm", "mingru"] and own.contenders.hidden_size == 8
         assert (own.train.epochs, own.train.learning_rate) == (1, recipe["learning_rate"])
         assert own.search is None and own.threads == 1
-
-
-def test_a_search_stands_in_the_file_too(tmp_path: Path) -> None:
     suite = read_suite(written(tmp_path, f"trials: 3\nsearch-seed: 5\n{TWO}"), threads=1)
     assert [(own.search.trials, own.search.seed) for own in suite.values()] == [(3, 5), (3, 5)]
 
@@ -59,7 +57,7 @@ def test_a_search_stands_in_the_file_too(tmp_path: Path) -> None:
         ("tasks: {a/b: {task: digits}, parity: }", "a/b: a name becomes a folder's; write a word"),
     ],
 )
-def test_a_suite_that_cannot_be_is_refused_with_its_place(text: str, said: str, tmp_path: Path) -> None:
+def test_a_suite_that_cannot_be_is_refused_with_its_place(text, said, tmp_path):
     with pytest.raises(UsageError) as error:
         read_suite(written(tmp_path, text), threads=1)
     assert said in str(error.value)
@@ -74,7 +72,7 @@ def test_a_suite_that_cannot_be_is_refused_with_its_place(text: str, said: str, 
         ("tasks: {digits: , language-model: {bidirectional: true}}", "a language model reads forwards alone"),
     ],
 )  # fmt: skip
-def test_nothing_runs_where_one_task_cannot(text: str, said: str, tmp_path: Path) -> None:
+def test_nothing_runs_where_one_task_cannot(text, said, tmp_path):
     def never(settings: CompareSettings, folder: Path) -> None:
         raise AssertionError(folder)
 
@@ -84,26 +82,29 @@ def test_nothing_runs_where_one_task_cannot(text: str, said: str, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_flags_of_settings_beside_a_suite_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(written(tmp_path, TWO))
-    for flags, said in (("--seeds 3", "--seeds"), ("--task parity", "--task"), ("--trials 2", "--trials")):
-        code, error = outcome(capsys, "compare", "--suite", file, *flags.split())
-        assert code == 2 and error.count("\n") == 1
-        assert f"{said}: with --suite all settings stand in its file" in error
+@pytest.mark.parametrize("flags", ["--seeds 3", "--task parity", "--trials 2"])
+def test_flags_of_settings_beside_a_suite_are_refused(flags, tmp_path, capsys):
+    code, error = outcome(capsys, "compare", "--suite", written(tmp_path, TWO), *flags.split())
+    assert code == 2 and error.count("\n") == 1
+    assert f"{flags.split()[0]}: with --suite all settings stand in its file" in error
 
 
-def test_a_suite_ends_in_one_report_that_links_to_those_of_its_tasks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, error = outcome(capsys, "compare", "--suite", str(written(tmp_path, TWO)), "--threads", "1")
-    assert (code, error) == (0, "")
-    folder = tmp_path / "runs" / "suite"
-    page, text = (folder / "report.html").read_text(), (folder / "report.md").read_text()
-    assert 'href="digits/report.html"' in page and 'href="pixels/report.html"' in page
-    assert "| pixels | accuracy |" in text
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("result.json")}
+@pytest.fixture(scope="module")
+def finished(speed_in_a_moment, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("suite")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        call("compare", "--suite", written(folder, TWO), "--threads", 1)
+    return folder / "runs" / "suite"
+
+
+def test_a_suite_ends_in_one_report_that_links_to_those_of_its_tasks(finished, capsys, monkeypatch):
+    monkeypatch.chdir(finished.parents[1])
+    page, text = (finished / "report.html").read_text(), (finished / "report.md").read_text()
+    assert 'href="parity/report.html"' in page and 'href="twice/report.html"' in page
+    assert "| twice | accuracy |" in text
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("result.json")}
     assert len(before) == 6
-    assert outcome(capsys, "report", str(folder)) == (0, "")
-    assert (folder / "report.md").read_text() == text
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("result.json")} == before
+    assert outcome(capsys, "report", finished) == (0, "")
+    assert (finished / "report.md").read_text() == text
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("result.json")} == before

@@ -1,24 +1,20 @@
 """Batches that processes prepare ahead of the step: no bit of a run changes, resumed in the middle of an epoch too."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from outcomes import Killed, assert_same_outcome, killed_at
-from train_helpers import digits_run, small_text, text_run
+from train_helpers import digits_settings, text_settings
 
 from gatedrnn.data import load_task
 from gatedrnn.data.ahead import StepBatches
 from gatedrnn.train.loop import run
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    return small_text(tmp_path_factory.mktemp("text") / "text.txt")
-
-
-@pytest.mark.parametrize("accumulate", [1, 3])
-@pytest.mark.parametrize("workers", [1, 2])
-def test_workers_bring_the_batches_of_each_step_in_turn(workers, accumulate, text):
-    for settings in (digits_run(), text_run(text)):
+@pytest.mark.parametrize("workers, accumulate", [(1, 1), (2, 3)])
+def test_workers_bring_the_batches_of_each_step_in_turn(workers: int, accumulate: int, book: Path) -> None:
+    for settings in (digits_settings(), text_settings(book)):
         data = load_task(settings.data)
         batches = StepBatches(data.train, 3, settings.train.batch_size, accumulate)
         steps = range(batches.steps_per_epoch - 2, batches.steps_per_epoch + 3)  # over the end of an epoch
@@ -31,13 +27,10 @@ def test_workers_bring_the_batches_of_each_step_in_turn(workers, accumulate, tex
                 assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_a_run_with_workers_has_the_bits_of_one_without(text, tmp_path):
-    settings = text_run(text)
-    run(settings, tmp_path / "without")
-    run(settings, tmp_path / "with", workers=2)
-    assert_same_outcome(tmp_path / "without", tmp_path / "with")
+def test_a_run_with_workers_has_the_bits_of_one_without(book: Path, text_run: Path, tmp_path: Path) -> None:
+    settings = text_settings(book)
     with pytest.raises(Killed):
-        run(settings, tmp_path / "killed", killed_at(9), workers=2)
-    result = run(settings, tmp_path / "killed", workers=1)
-    assert_same_outcome(tmp_path / "without", tmp_path / "killed")
+        run(settings, tmp_path / "run", killed_at(9), workers=2)
+    result = run(settings, tmp_path / "run", workers=1)
+    assert_same_outcome(text_run, tmp_path / "run")
     assert 0 <= result.measured.waiting_share <= 1

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from train_helpers import digits_run
+from commands import outcome
+from train_helpers import digits_settings
 
-from gatedrnn.cli.app import main
 from gatedrnn.data import load_task
 from gatedrnn.errors import TooLarge
 from gatedrnn.train import resources, settings
@@ -24,35 +24,28 @@ HUGE = {
 
 
 @pytest.mark.parametrize("command", HUGE)
-def test_what_memory_does_not_hold_is_refused_with_its_bytes(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([*command.split(), "--output", str(tmp_path / "run")])
-    error = capsys.readouterr().err
-    assert stop.value.code == 2 and error.startswith("gatedrnn: ") and error.count("\n") == 1
+def test_what_memory_does_not_hold_is_refused_with_its_bytes(command: str, tmp_path: Path, capsys) -> None:
+    code, error = outcome(capsys, *command.split(), "--output", tmp_path / "run")
+    assert code == 2 and error.startswith("gatedrnn: ") and error.count("\n") == 1
     assert HUGE[command] in error and "iB are available" in error, error
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("layers", [1, 2, 5])
 @pytest.mark.parametrize("block", [False, True])
-def test_what_is_demanded_is_four_times_the_parameters_that_are_built(
-    layers: int, block: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = digits_run("gru")
-    model = settings.model.model_copy(update={"layers": layers, "block": block})
-    settings = settings.model_copy(update={"model": model})
-    data = load_task(settings.data)
-    exact = (
-        sum(parameter.numel() for parameter in build_model(settings, data).parameters()) * 4 * torch.float32.itemsize
-    )
+def test_what_is_demanded_is_four_times_the_parameters_that_are_built(block: bool, monkeypatch) -> None:
     monkeypatch.setattr(resources, "demand_threads", lambda _: None)
-    monkeypatch.setattr(resources, "_available", lambda host=False: exact)
-    demand_room(settings, data)
-    monkeypatch.setattr(resources, "_available", lambda host=False: exact - 1)
-    with pytest.raises(TooLarge):
+    for layers in (1, 2, 5):
+        settings = digits_settings("gru")
+        model = settings.model.model_copy(update={"layers": layers, "block": block})
+        settings = settings.model_copy(update={"model": model})
+        data = load_task(settings.data)
+        parameters = sum(parameter.numel() for parameter in build_model(settings, data).parameters())
+        exact = 4 * parameters * torch.float32.itemsize
+        monkeypatch.setattr(resources, "_available", lambda host=False, exact=exact: exact)
         demand_room(settings, data)
+        monkeypatch.setattr(resources, "_available", lambda host=False, exact=exact: exact - 1)
+        with pytest.raises(TooLarge):
+            demand_room(settings, data)
 
 
 def test_bytes_read_in_units() -> None:
@@ -61,13 +54,10 @@ def test_bytes_read_in_units() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("asked", "jobs", "threads"),
-    [(None, 1, 4), (None, 2, 2), (None, 8, 1), ("1", 1, 1), ("3", 1, 3), ("9", 2, 2), ("x", 1, 4)],
-)
-def test_every_core_runs_a_thread_unless_fewer_are_asked_for(monkeypatch, asked, jobs, threads):
+def test_every_core_runs_a_thread_unless_fewer_are_asked_for(monkeypatch) -> None:
     monkeypatch.setattr(settings, "cores", lambda: 4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if asked is not None:
+    assert [settings.threads_for(jobs) for jobs in (1, 2, 8)] == [4, 2, 1]
+    for asked, jobs, threads in (("1", 1, 1), ("3", 1, 3), ("9", 2, 2), ("x", 1, 4)):
         monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    assert settings.threads_for(jobs) == threads
+        assert settings.threads_for(jobs) == threads

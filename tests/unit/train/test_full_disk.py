@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from accelerate import PartialState
+from commands import call, outcome
 from outcomes import assert_same_outcome
 from safetensors.torch import save_file
-from train_helpers import digits_run
+from train_helpers import digits_settings
 
-from gatedrnn.cli.app import main
 from gatedrnn.records import write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.loop import run
@@ -54,20 +55,13 @@ def test_a_full_disk_names_the_file_and_keeps_the_checkpoint_before(name, small_
 
 
 def test_a_run_on_a_full_disk_ends_with_one_line_and_goes_on_to_the_same_bits(small_disk, tmp_path, capsys):
-    settings = digits_run(epochs=1).model_copy(update={"hidden_size": 512})
+    settings = digits_settings(epochs=1).model_copy(update={"hidden_size": 512})
     run(settings, tmp_path / "whole")
-    filler = small_disk / "filler"
+    filler, config = small_disk / "filler", tmp_path / "config.yaml"
     filler.write_bytes(bytes(740_000))  # there is space for one checkpoint
-    flags = {**settings.train.model_dump(include=settings.train.model_fields_set), **settings.model.model_dump(
-        include=settings.model.model_fields_set)}  # fmt: skip
-    given = [part for name, value in flags.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-    with pytest.raises(SystemExit) as end:
-        main([
-            "train", "--task", "digits", "--cell", "mingru", "--hidden-size", "512", "--threads", "1", *given,
-            "--output", str(small_disk / "run"),
-        ])  # fmt: skip
-    said = capsys.readouterr().err
-    assert end.value.code == 1 and said.count("\n") == 1, said
+    config.write_text(yaml.safe_dump(settings.flat()))
+    code, said = outcome(capsys, "train", "--config", config, "--output", small_disk / "run")
+    assert code == 1 and said.count("\n") == 1, said
     assert f"gatedrnn: {small_disk}/run/checkpoint/writing-step-00000014/" in said and "MiB are free there" in said
     assert "kept so far: step-00000007" in said
     filler.unlink()
@@ -76,12 +70,21 @@ def test_a_run_on_a_full_disk_ends_with_one_line_and_goes_on_to_the_same_bits(sm
     assert_same_outcome(tmp_path / "whole", tmp_path / "run")
 
 
-def test_a_file_that_grows_past_what_is_allowed_is_named(tmp_path):
+@pytest.fixture
+def small_files():
+    """As a disk without room would have it: no file grows past 100 kB."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(OSError, match=r"large\.json"):
-            write_whole(tmp_path / "large.json", "x" * 200_000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_file_that_grows_past_what_is_allowed_is_named(small_files, digits_run, tmp_path, capsys):
+    with pytest.raises(OSError, match=r"large\.json"):
+        write_whole(tmp_path / "large.json", "x" * 200_000)
     assert list(tmp_path.iterdir()) == []
+    flags = ["--embedding-size", 512, "--total-steps", 2, "--output", tmp_path / "run"]
+    code, error = outcome(capsys, "train", "--config", digits_run / "config.yaml", *flags)
+    assert code == 1 and error.count("\n") == 1 and "optimizer.bin: could not be written" in error
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    call("train", "--resume", tmp_path / "run")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from train_helpers import digits_run
+from train_helpers import digits_settings
 
 from gatedrnn.data import load_task
 from gatedrnn.errors import Damaged
-from gatedrnn.train.loop import run
+from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.outcomes import of_rows, of_text, read_outcomes, write_outcomes
 
 
@@ -29,19 +29,19 @@ def test_ten_thousand_labels_take_some_kilobytes(tmp_path):
     assert (tmp_path / "outcomes.npz").stat().st_size < 3000
 
 
-@pytest.mark.parametrize("content", [b"", b"nothing of the kind", None])
-def test_what_is_damaged_is_refused_by_name(tmp_path, content):
-    if content is not None:
-        (tmp_path / "outcomes.npz").write_bytes(content)
-    with pytest.raises(Damaged, match=r"outcomes\.npz: is (damaged|missing)"):
-        read_outcomes(tmp_path / "outcomes.npz")
+def test_what_is_damaged_is_refused_by_name(tmp_path):
+    for content in (None, b"", b"nothing of the kind"):
+        if content is not None:
+            (tmp_path / "outcomes.npz").write_bytes(content)
+        with pytest.raises(Damaged, match=r"outcomes\.npz: is (damaged|missing)"):
+            read_outcomes(tmp_path / "outcomes.npz")
 
 
 @pytest.mark.parametrize(
     "tokens, documents, pieces, unit",
     [
-        (1000, 20, 20, "document"), (1000, 19, 10, "block of 100 tokens"), (1000, 1, 10, "block of 100 tokens"),
-        (100_000, 1, 200, "block of 500 tokens"), (9000, 3000, 2000, "group of documents"),
+        (1000, 20, 20, "document"), (1000, 19, 10, "block of 100 tokens"), (100_000, 1, 200, "block of 500 tokens"),
+        (9000, 3000, 2000, "group of documents"),
     ],
 )  # fmt: skip
 def test_a_text_falls_into_documents_where_there_are_enough_and_into_blocks_elsewhere(tokens, documents, pieces, unit):
@@ -51,10 +51,9 @@ def test_a_text_falls_into_documents_where_there_are_enough_and_into_blocks_else
     assert found.counts.sum() == tokens and found.values.sum() == pytest.approx(losses.sum())
 
 
-def test_rows_are_in_the_order_of_the_split_and_their_rate_is_the_score(tmp_path):
-    result = run(digits_run(epochs=1), tmp_path / "run")
-    data, found = load_task(digits_run().data), read_outcomes(tmp_path / "run" / "outcomes.npz")
-    for split, own in data.evaluation.items():
+def test_rows_are_in_the_order_of_the_split_and_their_rate_is_the_score(digits_run):
+    result, found = RunFolder(digits_run).finished(), read_outcomes(digits_run / "outcomes.npz")
+    for split, own in load_task(digits_settings().data).evaluation.items():
         assert len(found[split].counts) == len(own)
         assert found[split].rate == result.scores[split].accuracy
         right = np.array(result.confusion[split]).diagonal()

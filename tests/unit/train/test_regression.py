@@ -16,7 +16,7 @@ from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 def adding(**train):
     return RunSettings(
         cell="mingru", hidden_size=16, threads=1, data=data_settings(task="adding", length=10, test_lengths=(15,)),
-        model=ModelSettings(embedding_size=8), train=TrainSettings(epochs=3, learning_rate=1e-2, **train),
+        model=ModelSettings(embedding_size=8), train=TrainSettings(total_steps=40, learning_rate=3e-2, **train),
     )  # fmt: skip
 
 
@@ -32,8 +32,7 @@ def test_the_scores_are_squared_error_and_the_share_of_near_answers(tmp_path: Pa
         assert result.scores[split].loss == pytest.approx(float((off**2).mean()), rel=1e-4)
         assert result.scores[split].accuracy == pytest.approx(float((off < 0.04).mean()), abs=2e-3)
     assert result.scores["test"].loss < 1 / 6, "better than the best constant, whose error is the variance of the sum"
-    card = (tmp_path / "run" / "model" / "README.md").read_text()
-    assert "test at length 15" in card
+    assert "test at length 15" in (tmp_path / "run" / "model" / "README.md").read_text()
 
 
 def test_labels_that_are_numbers_cannot_be_smoothed() -> None:

@@ -11,10 +11,10 @@ def rates(schedule: str, total: int = 100) -> list[float]:
     return [learning_rate_at(step, total, settings) for step in range(total)]
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "linear", "constant", "plateau"])
-def test_the_rate_rises_in_equal_parts_to_its_highest(schedule: str) -> None:
-    assert rates(schedule)[:10] == pytest.approx([0.1 * (i + 1) for i in range(10)])
-    assert max(rates(schedule)) == 1.0
+def test_the_rate_rises_in_equal_parts_to_its_highest() -> None:
+    for schedule in ("cosine", "linear", "constant", "plateau"):
+        assert rates(schedule)[:10] == pytest.approx([0.1 * (i + 1) for i in range(10)])
+        assert max(rates(schedule)) == 1.0
 
 
 def test_the_line_and_the_cosine_fall_to_zero_and_cross_half_way() -> None:

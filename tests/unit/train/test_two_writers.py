@@ -6,12 +6,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import call, outcome
 from outcomes import assert_same_outcome, checkpoint_step
 from processes import heeds_signals
-from train_helpers import small_text
 
 from gatedrnn.errors import InUse
 from gatedrnn.locks import LOCK, sole_writer
@@ -36,13 +37,10 @@ def holder(tmp_path):
     process.communicate()
 
 
-def test_the_second_process_is_told_who_holds_the_folder_and_since_when(holder, tmp_path):
+def test_the_second_process_is_told_who_holds_the_folder_or_waits_until_it_is_killed(holder, tmp_path, caplog):
     who = rf"run: is in use by process {holder.pid} since \d\d:\d\d; use --wait to wait"
     with pytest.raises(InUse, match=who), sole_writer(tmp_path / "run"):
         pass
-
-
-def test_who_waits_gets_the_folder_when_the_holder_is_killed(holder, tmp_path, caplog):
     threading.Timer(0.5, holder.kill).start()
     began = time.monotonic()
     with sole_writer(tmp_path / "run", wait=True):
@@ -52,70 +50,69 @@ def test_who_waits_gets_the_folder_when_the_holder_is_killed(holder, tmp_path, c
     assert list((tmp_path / "run").iterdir()) == [], "the lock was left"
 
 
-def command(*arguments: object) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "gatedrnn", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+def stopped_once(condition: Callable[[], object], *arguments: object) -> subprocess.Popen:
+    """The command in a process of its own, stopped for now in the moment in which the condition holds."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gatedrnn", *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         text=True, preexec_fn=heeds_signals,
     )  # fmt: skip
-
-
-def under_way(process: subprocess.Popen, run: Path) -> None:
-    while checkpoint_step(run) == 0:
+    while not condition():
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.005)
+    process.send_signal(signal.SIGSTOP)
+    return process
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_of_two_trainings_of_one_folder_the_second_is_refused_or_waits_and_the_bits_are_those_of_one(tmp_path):
-    text, run = small_text(tmp_path / "text.txt"), tmp_path / "run"
-    begin = ["train", "--train-file", text, *FLAGS, "--epochs", 40]
-    whole = command(*begin, "--output", tmp_path / "whole")
-    _, said = whole.communicate(timeout=200)
-    assert whole.returncode == 0, said
-    first = command(*begin, "--output", run)
-    under_way(first, run)
-    for second in (command(*begin, "--output", run), command("train", "--resume", run)):
-        _, said = second.communicate(timeout=100)
-        assert second.returncode == 1 and f"run: is in use by process {first.pid} since" in said, said
-    waiting = command("train", "--resume", run, "--wait")
-    _, said = first.communicate(timeout=200)
-    assert first.returncode == 0, said
-    _, said = waiting.communicate(timeout=100)
-    assert waiting.returncode == 0 and "waiting" in said, said
+def test_of_two_trainings_of_one_folder_the_second_is_refused_or_waits(book: Path, tmp_path: Path, capsys) -> None:
+    run = tmp_path / "run"
+    begin = ["train", "--train-file", book, *FLAGS, "--epochs", 10, "--output"]
+    call(*begin, tmp_path / "whole")
+    first = stopped_once(lambda: checkpoint_step(run), *begin, run)
+    for second in ([*begin, run], ["train", "--resume", run]):
+        code, said = outcome(capsys, *second)
+        assert code == 1 and f"run: is in use by process {first.pid} since" in said
+    threading.Timer(0.5, first.send_signal, [signal.SIGCONT]).start()
+    code, said = outcome(capsys, "train", "--resume", run, "--wait")
+    assert code == 0 and "waiting" in said
+    first.communicate()
+    assert first.returncode == 0
     assert_same_outcome(tmp_path / "whole", run)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_comparison_that_a_signal_ends_is_gone_on_with_by_the_same_command(number, jobs, tmp_path):
+@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, 1), (signal.SIGTERM, 2), (signal.SIGKILL, 2)])
+def test_a_comparison_that_a_signal_ends_is_gone_on_with_by_the_same_command(number, jobs, tmp_path, capsys) -> None:
+    """What was finished is kept, and the run under way has taken a checkpoint."""
     folder = tmp_path / "comparison"
     begin = [
-        "compare", "--task", "digits", "--cells", "lstm", "mingru", "--seeds", 0, 1, "--hidden-size", 16,
-        "--epochs", 12, "--jobs", jobs, "--threads", 1, "--checkpoint-every", 5, "--output", folder,
+        "compare", "--task", "digits", "--cells", "lstm", "mingru", "--seeds", 0, 1, "--hidden-size", 16, "--match",
+        "layers", "--epochs", 10, "--threads", 1, "--checkpoint-every", 5, "--output", folder, "--jobs",
     ]  # fmt: skip
-    first = command(*begin)
-    while not any(folder.glob("*/*/checkpoint/step-*")):
-        assert first.poll() is None, first.stderr.read()
-        time.sleep(0.01)
-    second = command(*begin)
-    _, said = second.communicate(timeout=100)
-    assert second.returncode == 1 and f"comparison: is in use by process {first.pid} since" in said, said
-    first.send_signal(number)
-    _, said = first.communicate(timeout=100)
+
+    def under_way() -> list[Path]:
+        return [path for path in folder.glob("*/*/checkpoint") if not (path.parent / "result.json").exists()]
+
+    first = stopped_once(lambda: under_way() and any(folder.glob("*/*/result.json")), *begin, jobs)
+    code, said = outcome(capsys, *begin, jobs)
+    assert code == 1 and f"comparison: is in use by process {first.pid} since" in said
+    for one in (number, signal.SIGCONT):
+        first.send_signal(one)
+    _, said = first.communicate(timeout=200)
     assert first.returncode == (-number if number == signal.SIGKILL else 128 + number), said
-    last = command(*begin, "--wait")  # for what a killed parent's workers have still to save
-    _, said = last.communicate(timeout=400)
-    assert last.returncode == 0, said
+    assert number == signal.SIGKILL or ("kept" in said.splitlines()[-1] and "Traceback" not in said)
+    assert under_way() and not (folder / "results.json").exists()
+    call(*begin, 1, "--wait")  # for what a killed parent's workers have still to save
+    assert len(list(folder.glob("*/*/result.json"))) == 4
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_two_processes_that_need_the_same_tokens_make_them_once(tmp_path):
     text = tmp_path / "text.txt"
-    text.write_text("the quick brown fox jumps over the lazy dog\n" * 200_000)
+    text.write_text("the quick brown fox jumps over the lazy dog\n" * 100_000)
     script = f"""
 from pathlib import Path
 from gatedrnn.data import data_settings, load_task, stream

@@ -1,4 +1,7 @@
-"""`verify` holds for every cell, for a cell of the user's own, and looks at everything that it says it looks at."""
+"""`verify` holds for a cell of the user's own, finds a wrong sign, and shows what it found.
+
+That it holds for every cell, and looks at everything that it says it looks at, is in laws/test_equivalence.py.
+"""
 
 import json
 
@@ -10,43 +13,16 @@ from gatedrnn import RecurrentLayer
 from gatedrnn.equations import ScanEquations
 from gatedrnn.ops import choose_backend
 from gatedrnn.registry import CELLS, CellRecord
-from gatedrnn.verify.contract import DTYPES, Row, as_log_space, check_cell
+from gatedrnn.verify import contract, length
+from gatedrnn.verify.contract import Row, as_log_space
 from gatedrnn.verify.decay import wrong_change
-from gatedrnn.verify.length import check_lengths
-from gatedrnn.verify.modes import settings_for
+from gatedrnn.verify.modes import SETTINGS, settings_for
 from gatedrnn.verify.report import as_record, print_tables, verdict, verify
 from gatedrnn.verify.tolerances import ROUNDED, TOLERANCES, allowed_error, largest_error
 
 
 def modes_of(equations):
     return {mode for setting in settings_for(equations) for mode in setting.modes}
-
-
-# torch's own remark on proj_size in float32, once per process.
-pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
-
-
-FAST = ("lstm", "mingru", "gru-d")
-"""Of each kind one at least; laws try the others' modes one by one."""
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in CELLS]
-)
-def test_every_execution_mode_of_a_cell_agrees_on_every_backend_and_in_every_dtype(name):
-    rows = list(check_cell(name))
-    assert [row for row in rows if not row.holds] == []
-    assert {row.dtype for row in rows} == set(DTYPES)
-    judged = [row for row in rows if not row.informative]
-    for backend, dtype in ((b, d) for d in DTYPES for b in CELLS[name].layer(3, 4, dtype=DTYPES[d]).backends):
-        # No kernel of a loop has zoneout inside, and torch's no normalisation: such a layer has no such backend.
-        beyond = {"torch": ("regularised", "normalised")}.get(backend, ())
-        if backend == "native" and CELLS[name].equations.reads_state:
-            beyond = ("regularised",)
-        modes = {mode for mode in modes_of(CELLS[name].equations) if not mode.startswith(beyond)}
-        assert {row.mode for row in judged if (row.backend, row.dtype) == (backend, dtype)} >= modes
-    assert {"numpy oracle", "numpy oracle, by differences"} <= {row.mode for row in judged}
-    assert ("log_space" in {row.backend for row in rows}) == (name in ("minlstm", "mingru"))
 
 
 class Signed(ScanEquations):
@@ -105,22 +81,28 @@ def test_the_declared_sign_of_every_decay_gate_holds_and_the_other_does_not(name
         assert wrong_change(layer, gate, sign) <= TOLERANCES[torch.float64].gradient < wrong_change(layer, gate, -sign)
 
 
-def test_a_cell_with_options_is_checked_with_these_alone():
-    rows = list(verify(["gru:reset_after=false"], ["float64"]))
-    assert {row.cell for row in rows} == {"gru:reset_after=false"} and all(row.holds for row in rows)
-    assert {"gru", "gru:reset_after=false"} == {row.cell for row in check_cell("gru", ("float64",))}
+def test_a_cell_is_checked_with_each_of_its_variants_and_with_options_that_are_given_alone(monkeypatch):
+    monkeypatch.setattr(contract, "settings_for", lambda equations: SETTINGS[:1])
+    for word, checked in (
+        ("gru", {"gru", "gru:reset_after=false"}),
+        ("gru:reset_after=false", {"gru:reset_after=false"}),
+    ):
+        rows = list(verify([word], ["float64"]))
+        assert {row.cell for row in rows} == checked and all(row.holds for row in rows)
 
 
-def test_the_error_does_not_grow_with_the_length_except_in_log_space():
-    errors = {(row.cell, row.backend, row.mode): row for row in check_lengths(("gru", "mgu", "mingru"))}
+@pytest.mark.parametrize(
+    "longest, loop, more", [(10_000, 300, 100), pytest.param(1_000_000, 10_000, 1000, marks=pytest.mark.slow)]
+)
+def test_the_error_does_not_grow_with_the_length_except_in_log_space(longest, loop, more, monkeypatch):
+    monkeypatch.setattr(length, "SCAN_LENGTHS", (100, longest))
+    monkeypatch.setattr(length, "LOOP_LENGTHS", (100, loop))
+    errors = {(row.cell, row.backend, row.mode): row for row in length.check_lengths(("gru", "mgu", "mingru"))}
     assert all(row.holds for row in errors.values())
-    scan, backend = choose_backend("cpu").backend, CELLS["mingru"].layer(3, 4).backends[-1]
-    for found in (("linear_scan", scan), ("mingru", backend)):
-        assert errors[*found, "T = 1,000,000"].error < 1e-6
-    assert (
-        errors["mingru", "log_space", "T = 1,000,000"].error > 1000 * errors["mingru", backend, "T = 1,000,000"].error
-    )
-    assert {"T = 100", "T = 10,000"} == {mode for cell, _, mode in errors if cell == "mgu"}
+    scan, backend, last = choose_backend("cpu").backend, CELLS["mingru"].layer(3, 4).backends[-1], f"T = {longest:,}"
+    assert errors["linear_scan", scan, last].error < 1e-6 and errors["mingru", backend, last].error < 1e-6
+    assert errors["mingru", "log_space", last].error > more * errors["mingru", backend, last].error
+    assert {"T = 100", f"T = {loop:,}"} == {mode for cell, _, mode in errors if cell == "mgu"}
 
 
 def test_a_nan_and_an_infinity_in_another_place_are_infinitely_far_off():

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("triton", reason="triton is not installed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["80", "90"])
 def test_every_kernel_compiles_down_to_machine_code(tmp_path, architecture):
     environment = os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}

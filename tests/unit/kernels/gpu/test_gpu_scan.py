@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from covering import over
 from tolerances import assert_equal_within
 
 from gatedrnn.ops.linear_scan import scan_in_torch
@@ -68,20 +69,23 @@ def assert_obeys_the_definition(arguments, reverse=False, chunk=None, grad_h=Non
         assert not gradients[3].any()
 
 
-@pytest.mark.parametrize("channels", [1, 5, 64, 130])
-@pytest.mark.parametrize("steps", [0, 1, 2, 31, 32, 33, 100])
+SIZES = [(0, 5), (1, 1), (2, 130), (31, 64), (32, 5), (33, 64), (33, 130), (100, 1), (100, 5)]
+"""Steps and channels: around the rows and the columns of a tile."""
+
+
+@pytest.mark.parametrize("steps, channels", SIZES)
 def test_every_length_and_width_obeys_the_definition(device, steps, channels):
     dtype = torch.float32 if (steps + channels) % 2 else torch.float64
     batch = 1 if channels == 64 else 3 if channels == 5 else 2
     assert_obeys_the_definition(problem(device, batch, steps, channels, dtype), reverse=steps % 2 == 0)
 
 
-@pytest.mark.parametrize("chunk", [None, 64])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("h0", [False, True])
-@pytest.mark.parametrize("resets, reset_state", [(False, False), (True, False), (True, True)])
-def test_every_option_obeys_the_definition_in_one_pass_and_in_two(device, h0, resets, reset_state, reverse, chunk):
-    options = {"h0": h0, "resets": resets, "reset_state": reset_state}
+RESETS = {"no resets": (False, False), "resets": (True, False), "resets to a state": (True, True)}
+
+
+@over(h0=(False, True), resets=RESETS, reverse=(False, True), chunk=(None, 64))
+def test_every_option_obeys_the_definition_in_one_pass_and_in_two(device, h0, resets, reverse, chunk):
+    options = {"h0": h0, "resets": resets[0], "reset_state": resets[1]}
     arguments = problem(device, 2, 20 if chunk is None else 150, 2, **options, slow=chunk is not None)
     assert_obeys_the_definition(arguments, reverse, chunk)
 
@@ -119,19 +123,14 @@ def strided(series):
     yield wide[..., 2:-1]
 
 
-def test_strides_change_nothing(device):
+def test_strides_change_nothing_and_may_be_zero(device):
     arguments = problem(device, 2, 35, 6)
     grad_h = torch.randn(2, 35, 6, dtype=torch.float64, device=device)
     for decay, drive, grad in zip(*(strided(x) for x in (arguments["decay"], arguments["drive"], grad_h)), strict=True):
         assert_obeys_the_definition(arguments | {"decay": decay, "drive": drive}, grad_h=grad)
-
-
-def test_a_stride_may_be_zero(device):
-    arguments = problem(device, 2, 35, 6)
-    decay, drive = (arguments[name] for name in ("decay", "drive"))
-    arguments |= {"decay": decay[:1, :1].expand(2, 35, 6), "drive": drive[..., :1].expand(2, 35, 6)}
-    one = torch.ones((), dtype=torch.float64, device=device)
-    assert_obeys_the_definition(arguments, grad_h=one.expand(2, 35, 6))
+    expanded = {"decay": arguments["decay"][:1, :1], "drive": arguments["drive"][..., :1]}
+    arguments |= {name: x.expand(2, 35, 6) for name, x in expanded.items()}
+    assert_obeys_the_definition(arguments, grad_h=grad_h.new_ones(()).expand(2, 35, 6))
 
 
 def test_no_batch_and_no_channels_give_empty_results(device):
@@ -139,15 +138,12 @@ def test_no_batch_and_no_channels_give_empty_results(device):
         assert_obeys_the_definition(problem(device, batch, 4, channels))
 
 
-def test_float16_is_summed_up_in_float32(device):
-    # The table has no line for float16, which is finer than bfloat16.
-    assert_obeys_the_definition(problem(device, 2, 40, 5, torch.float16), accuracy=torch.bfloat16)
-
-
-def test_bfloat16_is_summed_up_in_float32(device):
-    if device.type == "cpu":
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_numbers_are_summed_up_in_float32(device, dtype):
+    if dtype == torch.bfloat16 and device.type == "cpu":
         pytest.skip("Triton's interpreter rounds to bfloat16 by cutting off; needs a CUDA device")
-    assert_obeys_the_definition(problem(device, 2, 40, 5, torch.bfloat16), accuracy=torch.bfloat16)
+    # The table has no line for float16, which is finer than bfloat16.
+    assert_obeys_the_definition(problem(device, 2, 40, 5, dtype), accuracy=torch.bfloat16)
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")

@@ -1,0 +1,52 @@
+"""The law that all others rest on: every execution mode of every cell gives what its own steps give, one by one.
+
+`gatedrnn.verify.modes` lists the modes: whole, step by step, in chunks, packed, masked, reset, both directions, over
+gaps, regularised; each with all gradients, on each backend. What it states is tested nowhere else in this folder.
+"""
+
+import pytest
+import torch
+
+from gatedrnn.registry import CELLS
+from gatedrnn.verify.contract import DTYPES, check_choice, choices_of
+from gatedrnn.verify.modes import settings_for
+
+# torch's own remark on proj_size in float32, once per process.
+pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+
+CHOICES = {str(choice): choice for name in CELLS for choice in choices_of(name)}
+every_choice = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_the_first_call_of_a_process_loads():
+    CELLS["lstm"].layer(3, 4)(torch.randn(2, 2, 3))[0].sum().backward()
+
+
+@every_choice
+def test_every_execution_mode_of_every_cell_gives_what_its_steps_give(choice):
+    assert_all_hold(choice, "float64")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "float64"])
+@every_choice
+def test_every_execution_mode_of_every_cell_gives_it_in_fewer_digits(choice, dtype):
+    assert_all_hold(choice, dtype)
+
+
+def assert_all_hold(choice, dtype):
+    rows = list(check_choice(choice, (dtype,)))
+    assert [row for row in rows if not row.holds] == []
+    equations = CELLS[choice.name].equations
+    for backend in CELLS[choice.name].layer(3, 12, dtype=DTYPES[dtype], **choice.options).backends:
+        # No kernel of a loop has zoneout inside, and torch's no normalisation: such a layer has no such backend.
+        beyond = {"torch": ("regularised", "normalised")}.get(backend, ())
+        if backend == "native" and equations.reads_state:
+            beyond = ("regularised",)
+        modes = {mode for s in settings_for(equations) for mode in s.modes if not mode.startswith(beyond)}
+        assert modes <= {row.mode for row in rows if row.backend == backend and not row.informative}
+    if dtype == "float64":
+        assert {"numpy oracle", "numpy oracle, by differences"} <= {row.mode for row in rows}
+    in_logarithms = choice.name in ("minlstm", "mingru") and not choice.options
+    assert ("log_space" in {row.backend for row in rows}) == in_logarithms

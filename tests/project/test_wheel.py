@@ -1,0 +1,183 @@
+"""What is installed: each extra brings what the modules import that need it, and a wheel works with and without."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from pages import ROOT
+from sources import PACKAGE, modules, package_graph, reached
+
+from gatedrnn.cli import app
+
+pytestmark = pytest.mark.timeout(1800)  # what is installed comes from a network
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OF_USERS = ("train", "series", "export", "slurm", "ray")
+BROUGHT = {"llvmlite": "numba", "pydantic_core": "pydantic", "typing_extensions": "torch"}
+"""Modules that listed packages bring."""
+IMPORTED_BY_OTHERS = {"onnxscript"}
+"""By torch's exporter."""
+
+
+IMPORTED_AS = [
+    (canonicalize_name(name), module) for module, names in metadata.packages_distributions().items() for name in names
+]
+
+
+def listed(extra: str | None = None) -> dict[str, set[str]]:
+    """What the packages that an extra lists itself are imported as; for None, those of the core."""
+    lines = PROJECT["dependencies"] if extra is None else PROJECT["optional-dependencies"][extra]
+    names = {canonicalize_name(Requirement(line).name) for line in lines} - {PROJECT["name"]}
+    return {name: {module for of, module in IMPORTED_AS if of == name} or {name} for name in names}
+
+
+EXTRAS = {extra: set().union(*listed(extra).values()) for extra in (*OF_USERS, "gpu-test")}
+CORE = set().union(*listed().values()) | {name for name, package in BROUGHT.items() if package in listed()}
+
+
+def foreign(names: Iterable[str]) -> set[str]:
+    """Of modules those of packages that are not in the core."""
+    return {name for name in names if name.split(".")[0] != "gatedrnn"} - sys.stdlib_module_names - CORE
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """What each module imports beyond the core, anywhere in it."""
+    return {module: foreign(names) for module, names in package_graph().items()}
+
+
+@pytest.fixture(scope="module")
+def needed():
+    """What each module imports beyond the core before it is there, by itself and through others."""
+    graph = package_graph(at_import=True)
+    return {module: foreign(reached(module, graph)) for module in graph}
+
+
+def test_what_is_imported_is_listed_and_what_is_listed_is_imported(imported, needed):
+    for module, names in imported.items():
+        peers = names - set().union(*EXTRAS.values(), BROUGHT)
+        assert not peers or (module.startswith("gatedrnn.bench.") and not peers & needed[module]), (module, peers)
+    everywhere = set().union(*package_graph().values())
+    packages = [listed(), *map(listed, OF_USERS)]
+    assert {name for one in packages for name, words in one.items() if not words & everywhere} == IMPORTED_BY_OTHERS
+    for name, package in BROUGHT.items():
+        requires = {Requirement(line).name.replace("-", "_") for line in metadata.requires(package) or []}
+        assert name in requires and name in everywhere
+
+
+def test_the_core_and_train_suffice_for_what_needs_no_other_extra_by_its_name(needed):
+    """Commands of [train] import series, SLURM and Ray when they are asked for; the message names their extra."""
+    named = {extra: set(packages) for extra, packages in app.EXTRAS.items()}
+    assert named == {extra: EXTRAS[extra] for extra in OF_USERS if extra != "train"}
+    for module, packages in needed.items():
+        rest = packages - EXTRAS["train"] - EXTRAS["gpu-test"] - set(BROUGHT)
+        assert not rest or (rest <= EXTRAS["export"] and module.split(".")[1] in ("export", "view")), (module, rest)
+    of_core = {module for module, packages in needed.items() if not packages}
+    parts = ("bench.run", "cells", "cli.app", "cli.bench", "cli.describe", "cli.verify", "inspect.trace", "registry")
+    assert of_core >= {"gatedrnn", *(f"gatedrnn.{part}" for part in parts)}
+    assert not of_core & {"gatedrnn.models", "gatedrnn.cli.train", "gatedrnn.data.task"}
+
+
+def run(*command: str | Path, folder: Path = ROOT) -> str:
+    outside = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(command, cwd=folder, env=outside, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """As it is built from a clean checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    if not (ROOT / ".git").exists():
+        pytest.skip("a checkout is what git keeps")
+    for name in filter(None, run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")):
+        if (ROOT / name).exists():
+            (folder / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / "checkout" / name)
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, folder / "checkout")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def environment(folder: Path, *wanted: str, beside: Path | None = None) -> Path:
+    """The folder of the commands of a new environment, in which `wanted` was installed, beside another's packages."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    packages = "lib/python{}.{}/site-packages".format(*sys.version_info)
+    if beside is not None:
+        (folder / packages / "beside.pth").write_text(str(beside.parent / packages))
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-compile")
+    run(*pip, "--constraint", ROOT / "constraints.txt", *wanted)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def core(wheel, tmp_path_factory):
+    return environment(tmp_path_factory.mktemp("core"), str(wheel))
+
+
+@pytest.fixture(scope="module")
+def full(wheel, core, tmp_path_factory):
+    """With every extra of users; what the core needs is not copied again."""
+    return environment(tmp_path_factory.mktemp("full"), f"{wheel}[{','.join(OF_USERS)}]", beside=core)
+
+
+MISSING = """
+import importlib, json, sys
+missing = {}
+for name in sys.argv[1:]:
+    try:  # of a package that is not there no module is, also if it was loaded before the package failed
+        importlib.import_module(name)
+        missing |= {name: missing[package] for package in [name.rpartition(".")[0]] if package in missing}
+    except ModuleNotFoundError as error:
+        missing[name] = error.name.split(".")[0]
+print(json.dumps(missing))
+"""
+
+
+def missing_in(commands: Path, names: Iterable[str], folder: Path) -> dict[str, str]:
+    """What is not installed, by the module whose import fails."""
+    return json.loads(run(commands / "python", "-W", "ignore", "-c", MISSING, *names, folder=folder).splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_every_module_the_page_and_the_extras(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (described,) = [archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]
+    own = {str(path.relative_to(PACKAGE.parent)) for path in PACKAGE.rglob("*.py")}
+    assert {name for name in names if name.endswith(".py")} == own
+    assert {name.split("/")[0] for name in names} == {"gatedrnn", f"gatedrnn-{PROJECT['version']}.dist-info"}
+    assert ("gatedrnn/view/page.html" in names) == (shutil.which("npm") is not None)
+    assert set(re.findall(r"^Provides-Extra: ([\w-]+)$", described, re.M)) == set(PROJECT["optional-dependencies"])
+
+
+@pytest.mark.slow
+def test_the_core_alone_has_its_commands_and_what_needs_more_names_its_extra(core, needed, tmp_path):
+    missing = missing_in(core, modules(), tmp_path)
+    assert set(missing) == {module for module, packages in needed.items() if packages}
+    assert [module for module, name in missing.items() if name not in needed[module]] == []
+    for command in ("--help", "describe mingru --hidden-size 8", "verify mingru --dtypes float64"):
+        run(core / "gatedrnn", *command.split(), folder=tmp_path)
+    done = subprocess.run([core / "gatedrnn", "train"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.endswith("this command needs: pip install 'gatedrnn[train]'\n")
+
+
+@pytest.mark.slow
+def test_with_every_extra_all_is_there_and_a_model_trains(full, imported, tmp_path):
+    wanted = set().union(*imported.values()) & set().union(*EXTRAS.values())
+    missing = missing_in(full, [*wanted, *modules()], tmp_path)
+    assert set(missing.values()) <= EXTRAS["gpu-test"]
+    task = "--task digits --cell mingru --hidden-size 8 --layers 1 --embedding-size 8 --epochs 1 --threads 1"
+    run(full / "python", "-m", "gatedrnn", "train", *task.split(), "--output", "run", folder=tmp_path)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())
