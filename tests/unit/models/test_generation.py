@@ -136,6 +136,7 @@ def test_the_token_between_texts_has_an_embedding_that_learns_though_it_pads():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_trainer_trains_and_resumes_to_the_same_weights(tmp_path):
     tokenizer = small_tokenizer()
     ids = tokenizer("the cat sat on a mat, and that was that.", add_special_tokens=False)["input_ids"]
