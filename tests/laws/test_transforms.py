@@ -1,4 +1,4 @@
-"""What torch does to modules and functions — compile, export, differentiate, map, copy, move — changes no number."""
+"""What torch does to modules and functions changes no number: compile, export, differentiate, map, copy, move, cast."""
 
 import copy
 import io
@@ -38,6 +38,7 @@ from torch.func import functional_call, grad, jvp, vmap
 from torch.utils._pytree import tree_map
 
 from gatedrnn.errors import BackendUnavailable
+from gatedrnn.verify.tolerances import ROUNDED
 
 ITERATED = axis(EQUATIONS, [name for name in CELLS if name not in TORCH])  # no kernel of torch's, which knows no vmap
 SAMPLES, SHORT = 2, 2
@@ -281,3 +282,32 @@ def test_a_layer_without_memory_is_filled_later_and_tells_its_shapes_before(name
     filled = empty.to_empty(device="cpu")
     filled.load_state_dict(layer.state_dict())
     assert_same(results(*filled(x)), expected)
+
+
+@every_cell
+def test_a_layer_under_autocast_carries_on_with_its_own_state_and_gives_bfloat16(name):
+    mask = torch.arange(STEPS) < torch.tensor([[7], [3], [5]])
+    resets = torch.zeros(BATCH, STEPS, dtype=torch.bool).index_fill(1, torch.tensor([2, 5]), True)
+    for flags in ({}, {"mask": mask}, {"resets": resets}):
+        layer, x = layer_of(name, dtype=torch.float32), series(dtype=torch.float32)
+        with torch.autocast("cpu", torch.bfloat16):
+            output, last = layer(x, **flags)
+            again, _ = layer(x, last, **flags)
+            narrow, _ = layer(x.bfloat16(), packed_up(tuple(s.float() for s in as_tuple(last))), **flags)
+        assert output.dtype == again.dtype == narrow.dtype == torch.bfloat16
+        expected, state = layer(x, **flags)
+        assert_equal_within(output, expected, ROUNDED, "output")
+        for got, want in zip(as_tuple(last), as_tuple(state), strict=True):
+            assert_equal_within(got, want, ROUNDED, "state")
+        assert_equal_within(again, layer(x, packed_up(as_tuple(state)), **flags)[0], ROUNDED, "output after it")
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_torchs_own_layers_carry_on_alike_under_autocast(name):
+    ours, theirs = layer_of(name, dtype=torch.float32), TORCH[name](3, 4, batch_first=True)
+    theirs.load_state_dict(ours.state_dict())
+    x = series(dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        (got, state), (want, same) = ours(x), theirs(x)
+        assert_equal_within(ours(x, state)[0], theirs(x, same)[0], ROUNDED, "output")
+    assert_equal_within(got, want, ROUNDED, "output")

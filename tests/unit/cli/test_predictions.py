@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import outcome
+from commands import call, outcome, printed
 from datasets import Dataset
 from sklearn.metrics import accuracy_score, classification_report, confusion_matrix
-from test_language_commands import call
 from tolerances import assert_equal_within
 
 import gatedrnn.models  # noqa: F401  registers the Auto classes
@@ -56,33 +55,23 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("predictions")
-
-
-@pytest.fixture(scope="module")
-def moods(folder: Path) -> Path:
+def moods(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier of texts whose columns have unusual names."""
+    folder = tmp_path_factory.mktemp("moods")
     file = write(folder / "train.csv", reviews())
     columns = ["--text-column", "review", "--label-column", "mood", "--max-tokens", "20"]
     flags = ["--task", "text-classification", "--train-file", file, *columns, *SMALL, "6"]
-    call("train", *flags, "--output", folder / "moods")
-    return folder / "moods"
+    call("train", *flags, "--output", folder / "run")
+    return folder / "run"
 
 
 def scores(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    capsys.readouterr()
-    call("evaluate", *arguments, "--threads", "1", "--json")
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    (found,) = json.loads(captured.out)
+    (found,) = json.loads(printed(capsys, "evaluate", *arguments, "--threads", "1", "--json"))
     return found
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_predictions_keep_all_rows_and_columns_and_add_a_probability_for_each_class(
-    ending: str, moods: Path, tmp_path: Path
-) -> None:
+def test_predictions_keep_all_rows_and_columns_and_add_a_probability_for_each_class(ending, moods, tmp_path) -> None:
     rows = reviews()
     file, output = write(tmp_path / f"unlabelled.{ending}", rows), tmp_path / f"out.{ending}"
     call("predict", moods / "model", file, "--output", output, "--threads", "1")
@@ -144,25 +133,24 @@ def test_an_evaluation_prints_classes_and_confusion_and_nothing_of_transformers(
         assert said in captured.out, captured.out
 
 
-FLAGS = {
-    "digits": ["--steps", "8"],
-    "parity": ["--length", "8", "--curriculum", "0"],
-    "adding": ["--length", "10", "--curriculum", "0"],
-}
+LENGTHS = {"digits": {}, "parity": {"length": 8}, "adding": {"length": 10}}
 """A label for a sequence, one for every step, and a number."""
 
 
-@pytest.fixture(scope="module", params=FLAGS)
-def trained(request: pytest.FixtureRequest, folder: Path) -> Path:
-    """A run of a task without texts; the folder has its name."""
-    call("train", "--task", request.param, *FLAGS[request.param], *SMALL, "1", "--output", folder / request.param)
-    return folder / request.param
+@pytest.fixture(scope="module", params=LENGTHS)
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run of a task without texts, and the task."""
+    task = request.param
+    if task == "digits":
+        return request.getfixturevalue("digits_run"), task
+    folder = tmp_path_factory.mktemp(task) / "run"
+    flags = ["--length", LENGTHS[task]["length"], "--curriculum", 0, "--total-steps", 2]
+    call("train", "--task", task, *flags, *SMALL, 1, "--output", folder)
+    return folder, task
 
 
-def test_evaluating_a_run_gives_what_its_training_found_for_every_kind_of_label(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, task = trained, trained.name
+def test_evaluating_a_run_gives_what_its_training_found_for_every_kind_of_label(trained, capsys) -> None:
+    run, task = trained
     result = json.loads((run / "result.json").read_text())
     for split in ("validation", "test"):
         found = scores(capsys, run, "--split", split)["scores"]
@@ -174,31 +162,25 @@ def test_evaluating_a_run_gives_what_its_training_found_for_every_kind_of_label(
             assert_equal_within(found["loss"], result[f"{split}_loss"], torch.float32, "loss")
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_a_model_of_numbers_reads_lists_from_a_file(
-    trained: Path, ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, task = trained, trained.name
-    length = {"parity": 8, "adding": 10, "digits": 20}[task]
-    curriculum = {} if task == "digits" else {"length": length}
-    examples = load_task(data_settings(task=task, **curriculum)).evaluation["test"]
+def test_a_model_of_numbers_reads_lists_from_a_file(trained, tmp_path: Path, capsys) -> None:
+    run, task = trained
+    examples = load_task(data_settings(task=task, **LENGTHS[task])).evaluation["test"]
     name = "input_ids" if task == "parity" else "input_values"
-    rows = [
-        {"row": n, name: examples.inputs[n].tolist(), "labels": examples.labels[n].tolist()} for n in range(30)
-    ]  # fmt: skip
-    file, output = write(tmp_path / f"rows.{ending}", rows), tmp_path / f"out.{ending}"
-    found = scores(capsys, run, "--file", file)
-    call("predict", run, file, "--output", output, "--threads", "1")
-    predicted = read(output)
-    assert [int(row["row"]) for row in predicted] == list(range(30)) and found["rows"] == 30
-    first = predicted[0]["prediction"]
-    if task == "parity":
-        steps = json.loads(first) if ending == "csv" else first
-        assert len(steps) == length and set(steps) <= {"0", "1"}
-        assert found["scores"]["labels"] == int((examples.labels[:30] != -100).sum())
-    else:
-        float(first)
-        assert ("probability_3" in predicted[0]) == (task == "digits")
+    rows = [{"row": n, name: examples.inputs[n].tolist(), "labels": examples.labels[n].tolist()} for n in range(30)]
+    for ending in ("csv", "jsonl", "parquet"):
+        file, output = write(tmp_path / f"rows.{ending}", rows), tmp_path / f"out.{ending}"
+        found = scores(capsys, run, "--file", file)
+        call("predict", run, file, "--output", output, "--threads", "1")
+        predicted = read(output)
+        assert [int(row["row"]) for row in predicted] == list(range(30)) and found["rows"] == 30
+        first = predicted[0]["prediction"]
+        if task == "parity":
+            steps = json.loads(first) if ending == "csv" else first
+            assert len(steps) == 8 and set(steps) <= {"0", "1"}
+            assert found["scores"]["labels"] == int((examples.labels[:30] != -100).sum())
+        else:
+            float(first)
+            assert ("probability_3" in predicted[0]) == (task == "digits")
 
 
 def test_a_language_model_predicts_no_labels_and_says_what_does(

@@ -3,19 +3,7 @@
 import pytest
 import torch
 from covering import over
-from layer_laws import (
-    BATCH,
-    CELLS,
-    EQUATIONS,
-    FEATURES,
-    HIDDEN,
-    STEPS,
-    TORCH,
-    UNPROJECTED,
-    layer_of,
-    series,
-    states_of,
-)
+from layer_laws import BATCH, CELLS, EQUATIONS, STEPS, TORCH, UNPROJECTED, layer_of, series, states_of
 from paths import axis
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -55,7 +43,7 @@ def test_products_are_counted_forward_and_twice_backward(name):
 def test_gru_counts_as_torchs_own():
     """torch counts no LSTM of its own on a CPU: oneDNN's op has no formula."""
     layer = layer_of("gru", num_layers=2)
-    theirs = TORCH["gru"](FEATURES, HIDDEN, 2, batch_first=True, dtype=torch.float64)
+    theirs = TORCH["gru"](layer.input_size, layer.hidden_size, 2, batch_first=True, dtype=torch.float64)
     hx = states_of(layer)[0]
     found = [counted(one, series(), hx.clone().requires_grad_()) for one in (layer, theirs)]
     assert found[0] == found[1]

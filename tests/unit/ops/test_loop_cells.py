@@ -2,26 +2,20 @@
 
 import pytest
 import torch
-from covering import over
+from covering import Axis, over
 from kernel_cells import FLAGS, LOOP_KERNEL, flags_of
 from kernel_cells import LOOP_KERNELS as CELLS
-from layer_laws import (
-    DIAGONAL_CELLS,
-    EQUATIONS,
-    KERNEL_LOOP_CELLS,
-    assert_same,
-    layer_of,
-    run,
-    series,
-    states_of,
-)
+from layer_laws import DIAGONAL_CELLS, EQUATIONS, KERNEL_LOOP_CELLS, assert_same, layer_of, run, series, states_of
 from paths import axis
 from tolerances import assert_equal_within
 
 from gatedrnn.ops.cells import known, loop_program
 from gatedrnn.ops.loop import loop_cell
 
-CELL = axis(EQUATIONS, (*KERNEL_LOOP_CELLS, *DIAGONAL_CELLS, "gru"))
+NAMES = (*KERNEL_LOOP_CELLS, *DIAGONAL_CELLS)
+SEPARATE = next(name for name in KERNEL_LOOP_CELLS if loop_program(known(EQUATIONS[name])).separate)
+"""Whose recurrent products have gradients of their own, which no layer asks."""
+CELL = Axis(fast=(*axis(EQUATIONS, NAMES).fast, SEPARATE), every=NAMES)
 
 
 def arguments_of(kernel, names, batch=2, steps=5, size=3):

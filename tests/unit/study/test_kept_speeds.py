@@ -35,37 +35,43 @@ def name_of(path: Path) -> str:
     return path.relative_to(RESULTS).as_posix()
 
 
-MADE_HERE = [path for path in sorted(RESULTS.rglob("*.json")) if "environment" in measured(path)]
-BENCHMARKS = [path for path in MADE_HERE if path.name == "bench.json"]
+MADE_HERE = {path: found for path in sorted(RESULTS.rglob("*.json")) if "environment" in (found := measured(path))}
+BENCHMARKS = {name_of(path.parent): json.loads(path.read_text()) for path in MADE_HERE if path.name == "bench.json"}
 
 
-@pytest.mark.parametrize("path", MADE_HERE, ids=name_of)
-def test_a_kept_record_names_processor_versions_and_commit(path: Path) -> None:
-    found = measured(path)["environment"]
-    assert found["processor"] and {"torch", "numba"} <= found["versions"].keys()
-    if measured(path)["date"] >= BEFORE_COMMITS:
-        assert re.fullmatch(r"[0-9a-f]{40}\+?", found["commit"])
+def row_of(path: Path) -> str:
+    """Of the table of commands."""
+    own = ROWS.get(name_of(path)) or ROWS.get(name_of(path.parent))
+    first = name_of(path).split("/")[0]
+    return own or next(row for name, row in ROWS.items() if "and so on" in row and name.startswith(f"{first}/"))
 
 
-@pytest.mark.parametrize("path", BENCHMARKS, ids=name_of)
-def test_a_kept_ratio_lies_between_its_quartiles(path: Path) -> None:
-    rows = json.loads(path.read_text())["ratios"]
-    outside = [row for row in rows if not row["low"] <= row["ratio"] <= row["high"]]
-    assert outside == [] or name_of(path.parent) in COMMITLESS
+def of_earlier_kernels(path: Path) -> bool:
+    run = path.with_name("result.json")
+    by_torch = run.exists() and json.loads(run.read_text())["cell"] == "lstm"
+    return not by_torch and MADE_HERE[path]["date"] < KERNELS and "commit" not in MADE_HERE[path]["environment"]
+
+
+def test_a_kept_record_names_processor_and_versions_and_since_there_are_some_its_commit() -> None:
+    assert len(MADE_HERE) > 40
+    for path, found in MADE_HERE.items():
+        here = found["environment"]
+        assert here["processor"] and {"torch", "numba"} <= here["versions"].keys(), path
+        if found["date"] >= BEFORE_COMMITS:
+            assert re.fullmatch(r"[0-9a-f]{40}\+?", here["commit"]), path
+
+
+def test_a_record_of_earlier_kernels_says_so_beside_its_command() -> None:
+    """Measured again, it names its commit, and loses the mark."""
+    assert [name_of(path) for path in MADE_HERE if (MARK in row_of(path)) != of_earlier_kernels(path)] == []
+
+
+@pytest.mark.parametrize("folder", BENCHMARKS)
+def test_a_kept_ratio_lies_between_its_quartiles(folder: str) -> None:
+    outside = [row for row in BENCHMARKS[folder]["ratios"] if not row["low"] <= row["ratio"] <= row["high"]]
+    assert outside == [] or folder in COMMITLESS
 
 
 def test_a_benchmark_without_its_commit_is_an_old_one() -> None:
-    without = {name_of(path.parent) for path in BENCHMARKS if "commit" not in measured(path)["environment"]}
-    assert without == COMMITLESS
-
-
-@pytest.mark.parametrize("path", MADE_HERE, ids=name_of)
-def test_a_record_of_earlier_kernels_says_so_beside_its_command(path: Path) -> None:
-    """Measured again, it names its commit, and loses the mark."""
-    folder = name_of(path.parent)
-    own = ROWS.get(name_of(path)) or ROWS.get(folder)
-    row = own or next(row for name, row in ROWS.items() if "and so on" in row and name.startswith(folder.split("/")[0]))
-    run = path.with_name("result.json")
-    by_torch = run.exists() and json.loads(run.read_text())["cell"] == "lstm"
-    older = measured(path)["date"] < KERNELS and "commit" not in measured(path)["environment"]
-    assert (MARK in row) == (older and not by_torch)
+    found = {folder for folder, record in BENCHMARKS.items() if "commit" not in record["measured"]["environment"]}
+    assert found == COMMITLESS

