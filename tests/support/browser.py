@@ -70,7 +70,7 @@ def visit(page: Path, width: int = 1280) -> Seen:
         tab.on("console", lambda message: said.append(message.text))
         tab.on("pageerror", lambda error: said.append(str(error)))
         tab.on("request", lambda request: asked.append(request.url))
-        tab.goto(page.as_uri())
+        tab.goto(page.as_uri(), timeout=120_000)
         tab.wait_for_selector(".js-plotly-plot .main-svg")
         tab.wait_for_load_state("load")
         with suppress(PlaywrightTimeout):  # figures measure their place once more when all is loaded

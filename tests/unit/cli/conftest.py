@@ -1,5 +1,7 @@
 """Imports of commands are no part of what a test takes."""
 
+import io
+from contextlib import redirect_stdout, suppress
 from importlib import import_module
 
 import pytest
@@ -9,3 +11,5 @@ import pytest
 def what_commands_import() -> None:
     for name in ("bench.run", "data", "models", "study.experiment", "study.probes", "train.loop", "verify.contract"):
         import_module(f"gatedrnn.{name}")
+    with redirect_stdout(io.StringIO()), suppress(SystemExit):
+        import_module("gatedrnn.cli.app").main(["train", "--help"])

@@ -58,6 +58,7 @@ def test_help_shows_what_a_run_of_the_task_records(
     }
 
 
+@pytest.mark.slow
 def test_without_a_task_help_shows_the_defaults_of_the_task_that_is_trained_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

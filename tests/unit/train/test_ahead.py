@@ -27,6 +27,7 @@ def test_workers_bring_the_batches_of_each_step_in_turn(workers: int, accumulate
                 assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_a_run_with_workers_has_the_bits_of_one_without(book: Path, text_run: Path, tmp_path: Path) -> None:
     settings = text_settings(book)
     with pytest.raises(Killed):
