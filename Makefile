@@ -9,6 +9,9 @@ INSTALL := $(BIN)/pip install --quiet --constraint $(CONSTRAINTS)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --durations 10
 SLICE_OF = $(if $(SLICE),--slice $(SLICE)/$(1))
 
+# Some containers set it; every process of every test would then compile our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: compare test test-lowest suite slow exhaustive kept check docs view clean
 
 # Four cells on parity and digits, both ways of matching, and on a forecast. FRESH=1 starts over.

@@ -44,6 +44,15 @@ def trained(factory: pytest.TempPathFactory, name: str, settings: object) -> Ite
 
 
 @pytest.fixture(scope="session")
+def first_training(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What the first of a process imports and compiles takes longer than the training of most tests."""
+    from commands import call
+
+    flags = ["--hidden-size", 4, "--total-steps", 1, "--threads", 1]
+    call("train", "--task", "digits", *flags, "--output", tmp_path_factory.mktemp("first") / "run")
+
+
+@pytest.fixture(scope="session")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The text of `text_run` and `words_run`."""
     from train_helpers import small_text

@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)
-def what_commands_import() -> None:
+def what_commands_import(first_training: None) -> None:
     for name in ("bench.run", "data", "models", "study.experiment", "study.probes", "train.loop", "verify.contract"):
         import_module(f"gatedrnn.{name}")
     with redirect_stdout(io.StringIO()), suppress(SystemExit):

@@ -9,16 +9,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import exit_code, printed
 from rich.console import Console
 from train_helpers import small_text
 
+from gatedrnn.cli import progress
 from gatedrnn.cli.progress import RunsDisplay, duration
+from gatedrnn.data import load_task
 from gatedrnn.train.loop import Progress
 
 OFTEN = """
 import sys
 from gatedrnn.cli import progress
-progress.SECONDS_BETWEEN_LINES = 0.001
+progress.SECONDS_BETWEEN_LINES = 0.01
 from gatedrnn.cli.app import main
 if __name__ == "__main__":
     main(sys.argv[1:])
@@ -28,66 +31,62 @@ DIGITS = "--task digits --hidden-size 8 --embedding-size 8 --threads 1".split()
 
 
 @pytest.fixture
-def often(tmp_path: Path) -> Path:
-    """The command line with a line at almost every step; a file, since processes of a comparison import it."""
-    script = tmp_path / "often.py"
-    script.write_text(OFTEN)
-    return script
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines at many steps."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+    monkeypatch.setenv("COLUMNS", "200")
 
 
-def piped(script: Path, *arguments: object) -> list[str]:
-    """The lines of standard output, which is a pipe."""
-    process = subprocess.run([sys.executable, script, *map(str, arguments)], capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    return process.stdout.splitlines()
-
-
-@pytest.mark.slow
-def test_training_without_a_terminal_says_how_far_it_is(often: Path, tmp_path: Path) -> None:
-    lines = piped(often, "train", *DIGITS, "--epochs", 10, "--output", tmp_path / "run")
+def test_training_without_a_terminal_says_how_far_it_is(often: None, tmp_path: Path, capsys) -> None:
+    lines = printed(capsys, "train", *DIGITS, "--epochs", 1, "--output", tmp_path / "run").splitlines()
     found = [match for line in lines if (match := LINE.match(line))]
     assert len(found) >= 3 and {match[1] for match in found} == {"digits mingru"}, lines
-    steps = [int(match[2].replace(",", "")) for match in found]
-    assert steps == sorted(steps) and {match[3] for match in found} == {"410"}
+    steps = [int(match[2]) for match in found]
+    assert steps == sorted(steps) and {match[3] for match in found} == {"41"}
+
+
+def test_a_text_is_said_to_be_tokenised_before_its_first_step(often: None, tmp_path, monkeypatch, capsys) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gatedrnn.train.loop.Trainer.finish", interrupted)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # nobody has tokenised it before
+    load_task.cache_clear()
+    flags = "--hidden-size 8 --layers 1 --embedding-size 8 --batch-size 8 --total-steps 20 --threads 1".split()
+    text = small_text(tmp_path / "pages.txt")
+    assert exit_code("train", "--train-file", text, *flags, "--output", tmp_path / "run") == 130
+    lines = capsys.readouterr().out.splitlines()
+    first = min(n for n, line in enumerate(lines) if ": step" in line)
+    assert lines.index("tokenising pages.txt by characters") < first
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_comparison_without_a_terminal_says_how_far_each_run_and_the_whole_is(
-    jobs: int, often: Path, tmp_path: Path
+    jobs: int, often: None, speed_in_a_moment: None, tmp_path: Path, capsys
 ) -> None:
-    flags = ["--cells", "mingru", "minlstm", "--match", "layers", "--seeds", "0", "--epochs", 60, "--jobs", jobs]
-    lines = piped(often, "compare", *DIGITS, *flags, "--output", tmp_path / "c")
+    flags = ["--cells", "mingru", "minlstm", "--match", "layers", "--seeds", 0, "--epochs", 8, "--jobs", jobs]
+    lines = printed(capsys, "compare", *DIGITS, *flags, "--output", tmp_path / "c").splitlines()
     found = [match for line in lines if (match := LINE.match(line))]
     assert {match[1] for match in found} == {"mingru/seed-0", "minlstm-layers/seed-0"}, lines
     assert all(re.fullmatch(r"[01] of 2 runs finished, .+ left", match[4]) for match in found)
-    notice = "measuring the training speed of 2 contenders on digits, about 4 s"
-    assert notice in lines and any(line.startswith(f"{notice}, for ") for line in lines), lines
+    notice = "measuring the training speed of 2 contenders on digits, about "
+    assert any(re.match(rf"{notice}\d+ s, for ", line) for line in lines), lines
 
 
 @pytest.mark.slow
-def test_a_probe_says_how_far_it_is(often: Path, tmp_path: Path) -> None:
+def test_a_probe_says_how_far_it_is(often: None, tmp_path: Path, capsys) -> None:
     flags = "--tasks parity --seeds 0 --lengths 64 --jobs 1".split()
-    lines = piped(often, "probe", "mingru", *flags, "--output", tmp_path / "probes")
+    lines = printed(capsys, "probe", "mingru", *flags, "--output", tmp_path / "probes").splitlines()
     assert any(LINE.match(line) and line.startswith("parity/mingru/seed-0: ") for line in lines), lines
 
 
 @pytest.mark.slow
-def test_a_text_is_said_to_be_tokenised_before_its_first_step(
-    often: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # nobody has tokenised it before
-    text = small_text(tmp_path / "book.txt")
-    flags = "--hidden-size 8 --layers 1 --embedding-size 8 --epochs 1 --threads 1".split()
-    lines = piped(often, "train", "--train-file", text, *flags, "--output", tmp_path / "run")
-    assert "tokenising book.txt by characters" in lines
-    assert lines.index("tokenising book.txt by characters") < min(n for n, line in enumerate(lines) if ": step" in line)
-
-
-@pytest.mark.slow
-def test_of_several_processes_the_first_alone_says_how_far_they_are(often: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", often]
-    flags = [*DIGITS, "--epochs", 20, "--output", tmp_path / "run"]
+def test_of_several_processes_the_first_alone_says_how_far_they_are(tmp_path: Path) -> None:
+    script = tmp_path / "often.py"
+    script.write_text(OFTEN)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", script]
+    flags = [*DIGITS, "--epochs", 2, "--output", tmp_path / "run"]
     process = subprocess.run([*map(str, command), "train", *map(str, flags)], capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     steps = [int(match[2]) for line in process.stdout.splitlines() if (match := LINE.match(line))]
@@ -95,17 +94,12 @@ def test_of_several_processes_the_first_alone_says_how_far_they_are(often: Path,
     assert process.stdout.count("report: ") == 1 and "step" not in process.stderr
 
 
-def display(terminal: bool) -> tuple[RunsDisplay, io.StringIO]:
-    written = io.StringIO()
-    return RunsDisplay(Console(file=written, force_terminal=terminal, width=200), "compare"), written
-
-
 def test_the_time_left_is_that_of_all_runs_at_the_pace_since_the_first_was_heard_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    shown, _ = display(terminal=False)
+    shown = RunsDisplay(Console(file=io.StringIO(), force_terminal=False, width=200), "compare")
     shown.show("", None, 0, 4)
     shown.show("a", None, 1, 4)  # was finished before
     now[0] += 500
@@ -122,7 +116,7 @@ def test_the_time_left_is_that_of_all_runs_at_the_pace_since_the_first_was_heard
 @pytest.mark.slow
 def test_the_bar_of_a_terminal_has_a_time_left(tmp_path: Path) -> None:
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "gatedrnn", "train", *DIGITS, "--epochs", "10", "--output", str(tmp_path / "run")]
+    command = [sys.executable, "-m", "gatedrnn", "train", *DIGITS, "--epochs", "3", "--output", str(tmp_path / "run")]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
     process = subprocess.Popen(command, stdout=slave, stderr=slave, env=environment)
     os.close(slave)

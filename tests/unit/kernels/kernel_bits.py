@@ -24,7 +24,6 @@ import numpy as np
 import torch
 
 from gatedrnn.codegen.graph import COSTLY
-from gatedrnn.codegen.row import Row
 from gatedrnn.equations import BlockScanEquations, ElementwiseLoopEquations, LoopEquations, ScanEquations
 from gatedrnn.kernels import cpu
 from gatedrnn.kernels.cpu import _compile, _products
@@ -191,14 +190,6 @@ def of_stack(cell: Any, new: Numbers, shape: Shape) -> Results:
     yield from (output, *after)
 
 
-def of_gated_step(cell: ScanEquations, new: Numbers, shape: Shape) -> Results:
-    program, (batch, _, channels, *_) = cell_program(known(cell)), shape
-    before, after = new(2, batch, channels), torch.zeros(2, batch, channels, dtype=new.dtype)
-    own = [new(channels) for _ in program.diagonals]
-    projected, bias = new(batch, program.gates * channels), new(program.gates * channels)
-    yield from (cpu.gated_step(program, projected, bias, own, before, after, 1), after)
-
-
 def of_block_step(cell: BlockScanEquations, new: Numbers, shape: Shape) -> Results:
     batch, channels = shape.batch, shape.channels * cell.block_size
     before, after = new(batch, channels), torch.zeros(batch, channels, dtype=new.dtype)
@@ -259,20 +250,19 @@ def kernels() -> Iterator[Kernel]:
         if isinstance(cell, BlockScanEquations) and cell.kernel is not None and cell.kernel.form == "reflections":
             yield Kernel(f"step of {cell.word}", partial(of_block_step, cell), SIZES)
         if isinstance(cell, ScanEquations):
-            floats = _floats(cell_program(known(cell)).plain.forward)
-            yield Kernel(f"scan of {cell.word}", partial(of_scan, cell), SCANS, floats)
-            yield Kernel(f"step of {cell.word}", partial(of_gated_step, cell), SIZES, floats)
+            yield Kernel(f"scan of {cell.word}", partial(of_scan, cell), SCANS, _floats(cell))
         elif isinstance(cell, ElementwiseLoopEquations):
             yield Kernel(f"loop of {cell.word}", partial(of_elementwise_loop, cell), WHOLE, ("float32",))
         elif isinstance(cell, LoopEquations) and loop_program(known(cell)) is not None:
             yield Kernel(f"loop of {cell.word}", partial(of_loop_cell, cell), LOOPS, ("float32",))
         else:
             continue
-        yield Kernel(f"stack of {cell.word}", partial(of_stack, cell), SIZES, ("float32",))
+        yield Kernel(f"steps of {cell.word}", partial(of_stack, cell), SIZES, ("float32",))
 
 
-def _floats(row: Row) -> tuple[str, ...]:
+def _floats(cell: ScanEquations) -> tuple[str, ...]:
     """float64 too where no function is the C library's."""
+    row = cell_program(known(cell)).plain.forward
     used = {row.graph.nodes[value].operation for value in row.graph.needed(row.writes.values())}
     return tuple(FLOATS) if used.isdisjoint(COSTLY - {"div", "sqrt"}) else ("float32",)
 
@@ -299,7 +289,7 @@ def _sum_of(results: Results) -> str:
 
 def found(*names: str) -> Sums:
     """`computed`, in a process that compiles for the one processor, and finds again what it has compiled."""
-    folder = _compile.folders()[0] / f"panels of {_products._VECTOR_BYTES} bytes"  # as wide as this processor's vectors
+    folder = _compile.folders()[0] / f"panels-{_products._VECTOR_BYTES}"  # as wide as this processor's vectors
     run = subprocess.run(
         [sys.executable, __file__, *names], env={**os.environ, **TARGET, "NUMBA_CACHE_DIR": str(folder)},
         stdout=subprocess.PIPE, text=True, check=True,

@@ -192,6 +192,7 @@ def test_constant_and_empty_series_are_answered() -> None:
     model = model_of(seasons=[4])
     constant, zero, empty = model.predict(torch.tensor([[1e6], [0.0], [float("nan")]]).expand(3, 12))
     assert constant.isfinite().all() and zero.isfinite().all() and empty.isnan().all()
+    assert (zero.diff(dim=1) > 0).all(), "the deviation of zeros is 1"
     loss = model(torch.full((1, 12), float("nan")), labels=torch.ones(1, 5)).loss
     loss.backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())

@@ -36,71 +36,83 @@ def changed(settings: CompareSettings, **contenders: Any) -> CompareSettings:
 
 
 @pytest.fixture(scope="module")
+def shortest(reviews, speed_in_a_moment, tmp_path_factory):
+    """Of one run, with every file that a comparison has."""
+    folder, settings = tmp_path_factory.mktemp("short") / "c", small_comparison(reviews, cells=["mingru"], seeds=[0])
+    results = compare(settings, folder)
+    write_report(folder)
+    return FinishedComparison(settings, folder, results)
+
+
+@pytest.fixture(scope="module")
 def diverged(comparison, tmp_path_factory):
-    """The folder of another comparison, in whose place this one was begun; a run of it diverged."""
-    folder = tmp_path_factory.mktemp("diverged") / "comparison"
-    (folder / "lstm" / "seed-7").mkdir(parents=True)
-    (folder / "comparison.yaml").write_text("{}")
-    with pytest.raises(FolderTaken, match="--fresh"):
+    """The comparison without two of its runs, one of which diverged when it went on."""
+    folder = comparison.copy(tmp_path_factory.mktemp("diverged") / "comparison")
+    for lost in ("lstm", "mingru-layers"):
+        shutil.rmtree(folder / lost / "seed-0")
+    (folder / "results.json").unlink()
+    with diverging("lstm/seed-0"), pytest.raises(NonFiniteLoss, match="lstm/seed-0"):
         compare(comparison.settings, folder)
-    with diverging("mingru-layers/seed-0"), pytest.raises(NonFiniteLoss, match="mingru-layers/seed-0"):
-        compare(comparison.settings, folder, fresh=True)
     return folder
 
 
 def test_a_run_that_diverges_keeps_no_other_from_its_end(diverged):
     names = ("lstm", "mingru-layers", "mingru-params")
     finished = {path.parent.relative_to(diverged).as_posix() for path in diverged.rglob("result.json")}
-    assert finished == {f"{name}/seed-{seed}" for name in names for seed in (0, 1)} - {"mingru-layers/seed-0"}
-    assert not (diverged / "results.json").exists() and not (diverged / "lstm" / "seed-7").exists()
+    assert finished == {f"{name}/seed-{seed}" for name in names for seed in (0, 1)} - {"lstm/seed-0"}
+    assert not (diverged / "results.json").exists()
 
 
-def test_a_comparison_begun_anew_and_interrupted_ends_the_same_but_for_what_is_measured(
-    comparison, diverged, started, tmp_path
-):
+def test_a_comparison_that_goes_on_ends_the_same_but_for_what_is_measured(comparison, diverged, started, tmp_path):
     folder = shutil.copytree(diverged, tmp_path / "comparison")
     results = compare(comparison.settings, folder, command="gatedrnn compare --output elsewhere")
-    assert started == ["mingru-layers/seed-0"], "a finished run was run again"
+    assert started == ["lstm/seed-0"], "a finished run was run again"
     assert unmeasured(results) == unmeasured(comparison.results)
     assert read_record(folder / "results.json", ComparisonResults) == results
     seconds = [one.measured.wall_seconds for one in (comparison.results, results)]
     assert seconds[0] > 0 and seconds[1] is None, "the time of a part was given as the time of the whole"
 
 
-def test_a_comparison_with_another_configuration_is_refused_and_kept(comparison):
+def test_a_comparison_with_another_configuration_is_refused_and_kept(shortest):
     with pytest.raises(FolderTaken, match=r"contenders\.hidden_size: 16 there, 24 here.*--fresh"):
-        compare(changed(comparison.settings, hidden_size=24), comparison.folder)
+        compare(changed(shortest.settings, hidden_size=24), shortest.folder)
 
 
-def test_a_comparison_begun_before_a_setting_and_before_manifests_is_resumed(comparison, tmp_path):
-    folder = comparison.copy(tmp_path / "old")
+def test_a_comparison_begun_before_a_setting_and_before_manifests_is_resumed(shortest, tmp_path):
+    folder = shortest.copy(tmp_path / "old")
     config = folder / "comparison.yaml"
     whole = config.read_text().split("\n", 1)[1]
     for setting, other in (("longest_time_scale: null", "longest_time_scale: 9.0"), ("beta2: 0.999", "beta2: 0.9")):
         (folder / "manifest.json").unlink()
         assert f"  {setting}\n" in whole
         config.write_text(whole.replace(f"  {setting}\n", ""))
-        assert unmeasured(compare(comparison.settings, folder)) == unmeasured(comparison.results)
+        assert unmeasured(compare(shortest.settings, folder)) == unmeasured(shortest.results)
         config.write_text(whole.replace(setting, other))
         with pytest.raises(FolderTaken, match=other.replace(": ", ": .*")):
-            compare(comparison.settings, folder)
+            compare(shortest.settings, folder)
     for nonsense in ("hours: of training", "a word", "- 1"):
         config.write_text(nonsense)
         with pytest.raises(FolderTaken, match="another configuration"):
-            compare(comparison.settings, folder)
+            compare(shortest.settings, folder)
 
 
-def test_starting_over_removes_nothing_but_a_comparison(comparison, tmp_path):
-    (tmp_path / "chapter.txt").write_text("years of work")
+def test_starting_over_removes_a_comparison_and_nothing_else(shortest, tmp_path):
+    precious, old = tmp_path / "thesis" / "chapter.txt", tmp_path / "comparison"
+    for file in (precious, old / "comparison.yaml", old / "lstm" / "seed-7" / "result.json"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}")
     for fresh in (False, True):
         with pytest.raises(FolderTaken, match="holds no comparison"):
-            compare(comparison.settings, tmp_path, fresh=fresh)
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["years of work"]
+            compare(shortest.settings, precious.parent, fresh=fresh)
+    with pytest.raises(FolderTaken, match="--fresh"):
+        compare(shortest.settings, old)
+    assert unmeasured(compare(shortest.settings, old, fresh=True)) == unmeasured(shortest.results)
+    assert precious.exists() and not (old / "lstm").exists()
 
 
-def test_a_folder_that_was_claimed_and_no_more_is_taken_by_another_comparison(comparison, tmp_path):
-    Comparison(comparison.settings, tmp_path).claim(fresh=False)
-    Comparison(changed(comparison.settings, cells=["lstm"], hidden_size=4), tmp_path).claim(fresh=False)
+def test_a_folder_that_was_claimed_and_no_more_is_taken_by_another_comparison(shortest, tmp_path):
+    Comparison(shortest.settings, tmp_path).claim(fresh=False)
+    Comparison(changed(shortest.settings, hidden_size=4), tmp_path).claim(fresh=False)
     assert "hidden_size: 4" in (tmp_path / "comparison.yaml").read_text()
 
 
@@ -160,15 +172,15 @@ def test_a_speed_is_measured_once_and_shown_and_another_margin_judges_finished_r
     assert (wide.measured.runs, wide.measured.speed) == (first.measured.runs, first.measured.speed)
 
 
-def test_a_run_from_before_outcomes_were_kept_is_evaluated_again(comparison, tmp_path, caplog):
+def test_a_run_from_before_outcomes_were_kept_is_evaluated_again(shortest, tmp_path, caplog):
     caplog.set_level("INFO")
-    folder = comparison.copy(tmp_path / "comparison")
-    run = folder / "mingru-layers" / "seed-0"
+    folder = shortest.copy(tmp_path / "c")
+    run = folder / "mingru" / "seed-0"
     (run / "outcomes.npz").unlink()
     manifest.write(run, {name: entry for name, entry in manifest.read(run).items() if name != "outcomes.npz"})
-    again = compare(comparison.settings, folder)
+    again = compare(shortest.settings, folder)
     assert "evaluated again" in caplog.text and (run / "outcomes.npz").exists()
-    assert unmeasured(again) == unmeasured(comparison.results)
+    assert unmeasured(again) == unmeasured(shortest.results)
 
 
 @pytest.fixture(scope="module")
@@ -207,15 +219,6 @@ def test_a_difference_of_zero_has_no_sign(comparison):
     assert found == "0.0000 [-0.0100, 0.0000]"
 
 
-@pytest.fixture(scope="module")
-def shortest(reviews, speed_in_a_moment, tmp_path_factory):
-    """Of one run, with every file that a comparison has."""
-    folder, settings = tmp_path_factory.mktemp("short") / "c", small_comparison(reviews, cells=["mingru"], seeds=[0])
-    results = compare(settings, folder)
-    write_report(folder)
-    return FinishedComparison(settings, folder, results)
-
-
 @pytest.mark.slow
 def test_memory_is_measured_for_every_contender(shortest, tmp_path):
     """In a process of its own, which takes seconds to begin."""
@@ -237,18 +240,18 @@ DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # numpy leaves a truncated archive open
-@pytest.mark.parametrize("of_a_run", [False, True])
+@pytest.mark.parametrize("third", range(3))
 @pytest.mark.parametrize(
     "damage", [pytest.param(name, marks=() if name == "flipped" else pytest.mark.slow) for name in DAMAGES]
 )
-def test_no_damage_to_a_comparison_is_silent(damage, of_a_run, shortest, tmp_path, caplog):
+def test_no_damage_to_a_comparison_is_silent(damage, third, shortest, tmp_path, caplog):
     assert {path.name for path in shortest.folder.iterdir()} >= {
         "comparison.yaml", "manifest.json", "plain.json", "plain.npz", "outcomes.npz", "speed.json", "results.json",
         "curves.json.gz", "report.html",
     }  # fmt: skip
-    damaged, files = tmp_path / "c", [path for path in shortest.folder.rglob("*") if path.is_file()]
-    for file in (path.relative_to(shortest.folder) for path in files):
-        if (len(file.parts) > 1) != of_a_run or file.name == "README.md":  # which is there to be edited
+    damaged, files = tmp_path / "c", sorted(path for path in shortest.folder.rglob("*") if path.is_file())
+    for file in (path.relative_to(shortest.folder) for path in files[third::3]):
+        if file.name == "README.md":  # of a model, and there to be edited
             continue
         shutil.rmtree(damaged, ignore_errors=True)
         shutil.copytree(shortest.folder, damaged)

@@ -1,31 +1,52 @@
 """The ladder: one removal at a time, each step compared with the one above it."""
 
+import shutil
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 from finished_comparison import small_comparison
 
+from gatedrnn.executors.executor import Ended
 from gatedrnn.pages import signed
 from gatedrnn.registry import CELLS
+from gatedrnn.study import experiment
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.figures import figures
 from gatedrnn.study.ladder import BESIDE, LADDERS, REMOVED, removed, steps_below
 from gatedrnn.study.report import read_comparison
+from gatedrnn.study.results import Speed
 from gatedrnn.study.settings import ContenderSettings
 from gatedrnn.study.tables import ladder_rows
 from gatedrnn.study.verdict import headline
+from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.settings import ModelSettings
 
 KEPT = Path(__file__).parents[3] / "results" / "ladder" / "gru"
 
 
+class Copies:
+    """An executor that has no run to run: each is one of another comparison."""
+
+    on, jobs = "local", 1
+
+    def __init__(self, comparison):
+        self.runs = cycle(sorted(comparison.folder.glob("*/seed-*")))
+
+    def run_all(self, runs, folder, on_progress):
+        copies = {name: shutil.copytree(next(self.runs), folder / name) for name in runs}
+        return Ended({name: read_record(copy / "result.json", RunResult) for name, copy in copies.items()}, [])
+
+
 @pytest.fixture(scope="module")
-def finished(reviews, speed_in_a_moment, tmp_path_factory):
-    """One seed alone: the words and tables of several are those of the kept ladder."""
-    settings = small_comparison(reviews).model_copy(
-        update={"contenders": ContenderSettings(ladder="gru", hidden_size=16, seeds=[0])}
-    )
-    return compare(settings, tmp_path_factory.mktemp("ladder") / "comparison")
+def finished(comparison, tmp_path_factory):
+    """Scores and speeds mean nothing here; the words and tables of true ones are those of the kept ladder."""
+    ladder = ContenderSettings(ladder="gru", hidden_size=16, seeds=[0, 1])
+    speed = Speed(median=1.0, low=1.0, high=1.0, timings=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment, "training_speed", lambda runs, *_: dict.fromkeys(runs, speed))
+        settings = comparison.settings.model_copy(update={"contenders": ladder})
+        return compare(settings, tmp_path_factory.mktemp("ladder") / "comparison", executor=Copies(comparison))
 
 
 def test_a_ladder_leads_from_the_full_cell_to_the_minimal_one_by_known_cells():

@@ -15,10 +15,10 @@ cells: [lstm, mingru]
 match: [params]
 hidden-size: 8
 total-steps: 2
-seeds: [0, 1]
+seeds: [0]
 tasks:
   parity: {epochs: 1, curriculum: 0, length: 4}
-  twice: {task: parity, epochs: 1, curriculum: 0, length: 8, seeds: [0]}
+  twice: {task: parity, epochs: 1, curriculum: 0, length: 8, seeds: [1]}
 """
 
 
@@ -30,7 +30,7 @@ def written(folder: Path, text: str) -> Path:
 def test_each_task_has_the_shared_settings_its_own_and_its_recipe(tmp_path):
     suite = read_suite(written(tmp_path, TWO), threads=1)
     assert list(suite) == ["parity", "twice"]
-    assert [own.contenders.seeds for own in suite.values()] == [[0, 1], [0]]
+    assert [own.contenders.seeds for own in suite.values()] == [[0], [1]]
     assert [own.data.length for own in suite.values()] == [4, 8]
     recipe = RECIPES["parity"]["train"]
     for own in suite.values():
@@ -104,7 +104,7 @@ def test_a_suite_ends_in_one_report_that_links_to_those_of_its_tasks(finished, c
     assert 'href="parity/report.html"' in page and 'href="twice/report.html"' in page
     assert "| twice | accuracy |" in text
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("result.json")}
-    assert len(before) == 6
+    assert len(before) == 4
     assert outcome(capsys, "report", finished) == (0, "")
     assert (finished / "report.md").read_text() == text
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("result.json")} == before
