@@ -112,6 +112,23 @@ def test_a_stream_is_one_call_a_step_and_gives_the_numbers_of_the_whole_sequence
         assert_equal_within(found, right, dtype, "last state")
 
 
+@pytest.mark.parametrize("cell", ["three-states", "para-gru", "sru", "indrnn"])
+def test_a_long_sequence_runs_on_many_threads_as_on_one(cell):
+    """Its time cannot be divided among them."""
+    layer, before = CELLS[cell].layer(3, 20, batch_first=True, dtype=torch.float64), torch.get_num_threads()
+    x = torch.randn(1, 1700, 3, dtype=torch.float64)
+    hx = tuple(torch.randn(1, 1, 20, dtype=torch.float64) for _ in layer.cell.states)
+    try:
+        found = []
+        for threads in (1, 8):
+            torch.set_num_threads(threads)
+            found.append(results(layer, "native", x, hx, {}, twice=False))
+    finally:
+        torch.set_num_threads(before)
+    for place, (got, want) in enumerate(zip(*found, strict=True)):
+        assert_equal_within(got, want, torch.float64, f"value {place}", gradient=place > len(hx))
+
+
 def test_a_step_that_mixes_channels_iterates_in_torch_and_says_so():
     layer = CELLS["mixing"].layer(3, 5, batch_first=True)
     path = layer.runs_on()

@@ -376,7 +376,8 @@ def plan_for(program: CellProgram, shape: tuple[int, ...], reverse: bool) -> Pla
     block = _block(batch, channels, 1 if program.is_light else threads)
     items = batch * -(-channels // block)
     worth = 2 if program.is_light else WORTH_TWO_PASSES
-    chunks = threads // items if items and threads // items >= worth else 1
+    composed = program.plain.compose is not None  # a step that reads its state is no map that composes with others
+    chunks = threads // items if composed and items and threads // items >= worth else 1
     return Plan(steps, channels, block, max(1, min(chunks, steps)), reverse, 0, batch, 0, steps)
 
 
