@@ -30,8 +30,9 @@ test-lowest: build/constraints-lowest.txt
 suite: $(VENV)/.dev
 	$(PYTEST)
 
-# The tests that take long; SLICE=0, 1 or 2 for a third of them.
-slow: $(VENV)/.dev
+# The tests that take long; SLICE=0, 1 or 2 for a third of them. Those of the docs, of the window and, by Triton's
+# interpreter, of kernels for a GPU are among them.
+slow: $(VENV)/.slow src/gatedrnn/view/page.html
 	$(PYTEST) -m slow $(call SLICE_OF,3)
 
 # Every combination of the axes of fast tests, where `make suite` takes pairs, and every cell; SLICE=0 … 7 for an eighth.
@@ -89,6 +90,10 @@ $(VENV)/.series: $(VENV)/.torch pyproject.toml
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.train $(VENV)/.series
+
+$(VENV)/.slow: $(VENV)/.dev
+	$(INSTALL) --editable '.[docs,gpu-test]'
+	@touch $@ $(VENV)/.docs
 
 $(VENV)/.docs: $(VENV)/.torch pyproject.toml
 	$(INSTALL) --editable '.[docs]'

@@ -40,7 +40,7 @@ def made_of():
     return digest.hexdigest()[:12]
 
 
-# The notebooks of the course run once for both languages. Code blocks of other pages run in tests/test_docs.py.
+# The notebooks of the course run once for both languages. Code blocks of other pages run in tests/project/test_docs.py.
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(Path(__file__).parent / "_build" / f"notebooks-{made_of()}")
 nb_execution_timeout = 300

@@ -18,8 +18,10 @@ pytest_plugins = ["finished", "finished_comparison", "kernels_ahead"]
 # Some virtual machines announce AMX and end the process that uses it, in any product of bfloat16 matrices. oneDNN reads
 # this at its first product, and so does every process that a test starts.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton reads it when it is imported, by torch.compile for one
 
-BUDGET = 2.0
+BUDGET = float(os.environ.get("TEST_BUDGET", 2))
 """Seconds of CPU time that the call of a fast test may take, its child processes' included and fixtures apart."""
 
 

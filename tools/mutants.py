@@ -387,11 +387,14 @@ def failures(planted: Sequence[Mutant], tree: Path, tests: Sequence[str], *optio
 
 
 def _pytest(*options: str) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    """Without the kernels that all tests together need."""
+    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:kernels_ahead", *options]
 
 
 def _environment(root: Path) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return os.environ | {
+        "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TEST_BUDGET": "inf",
+    }  # fmt: skip
 
 
 def table(mutants: Sequence[Mutant], old: dict[str, str], new: dict[str, str]) -> Iterator[str]:

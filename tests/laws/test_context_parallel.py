@@ -1,33 +1,30 @@
-"""A sequence that is cut along time over processes gives what one process gives: outputs, states and gradients.
+"""A sequence that is cut along time over processes, or threads as ranks, gives what one process gives."""
 
-In the fast tests ranks are threads of one process, which take turns; `test_processes_do_so_too` starts real ones.
-"""
-
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from functools import partial
+from threading import Semaphore, local
 
 import pytest
 import torch
 import torch.distributed as dist
 from covering import over
-from layer_laws import CELLS, INPUT_GATED_CELLS, as_tuple, packed_up, states_of
+from layer_laws import CELLS, INPUT_GATED_CELLS, as_tuple, assert_same_run, packed_up, states_of
 from paths import axis
-from time_ranks import Ranks
+from refusals import refused
 from tolerances import assert_equal_within
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.multiprocessing import spawn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from gatedrnn import LSTM, QRNN, MinGRU, MinLSTM, linear_scan
+from gatedrnn import LSTM, QRNN, MinGRU, MinLSTM
 from gatedrnn.layers.context_parallel import context_parallel
 from gatedrnn.ops import over_ranks
-from gatedrnn.ops.block_scan import block_scan
-from gatedrnn.ops.over_ranks import TimeRanks
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 14, 3, 4
-PIECES = {2: (9, 5), 4: (6, 1, 4, 3)}
-"""Lengths, by how many ranks there are."""
+PIECES = {2: (9, 5), 4: (6, 1, 4, 3)}  # lengths, by how many ranks there are
 LAYERS = {name: CELLS[name] for name in INPUT_GATED_CELLS} | {"qrnn-window": partial(QRNN, window=2)}
 CASES = ("plain", "masked", "reset", "hx", "all")
 DTYPES = (torch.float64, torch.float32)
@@ -69,7 +66,7 @@ def gone_through(layer, x, hx, flags, piece, ends):
         loss = loss + sum((one * states).sum() for one in as_tuple(last))
     wanted = {"x": x, **{f"hx {i}": one for i, one in enumerate(hx)}, **dict(layer.named_parameters())}
     found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True, materialize_grads=True)
-    return output.detach(), [one.detach() for one in as_tuple(last)], dict(zip(wanted, found, strict=True))
+    return output.detach(), tuple(one.detach() for one in as_tuple(last)), dict(zip(wanted, found, strict=True))
 
 
 def piece_of(rank, size):
@@ -86,10 +83,8 @@ def piece_by_piece(name, case, dtype, mesh, rank, size):
 def assert_whole(pieces, name, case, dtype):
     layer = layer_of(name, dtype)
     output, state, gradients = gone_through(layer, *given_to(layer, case, dtype), slice(None), True)
-    assert_equal_within(torch.cat([piece[0] for piece in pieces], dim=1), output, dtype, "output")
     for piece in pieces:
-        for got, want in zip(piece[1], state, strict=True):
-            assert_equal_within(got, want, dtype, "h_n")
+        assert_same_run((torch.cat([one[0] for one in pieces], dim=1), piece[1]), (output, state), dtype)
     found = torch.cat([piece[2]["x"] for piece in pieces], dim=1)
     assert_equal_within(found, gradients.pop("x"), dtype, "x", gradient=True)
     for which, want in gradients.items():
@@ -101,14 +96,48 @@ def as_dtensors(mesh):
     layer = layer_of("mingru", torch.float32)
     torch.manual_seed(3)
     x = torch.randn(BATCH, STEPS - 1, FEATURES)
-    expected, last = layer(x)
+    expected = layer(x)
     cut = context_parallel(deepcopy(layer), mesh)
     output, state = cut(distribute_tensor(x, mesh, [Shard(1)]))
     assert isinstance(output, DTensor) and output.placements == (Shard(1),) and state.placements == (Replicate(),)
-    assert_equal_within(output.full_tensor(), expected, torch.float32, "output")
-    assert_equal_within(state.to_local(), last, torch.float32, "state")
-    with pytest.raises(ValueError, match="must be sharded on time"):
-        cut(distribute_tensor(x, mesh, [Replicate()]))
+    assert_same_run((output.full_tensor(), state.to_local()), expected, torch.float32)
+    refused(ValueError, "must be sharded on time", cut, distribute_tensor(x, mesh, [Replicate()]))
+
+
+class Ranks:
+    """Threads in the place of `torch.distributed`: all call `all_gather` equally often, and take turns."""
+
+    def __init__(self, size):
+        self.size, self.own = size, local()
+        self.turns = [Semaphore(0) for _ in range(size)]
+        self.sent = defaultdict(dict)  # by exchange, then by rank
+        self.get_rank, self.get_world_size = lambda group=None: self.own.rank, lambda group=None: size
+
+    def all_gather(self, into, x, group=None):
+        assert all(each.is_contiguous() and each.shape == x.shape for each in (x, *into)), "as a backend wants them"
+        exchange, rank = len(self.own.counts), self.own.rank
+        self.own.counts.append(x.numel())
+        self.sent[exchange][rank] = x.clone()
+        self.turns[(rank + 1) % self.size].release()
+        assert self.turns[rank].acquire(timeout=60), "another rank came to fewer exchanges"
+        for number, each in enumerate(into):
+            each.copy_(self.sent[exchange][number])
+
+    def run(self, function):
+        """What `function(rank)` returns in each rank, with how many numbers it sent in each exchange."""
+
+        def thread(rank):
+            self.own.rank, self.own.counts = rank, []
+            self.turns[rank].acquire()
+            try:
+                return function(rank), self.own.counts
+            finally:
+                self.turns[(rank + 1) % self.size].release()
+
+        with ThreadPoolExecutor(self.size) as pool:
+            found = [pool.submit(thread, rank) for rank in range(self.size)]
+            self.turns[0].release()
+        return [one.result() for one in found]
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +160,10 @@ def in_ranks(alone, monkeypatch):
     return run
 
 
-@over(
-    name=axis({name: layer(2, 2).cell for name, layer in LAYERS.items()}, LAYERS), case=CASES, dtype=DTYPES, size=(2, 4)
-)
+NAME = axis({name: layer(2, 2).cell for name, layer in LAYERS.items()}, LAYERS)
+
+
+@over(name=NAME, case=CASES, dtype=DTYPES, size=(2, 4))
 def test_pieces_give_what_the_whole_gives(name, case, dtype, size, in_ranks, alone):
     found = in_ranks(size, partial(piece_by_piece, name, case, dtype, alone, size=size))
     assert_whole([piece for piece, _ in found], name, case, dtype)
@@ -167,10 +197,6 @@ def test_a_rank_sends_the_product_of_its_decays_and_its_last_state(in_ranks, alo
         assert sent == [2 * BATCH * HIDDEN, 2 * BATCH * HIDDEN]
 
 
-def test_tensors_that_are_sharded_on_time_come_out_so(alone):
-    as_dtensors(alone)
-
-
 def test_frozen_weights_time_first_and_strided_inputs(in_ranks, alone):
     layer = MinLSTM(FEATURES, HIDDEN, num_layers=2, bidirectional=True).requires_grad_(False)
     whole = torch.randn(BATCH, 2 * FEATURES, STEPS)[:, ::2].permute(2, 0, 1).requires_grad_()
@@ -183,43 +209,19 @@ def test_frozen_weights_time_first_and_strided_inputs(in_ranks, alone):
         return output.detach(), *torch.autograd.grad((output * weights[piece]).sum(), x)
 
     found = in_ranks(2, lambda rank: through(context_parallel(deepcopy(layer), alone), piece_of(rank, 2)))
-    output, gradient = map(torch.cat, zip(*(piece for piece, _ in found), strict=True))
-    expected, slope = through(layer, slice(None))
-    assert_equal_within(output, expected, torch.float32, "output")
-    assert_equal_within(gradient, slope, torch.float32, "x", gradient=True)
+    pieces = map(torch.cat, zip(*(piece for piece, _ in found), strict=True))
+    for what, got, want in zip(("output", "gradient of x"), pieces, through(layer, slice(None)), strict=True):
+        assert_equal_within(got, want, torch.float32, what, gradient=what != "output")
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_scans_by_themselves(reverse, in_ranks):
-    decay, drive, h0 = torch.randn(2, STEPS, 6).double(), torch.randn(2, STEPS, 6).double(), torch.randn(2, 6).double()
-    blocks, resets, to = torch.randn(2, STEPS, 3, 3, 2).double(), torch.rand(2, STEPS) < 0.2, torch.randn(6).double()
-    for kind, own, first in (("linear_scan", linear_scan, decay), ("block_scan", block_scan, blocks)):
-
-        def of_piece(rank, kind=kind, first=first):
-            piece, flags = piece_of(rank, 2), {"reset_state": to, "reverse": reverse}
-            return getattr(TimeRanks(), kind)(first[:, piece], drive[:, piece], h0, resets=resets[:, piece], **flags)
-
-        states, end = own(first, drive, h0, resets=resets, reset_state=to, reverse=reverse)
-        found = [piece for piece, _ in in_ranks(2, of_piece)]
-        assert_equal_within(torch.cat([got for got, _ in found], dim=1), states, torch.float64, "states")
-        for _, last in found:
-            assert_equal_within(last, end, torch.float64, "last")
-
-
-def test_what_cannot_be_cut_is_refused_by_name(alone):
-    for module, said in (
-        (LSTM(3, 4), "its gates read the state"),
-        (MinLSTM(3, 4, log_space=True), "logarithms"),
-        (torch.nn.Linear(3, 4), "has no recurrent layer"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            context_parallel(module, alone)
+def test_tensors_that_are_sharded_on_time_come_out_so_and_what_cannot_be_cut_is_refused_by_name(alone):
+    as_dtensors(alone)
+    refused(ValueError, "its gates read the state", context_parallel, LSTM(3, 4), alone)
+    refused(ValueError, "logarithms", context_parallel, MinLSTM(3, 4, log_space=True), alone)
+    refused(ValueError, "has no recurrent layer", context_parallel, torch.nn.Linear(3, 4), alone)
     layer = context_parallel(MinGRU(3, 4, zoneout=0.1), alone)
     assert "cut over 1 processes" in layer.eval().runs_on().reason
-    packed = pack_padded_sequence(torch.randn(5, 2, 3), torch.tensor([5, 2]))
-    with pytest.raises(TypeError, match="its mask"):
-        layer(packed)
-    with pytest.raises(ValueError, match="gaps"):
-        layer(torch.randn(5, 2, 3), gaps=torch.ones(5, 2))
-    with pytest.raises(ValueError, match="other masks"):
-        layer.train()(torch.randn(5, 2, 3))
+    x = torch.randn(5, 2, 3)
+    refused(TypeError, "its mask", layer, pack_padded_sequence(x, torch.tensor([5, 2])))
+    refused(ValueError, "gaps", layer, x, gaps=torch.ones(5, 2))
+    refused(ValueError, "other masks", layer.train(), x)

@@ -4,35 +4,15 @@ import sys
 
 import pytest
 import torch
-from covering import over
-from dropout_laws import RATES, REGULARISERS, WHAT, regularised, takes
-from layer_laws import (
-    BATCH,
-    CELL,
-    DIAGONAL_CELLS,
-    EQUATIONS,
-    FEATURES,
-    HIDDEN,
-    INPUT_GATED_CELLS,
-    JOINT,
-    KERNEL_LOOP_CELLS,
-    LOOP_CELLS,
-    STEPS,
-    TORCH,
-    as_tuple,
-    assert_same,
-    every_cell,
-    every_scan_cell,
-    every_zoned_cell,
-    layer_of,
-    packed_up,
-    run,
-    series,
-    states_of,
-    upstream,
-)
+from covering import Axis, over
 from paths import axis
 from tolerances import assert_equal_within
+
+from layer_laws import (  # isort: skip
+    BATCH, CELL, DIAGONAL_CELLS, EQUATIONS, FEATURES, HIDDEN, INPUT_GATED_CELLS, JOINT, KERNEL_LOOP_CELLS, LOOP_CELLS,
+    STEPS, TORCH, UNPROJECTED, as_tuple, assert_same, assert_same_run, every_cell, every_scan_cell, layer_of, packed_up,
+    problem, run, series, states_of,
+)  # fmt: skip
 
 from gatedrnn.layers import DropoutMasks
 from gatedrnn.layers.dropout import DirectionMasks
@@ -41,8 +21,10 @@ from gatedrnn.layers.runners import torch as torch_runner
 from gatedrnn.verify import modes
 from gatedrnn.verify.definition import Sequences, run_by_definition
 
-# torch's own remark on proj_size, once per process.
-pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+RATES = {"zoneout": 0.3, "input_dropout": 0.4, "state_dropout": 0.3, "weight_dropout": 0.2}
+REGULARISERS = RATES | {"layer_norm": True}
+WHAT = Axis(fast=("zoneout", "state_dropout", "all"), every=(*REGULARISERS, "all"))
+"""Those that decide how a layer runs; the others, of every cell, are part of test_equivalence.py."""
 MASK = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 0, 1], [1, 0, 1, 1, 0]]).bool()
 RESETS = torch.tensor([[0, 0, 1, 1, 0], [0, 0, 0, 1, 0], [1, 0, 0, 0, 1]]).bool()
 PADDED = torch.tensor([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]).bool()
@@ -54,10 +36,23 @@ MODES = {
 OF_H = {"para-lstm": ("af", "ag", "ao")}  # diagonal weights of h, where others are of c, which is not dropped
 
 
-@over(
-    where=takes, name=CELL, what=WHAT, way=MODES,
-    when=("in training", "given in evaluation", "given to a layer without rates", "evaluation"),
-)  # fmt: skip
+def takes(name, what):
+    """Whether a cell takes a regulariser: some have no recurrent matrix, or states that belong together."""
+    return not ((what == "weight_dropout" and name not in LOOP_CELLS) or (what == "zoneout" and name in JOINT))
+
+
+def regularised(name, what="all", *sizes, **kwargs):
+    """A layer with one regulariser, or with all that the cell takes and then, where it can, a projection."""
+    chosen = {k: v for k, v in REGULARISERS.items() if what in (k, "all") and takes(name, k)}
+    if what == "all" and name not in UNPROJECTED:
+        kwargs = {"proj_size": 2} | kwargs
+    return layer_of(name, *sizes, **chosen, **kwargs)
+
+
+WHEN = ("in training", "given in evaluation", "given to a layer without rates", "evaluation")
+
+
+@over(where=takes, name=CELL, what=WHAT, way=MODES, when=WHEN)
 def test_a_layer_is_as_defined_under_its_masks_and_in_evaluation_as_expected(name, what, way, when):
     """In evaluation dropouts do nothing, and zoneout is its expectation; masks that are given hold in any mode."""
     mode, mask, resets = way
@@ -68,15 +63,14 @@ def test_a_layer_is_as_defined_under_its_masks_and_in_evaluation_as_expected(nam
         tested = layer_of(name, proj_size=layer.proj_size, layer_norm=layer.layer_norm, **chosen)
         tested.load_state_dict(layer.state_dict())
     masks = None if when == "evaluation" else layer.draw_dropout_masks(*mask.shape)
-    x, states = series(*mask.shape, FEATURES), states_of(layer)
-    grads = upstream(layer, x, states)
+    given = problem(layer, *mask.shape, FEATURES)
 
     def way_of(function, layer):
         return lambda x, hx: function(layer, Sequences(x, as_tuple(hx), mask, resets, masks))
 
-    expected = run(layer, x, states, grads, way_of(run_by_definition, layer))
+    expected = run(layer, *given, way_of(run_by_definition, layer))
     tested.train(when == "in training")
-    assert_same(run(tested, x, states, grads, way_of(mode, tested)), expected)
+    assert_same(run(tested, *given, way_of(mode, tested)), expected)
 
 
 @every_cell
@@ -95,10 +89,8 @@ def test_a_dropped_state_is_dropped_where_gates_read_it_and_in_a_scan_the_drive_
         diagonals = OF_H.get(name, layer.cell.diagonals) if name in DIAGONAL_CELLS else ()
         for weight in ("hh",) if name in LOOP_CELLS else diagonals:
             getattr(layer, f"weight_{weight}_l0").mul_(dropped[0])
-        expected, end = layer(x, packed_up(hx))
-    assert_equal_within(output, expected, torch.float64, "output")
-    for got, want in zip(as_tuple(last), as_tuple(end), strict=True):
-        assert_equal_within(got, want, torch.float64, "state")
+        expected = layer(x, packed_up(hx))
+    assert_same_run((output, last), expected)
 
 
 @pytest.mark.parametrize("what", [*REGULARISERS, "all"])
@@ -122,15 +114,9 @@ def test_the_same_seed_drops_the_same_and_another_seed_another(what):
 
 @every_scan_cell
 def test_a_regularised_scan_layer_is_still_one_scan_a_layer(name, monkeypatch):
-    calls = []
-
-    def counted(decay, *arguments, **options):
-        calls.append(decay.shape)
-        return scan(decay, *arguments, **options)
-
-    gated_scan = sys.modules["gatedrnn.ops.gated_scan"]
+    calls, gated_scan = [], sys.modules["gatedrnn.ops.gated_scan"]
     scan = gated_scan.linear_scan
-    monkeypatch.setattr(gated_scan, "linear_scan", counted)
+    monkeypatch.setattr(gated_scan, "linear_scan", lambda a, *b, **c: calls.append(a.shape) or scan(a, *b, **c))
     layer = regularised(name, num_layers=2)
     layer(series(), dropout_masks=layer.draw_dropout_masks(BATCH, STEPS))
     assert calls == [(BATCH, STEPS, HIDDEN)] * 2
@@ -143,8 +129,7 @@ def test_the_scan_over_logarithms_drops_and_normalises_alike(name):
     linear, logs = layer_of(name, **chosen), layer_of(name, log_space=True, **chosen)
     logs.load_state_dict(linear.state_dict())
     x, masks = series(), linear.draw_dropout_masks(BATCH, STEPS)
-    for got, want in zip(logs(x, dropout_masks=masks), linear(x, dropout_masks=masks), strict=True):
-        assert_equal_within(got, want, torch.float64, "output or state")
+    assert_same_run(logs(x, dropout_masks=masks), linear(x, dropout_masks=masks))
 
 
 @every_cell
@@ -152,10 +137,9 @@ def test_masks_are_drawn_at_their_rates_and_scaled_to_leave_the_mean(name):
     layer = regularised(name, "all", 50, 60, num_layers=2, bidirectional=True, proj_size=0)
     drawn = {"input": RATES["input_dropout"], "state": RATES["state_dropout"], "weight": RATES["weight_dropout"]}
     for part in layer.draw_dropout_masks(40, 10).directions:
+        assert [what for what in drawn if getattr(part, what) is None] == ([] if name in LOOP_CELLS else ["weight"])
         for what, rate in drawn.items():
-            mask = getattr(part, what)
-            if mask is None:
-                assert what == "weight" and name not in LOOP_CELLS
+            if (mask := getattr(part, what)) is None:
                 continue
             dropped = mask == 0
             assert_equal_within(mask[~dropped], torch.ones_like(mask[~dropped]) / (1 - rate), torch.float64, what)
@@ -194,33 +178,15 @@ def assert_distinct(masks):
         assert not any(torch.equal(mask, other) for other in masks[:i])
 
 
-def test_locked_masks_are_the_same_at_every_step_and_zoneout_is_not():
+def test_locked_masks_are_the_same_at_every_step_zoneout_is_not_and_without_rates_nothing_is_drawn():
     masks = regularised("lstm", num_layers=2).draw_dropout_masks(BATCH, STEPS)
     for t in range(STEPS):
         for part, whole in zip(masks.at(t).directions, masks.directions, strict=True):
             assert part[:3] == whole[:3]
-            for keep, all_steps in zip(part.zoneout, whole.zoneout, strict=True):
-                assert torch.equal(keep, all_steps[:, t])
+            assert all(torch.equal(keep, steps[:, t]) for keep, steps in zip(part.zoneout, whole.zoneout, strict=True))
     assert not any(torch.equal(k[:, 0], k[:, 1]) for k in masks.directions[0].zoneout)
-
-
-def test_nothing_is_drawn_where_the_rates_are_zero():
     for part in layer_of("lstm", num_layers=2, layer_norm=True).draw_dropout_masks(BATCH, STEPS).directions:
         assert part == (None,) * 4
-
-
-@every_zoned_cell
-def test_a_step_that_keeps_everything_changes_nothing(name):
-    layer = regularised(name, "zoneout")
-    hx = states_of(layer)
-    keep = tuple(torch.ones(BATCH, STEPS, size, dtype=torch.bool) for size in layer.state_sizes())
-    masks = layer.draw_dropout_masks(BATCH, STEPS)
-    masks = DropoutMasks((masks.directions[0]._replace(zoneout=keep),))
-    x = series(BATCH, 1, FEATURES).expand(-1, STEPS, -1)  # an output gate reads it
-    output, last = layer(x, hx if len(hx) > 1 else hx[0], dropout_masks=masks)
-    for state, before in zip(as_tuple(last), hx, strict=True):
-        assert torch.equal(state, before)
-    assert_equal_within(output, output[:, :1].expand_as(output), torch.float64, "output")
 
 
 @every_cell
@@ -229,37 +195,39 @@ def test_a_bfloat16_layer_with_all_of_them_keeps_a_float32_state(name):
     x, masks = series(BATCH, 1, FEATURES, dtype=torch.bfloat16), layer.draw_dropout_masks(BATCH, 1)
     whole, last = layer(x, dropout_masks=masks)
     output, state = layer.step(x[:, 0], dropout_masks=masks.at(0))
-    dtype = torch.bfloat16 if layer.cell.recurrent_bias else torch.float32
     assert whole.dtype == output.dtype == torch.bfloat16
-    assert_equal_within(output, whole[:, 0], torch.bfloat16, "output")
-    for got, want in zip(as_tuple(state), as_tuple(last), strict=True):
-        assert got.dtype == want.dtype == dtype
-        assert_equal_within(got, want, torch.bfloat16, "state")
+    dtype = torch.bfloat16 if layer.cell.recurrent_bias else torch.float32
+    assert {s.dtype for s in (*as_tuple(state), *as_tuple(last))} == {dtype}
+    assert_same_run((output, state), (whole[:, 0], last), torch.bfloat16)
 
 
 @over(name=tuple(TORCH), what=tuple(REGULARISERS), training=(True, False))
 def test_torchs_kernel_runs_what_it_can_and_runs_on_says_what_it_cannot(name, what, training, monkeypatch):
-    calls, iterated, alone = [], [], []
-    kernel, steps, own = torch_runner.call_kernel, loop.loop_in_torch, loop.loop_in_kernel
-    monkeypatch.setattr(torch_runner, "call_kernel", lambda *a, **k: calls.append(1) or kernel(*a, **k))
-    monkeypatch.setattr(loop, "loop_in_torch", lambda *a: iterated.append(1) or steps(*a))
-    monkeypatch.setattr(loop, "loop_in_kernel", lambda *a: alone.append(1) or own(*a))
+    called = []
+
+    def watch(module, function):
+        own = getattr(module, function)
+        monkeypatch.setattr(module, function, lambda *a, **k: called.append(function) or own(*a, **k))
+
+    for of in ((torch_runner, "call_kernel"), (loop, "loop_in_torch"), (loop, "loop_in_kernel")):
+        watch(*of)
     layer = regularised(name, what, num_layers=2).train(training)
     torchs = what in ("input_dropout", "weight_dropout") or (what == "state_dropout" and not training)
     path = layer.runs_on()
     layer(series())
     if what == "zoneout":
-        assert path.name.startswith("the step loop") and what in path.reason
-        assert (len(calls), len(iterated), len(alone)) == (0, 2, 0)
+        assert path.name.startswith("the step loop") and what in path.reason and called == ["loop_in_torch"] * 2
     elif torchs and name == "lstm":
-        assert path.name.startswith("torch's fused kernel")
-        assert (len(calls), len(iterated), len(alone)) == (2 if training else 1, 0, 0)
+        assert path.name.startswith("torch's fused kernel") and called == ["call_kernel"] * (2 if training else 1)
     else:
         assert path.name.startswith("one kernel for all steps") and (torchs or what in path.reason)
-        assert (len(calls), len(iterated), len(alone)) == (0, 0, 2)
+        assert called == ["loop_in_kernel"] * 2
 
 
-@over(name=axis(EQUATIONS, [name for name in KERNEL_LOOP_CELLS if name not in (*TORCH, *JOINT)]))
+OTHERS = [name for name in KERNEL_LOOP_CELLS if name not in (*TORCH, *JOINT)]
+
+
+@over(name=axis(EQUATIONS, OTHERS))
 def test_other_loop_cells_run_on_one_kernel_until_zoneout_stands_between_the_steps(name):
     assert layer_of(name, state_dropout=0.1, layer_norm=True).runs_on().name.startswith("one kernel for all steps")
     assert regularised(name).runs_on().name == "the step loop in torch"

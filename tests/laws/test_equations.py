@@ -1,98 +1,178 @@
-"""Every cell with every option equals the papers' formulas, written a second time in float64 numpy."""
+"""Gates keep or replace as they say; limits where a formula would be 0 / 0 or log 0. See also test_equivalence.py."""
+
+import re
 
 import numpy as np
 import pytest
 import torch
-from covering import over
-from small_cells import BATCH, FEATURES, HIDDEN, STEPS, VARIANTS
+from layer_laws import as_tuple, assert_same_run, packed_up
+from refusals import refused
+from small_cells import BATCH, CELLS, FEATURES, HIDDEN, MINIMAL, PRE_ACTIVATIONS, VARIANTS, step_without_recurrence
 from tolerances import assert_equal_within
 
+from gatedrnn import registry
+from gatedrnn.cells.activations import ACTIVATIONS, g, log_g
 from gatedrnn.equations import Recurrent
-from gatedrnn.registry import CELLS
-from gatedrnn.verify.oracle import ORACLES
+from gatedrnn.verify import oracle
 
-WIDEST = {"lstm": 2, "cifg": 2}
-"""Of a projection, torch's bound for its cell; that of any other may widen. Through a wide one `cifg` is chaotic with
-weights as large as these: a rounding grows a thousandfold in seven steps."""
-
-
-def has_projection(variant, projected):
-    return not projected or VARIANTS[variant][0] != "gru"
-
-
-def layer_of(variant, dtype=torch.float64, **kwargs):
-    """A layer with weights large enough for every gate to leave its linear range, biases apart from each other."""
-    name, options = VARIANTS[variant]
-    layer = CELLS[name].layer(FEATURES, HIDDEN, batch_first=True, dtype=dtype, **options, **kwargs)
-    for weight in layer.parameters():
-        torch.nn.init.normal_(weight, std=1.5)
-    return layer
-
-
-def oracle_of(variant, layer, x, states):
-    """Outputs and last states of the layer's weights in numpy."""
-    name, options = VARIANTS[variant]
-    weights = {k.removesuffix("_l0"): v.double().numpy() for k, v in layer.state_dict().items()}
-    states = tuple(s.double().numpy() for s in states)
-    return ORACLES[name](x.double().numpy(), weights, states, **options)
+NUMBERS = PRE_ACTIVATIONS.numpy()
+OPEN, SHUT = 40.0, -40.0
+SUBJECTS = {"z": "update", "f": "forget", "the forget gate": "forget", "a": "decay", "d": "decay", "r": "recurrence"}
+KEEPS, REPLACES = (1.0, 0.0), (0.0, 1.0)  # the share of a state kept by an open gate, and by a shut one
+# Where two gates share one whole, the other stands at one half.
+OF_TWO = {"forget": (2 / 3, 0.0), "input": (1 / 3, 1.0)}
+SHARES = {
+    "lstm-normalized": OF_TWO, "minlstm": OF_TWO, "minlstm-identity": OF_TWO, "signed-mingru": {"decay": (1.0, -1.0)},
+    "hgrn": {"forget": (1.0, 0.5)}, "rg-lru": {"recurrence": (2.0**-8, 1.0)},
+}  # fmt: skip
+"""Of cells in which an open gate, or a shut one, does something else than keep all and replace all."""
+# The cells whose new state is a mixture of old state and candidate, and the pre-activation of a candidate of 1.
+CANDIDATE_OF_ONE = {
+    "lstm-normalized": 1000.0, "minlstm": 0.5, "minlstm-identity": 1.0, "gru": 1000.0, "gru-reset-before": 1000.0,
+    "gru-d": 1000.0, "mgu": 1000.0, "mgu-keep": 1000.0, "gru-no-reset-gate": 1000.0, "gru-input-gated": 1000.0,
+    "mingru": 0.5, "mingru-identity": 1.0, "para-gru": 1000.0,
+}  # fmt: skip
+every_cell = pytest.mark.parametrize("variant", CELLS)
 
 
-def iterated(layer, x, state):
-    """The layer step by step: each step is the cell's own equation, whatever kernel runs the whole sequence."""
-    outputs = []
-    for x_t in x.unbind(1):
-        output, state = layer.step(x_t, state)
-        outputs.append(output)
-    return torch.stack(outputs, dim=1), state
+def number(value, cell=None):
+    """One channel; of a cell of blocks a block, whose first channel no mirror turns."""
+    return torch.full((1, 1 if cell is None else cell.block_size), value, dtype=torch.float64)
 
 
-def assert_is(actual, expected, dtype=torch.float64):
-    """Outputs and last states of a layer are the oracle's."""
-    (output, last), (expected_output, expected_last) = actual, expected
-    last = last if isinstance(last, tuple) else (last,)
-    assert_equal_within(output, expected_output, dtype, "output")
-    for i, (state, number) in enumerate(zip(last, expected_last, strict=True)):
-        assert_equal_within(state[0], number, dtype, f"state {i}")
+@every_cell
+def test_a_gate_keeps_or_replaces_as_it_is_declared(variant):
+    cell = CELLS[variant]
+    plain = {gate: KEEPS if sign > 0 else REPLACES for gate, sign in cell.decay_gates.items()}
+    for gate, shares in SHARES.get(variant, plain).items():
+        for value, share in zip((OPEN, SHUT), shares, strict=True):
+            projected = [number(value if p == gate else 0.0, cell) for p in cell.projections]
+            one, zero = (step_without_recurrence(cell, projected, number(state, cell)) for state in (1.0, 0.0))
+            kept = (one - zero)[:, :1]
+            assert_equal_within(kept, number(share), torch.float64, f"share kept with {gate} at {value}")
 
 
-def test_every_cell_has_an_oracle():
-    assert set(ORACLES) == set(CELLS)
+def test_a_docstring_says_the_sign_in_its_first_line():
+    for variant, cell in CELLS.items():
+        first = cell.__doc__.splitlines()[0]
+        said = re.findall(rf"({'|'.join(SUBJECTS)}) \*(keeps|replaces)\*", first)
+        assert len(said) == bool(cell.decay_gates), variant
+        for subject, word in said:
+            if variant == "mgu-keep":
+                assert "(with keep=True it keeps)" in first and word == "replaces"
+                word = "keeps"
+            assert cell.decay_gates[SUBJECTS[subject]] == {"keeps": 1, "replaces": -1}[word], variant
 
 
-@over(has_projection, variant=list(VARIANTS), bias=(True, False), projected=(True, False))
-def test_every_cell_is_the_papers(variant, bias, projected):
-    layer = layer_of(variant, bias=bias, proj_size=WIDEST.get(VARIANTS[variant][0], 9) if projected else 0)
-    x = torch.randn(BATCH, STEPS, FEATURES).double()
-    states = tuple(torch.randn(BATCH, size).double() for size in layer.state_sizes())
-    learned = [p.detach().expand_as(states[0]) for name, p in layer.named_parameters() if name == "initial_state_l0"]
-    anew = tuple(learned) or tuple(torch.zeros_like(s) for s in states)
-    for before, start in ((states, states), (None, anew)):
-        hx = before and tuple(s.unsqueeze(0) for s in before)
-        hx = hx[0] if hx and len(hx) == 1 else hx
-        expected = oracle_of(variant, layer, x, start)
-        assert_is(layer(x, hx), expected)
-        assert_is(iterated(layer, x, hx), expected)
+@pytest.mark.parametrize("variant", CANDIDATE_OF_ONE)
+def test_the_new_state_lies_between_the_old_one_and_the_candidate_for_every_pre_activation(variant):
+    cell = CELLS[variant]
+    gates = len(cell.projections) - 1
+    grid = torch.cartesian_prod(*[PRE_ACTIVATIONS] * gates).reshape(-1, gates).requires_grad_()
+    columns = iter(grid.split(1, dim=1))
+    one, zero = torch.ones(len(grid), 1).double(), torch.zeros(len(grid), 1).double()
+    projected = [CANDIDATE_OF_ONE[variant] * one if p == "candidate" else next(columns) for p in cell.projections]
+    stays, written = (step_without_recurrence(cell, projected, state) for state in (one, zero))
+    assert_equal_within(stays, one, torch.float64, "a state of 1 under a candidate of 1")
+    assert (written >= 0).all() and (written <= 1).all() and written.max() == 1 and written.min() < 1e-13
+    written.sum().backward()
+    assert grid.grad.isfinite().all() and (grid.grad != 0).any()
 
 
-@pytest.mark.parametrize("variant", [v for v in VARIANTS if v not in ("lstm", "gru")])
-def test_one_step_in_bfloat16_keeps_a_float32_state_near_the_papers(variant):
-    """Not torch's own two cells, which round the state and every number on the way to it."""
-    layer = layer_of(variant, torch.bfloat16)
+def log_sigmoid(x):
+    return -np.logaddexp(0, -x)
+
+
+def log_of_g(x):
+    return np.where(x >= 0, np.log(np.maximum(x, 0) + 0.5), log_sigmoid(x))
+
+
+def test_g_is_the_papers_and_the_default_and_log_g_is_its_logarithm_also_where_g_underflows():
+    assert_equal_within(g(PRE_ACTIVATIONS), oracle.g(NUMBERS), torch.float64, "g")
+    assert g(torch.zeros(1)) == 0.5 and (g(PRE_ACTIVATIONS[1:]) > 0).all() and g(PRE_ACTIVATIONS)[0] == 0
+    assert {CELLS[name].activation for name in MINIMAL} == {"g"}
+    assert_equal_within(log_g(PRE_ACTIVATIONS), log_of_g(NUMBERS), torch.float64, "log g")
+    assert_equal_within(log_g(PRE_ACTIVATIONS[1:]), g(PRE_ACTIVATIONS[1:]).log(), torch.float64, "log of g")
+
+
+def test_gradients_of_g_and_log_g_are_finite_everywhere_and_an_unknown_activation_is_refused_with_the_known_ones():
+    s, above = oracle.sigmoid(NUMBERS), NUMBERS >= 0
+    slopes = {g: np.where(above, 1.0, s * (1 - s)), log_g: np.where(above, 1 / (NUMBERS.clip(0) + 0.5), 1 - s)}
+    for function, expected in slopes.items():
+        x = PRE_ACTIVATIONS.clone().requires_grad_()
+        function(x).sum().backward()
+        assert_equal_within(x.grad, expected, torch.float64, f"gradient of {function.__name__}", gradient=True)
+    for name in MINIMAL:
+        refused(ValueError, f"{', '.join(ACTIVATIONS)}, got 'relu'", type(CELLS[name]), "relu")
+
+
+CANDIDATES = [("minlstm-identity", 1.0), ("minlstm", 1.5), ("lstm-normalized", np.tanh(1.0))]
+
+
+@pytest.mark.parametrize("name, candidate", CANDIDATES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_both_gates_shut_take_the_limit(name, candidate, dtype):
+    """f / (f + i) is 0 / 0 there; its limit is the ratio of exponentials, sigmoid(forget - input)."""
+    cell = CELLS[name]
+    forget = torch.tensor([-1000.0, -1000.0, -1001.0], dtype=dtype, requires_grad=True)
+    input_ = torch.tensor([-1000.0, -1001.0, -1000.0], dtype=dtype, requires_grad=True)
+    given = {"forget": forget, "input": input_, "candidate": torch.ones(3, dtype=dtype)}
+    decay, drive = cell.coefficients(*(given[p] for p in cell.projections))
+    expected = oracle.sigmoid(np.array([0.0, 1.0, -1.0]))
+    assert_equal_within(decay, expected, dtype, "decay")
+    assert_equal_within(drive, (1 - expected) * candidate, dtype, "drive")
+    decay.sum().backward()
+    for gate, sign in ((forget, 1), (input_, -1)):
+        slope = sign * expected * (1 - expected)
+        assert_equal_within(gate.grad, slope, dtype, "gradient of a shut gate", gradient=True)
+
+
+def logs(v, z, i=None):
+    """log a and log b of a minimal cell in numpy, from sums of exponentials; minGRU has one gate."""
+    ratio = -z if i is None else log_sigmoid(z) - log_sigmoid(i)
+    return log_sigmoid(ratio), log_sigmoid(-ratio) + log_of_g(v)
+
+
+@pytest.mark.parametrize("name", MINIMAL)
+def test_log_coefficients_are_the_logarithms_of_the_coefficients_and_finite_everywhere(name):
+    cell = CELLS[name]
+    grid = torch.cartesian_prod(*[PRE_ACTIVATIONS] * len(cell.projections)).requires_grad_()
+    found = cell.log_coefficients(*grid.unbind(1))
+    expected = logs(*grid.detach().numpy().T)
+    coefficients = cell.coefficients(*grid.detach().unbind(1))
+    for what, log, exact, plain in zip(("decay", "drive"), found, expected, coefficients, strict=True):
+        assert log.isfinite().all()
+        assert_equal_within(log, exact, torch.float64, f"log {what}")
+        assert_equal_within(log.exp(), plain, torch.float64, what)
+    sum(log.sum() for log in found).backward()
+    assert grid.grad.isfinite().all()
+
+
+# Not torch's own two cells in bfloat16, which round the state and every number on the way to it.
+STEP = [(v, dtype) for v in VARIANTS for dtype in (torch.float64, torch.bfloat16)[: 2 - (v in ("lstm", "gru"))]]
+
+
+@pytest.mark.parametrize("variant, dtype", STEP)
+def test_one_step_is_the_papers_and_in_bfloat16_keeps_a_float32_state_near_it(variant, dtype):
+    (name, options), of_state = VARIANTS[variant], torch.promote_types(dtype, torch.float32)
+    layer = registry.CELLS[name].layer(FEATURES, HIDDEN, batch_first=True, dtype=dtype, **options)
     # Sums that bfloat16 has exactly, so that the input projection is not rounded.
-    x = torch.randint(-2, 3, (BATCH, FEATURES)).bfloat16()
+    x = torch.randint(-2, 3, (BATCH, FEATURES)).to(dtype)
     with torch.no_grad():
         for weight in layer.parameters():
-            weight.copy_((4 * weight).round() / 8)
-    states = tuple(torch.randn(1, BATCH, size) for size in layer.state_sizes())
+            weight.copy_((6 * torch.randn(weight.shape)).round() / 8)
+    states = tuple(torch.randn(1, BATCH, size).to(of_state) for size in layer.state_sizes())
     if len(states) > len(layer.cell.states):  # the last input is of the input's dtype
         states = (*states[:-1], states[-1].round())
-    output, last = layer.step(x, states if len(states) > 1 else states[0])
-    last = last if isinstance(last, tuple) else (last,)
-    expected = oracle_of(variant, layer, x.unsqueeze(1), tuple(s[0] for s in states))
-    assert output.dtype == torch.bfloat16 and {s.dtype for s in last} == {torch.float32}
-    assert_is((output.unsqueeze(1), last), expected, torch.bfloat16)
-    if not layer.cell.reads_state:
-        assert_equal_within(last[0][0], expected[1][0], torch.float32, "a scan's state")
+    output, last = layer.step(x, packed_up(states))
+    weights = {k.removesuffix("_l0"): v.double().numpy() for k, v in layer.state_dict().items()}
+    before = tuple(s[0].double().numpy() for s in states)
+    expected, after = oracle.ORACLES[name](x.unsqueeze(1).double().numpy(), weights, before, **options)
+    assert output.dtype == dtype and {s.dtype for s in as_tuple(last)} == {of_state}
+    found = tuple(s[0] for s in as_tuple(last))
+    assert_same_run((output.unsqueeze(1), found), (expected, after), dtype)
+    if dtype == torch.bfloat16 and not layer.cell.reads_state:
+        assert_equal_within(found[0], after[0], torch.float32, "a scan's state")
 
 
 def test_gates_that_are_asked_for_by_name_are_the_rows_of_all():
@@ -106,5 +186,4 @@ def test_gates_that_are_asked_for_by_name_are_the_rows_of_all():
             assert_equal_within(block, number, torch.float64, f"of {asked}")
     halves = Recurrent(gates, {k: w.bfloat16() for k, w in weights.items()})
     assert {block.dtype for block in halves(h.float())} == {torch.float32}
-    with pytest.raises(AssertionError, match="no neighbours"):
-        recurrent(h, "reset", "candidate")
+    refused(AssertionError, "no neighbours", recurrent, h, "reset", "candidate")

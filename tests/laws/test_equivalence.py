@@ -11,12 +11,8 @@ from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import DTYPES, check_choice, choices_of
 from gatedrnn.verify.modes import settings_for
 
-# torch's own remark on proj_size in float32, once per process.
-pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
-
 CHOICES = {str(choice): choice for name in CELLS for choice in choices_of(name)}
-COSTLY = ("block-orthogonal:block_size=4",)
-"""As with blocks of 3, which are fast, and one reflection more."""
+COSTLY = ("block-orthogonal:block_size=4",)  # as with blocks of 3, which are fast, and one reflection more
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,9 +20,10 @@ def what_the_first_call_of_a_process_loads():
     CELLS["lstm"].layer(3, 4)(torch.randn(2, 2, 3))[0].sum().backward()
 
 
-@pytest.mark.parametrize(
-    "word", [pytest.param(word, marks=pytest.mark.slow) if word in COSTLY else word for word in CHOICES]
-)
+FAST = [pytest.param(word, marks=pytest.mark.slow) if word in COSTLY else word for word in CHOICES]
+
+
+@pytest.mark.parametrize("word", FAST)
 def test_every_execution_mode_of_every_cell_gives_what_its_steps_give(word):
     assert_all_hold(CHOICES[word], "float64")
 
@@ -51,5 +48,5 @@ def assert_all_hold(choice, dtype):
         assert modes <= {row.mode for row in rows if row.backend == backend and not row.informative}
     if dtype == "float64":
         assert {"numpy oracle", "numpy oracle, by differences"} <= {row.mode for row in rows}
-    in_logarithms = choice.name in ("minlstm", "mingru") and not choice.options
-    assert ("log_space" in {row.backend for row in rows}) == in_logarithms
+    logarithms = choice.name in ("minlstm", "mingru") and not choice.options
+    assert ("log_space" in {row.backend for row in rows}) == logarithms

@@ -1,54 +1,45 @@
-"""What test_equivalence.py leaves open: a row or a step by itself, fewer digits, dropout between layers."""
+"""What test_equivalence.py leaves open: a row or a step by itself, rows without a real step, fewer digits, dropout."""
 
 import pytest
 import torch
-from by_name import results
 from covering import over
-from layer_laws import (
-    BATCH,
-    FEATURES,
-    HIDDEN,
-    LOOP_CELL,
-    STEPS,
-    TORCH,
-    as_tuple,
-    assert_same,
-    every_cell,
-    every_scan_cell,
-    layer_of,
-    own_weights,
-    packed_up,
-    projection,
-    run,
-    series,
-    states_of,
-    upstream,
-)
 from tolerances import assert_equal_within
 from torch import nn
 
+from layer_laws import (  # isort: skip
+    BATCH, EQUATIONS, FEATURES, HIDDEN, LOOP_CELL, NAN, STEPS, TORCH, as_tuple, assert_same, assert_same_run,
+    every_cell, every_scan_cell, flags_of, iterated, layer_of, own_weights, packed_up, problem, projection, results,
+    run, series, states_of,
+)  # fmt: skip
+
 from gatedrnn.equations import output_of
 from gatedrnn.ops import linear_scan
-from gatedrnn.verify.tolerances import ROUNDED
-
-# torch's own remark on proj_size in float32, once per process.
-pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+from gatedrnn.verify.definition import Sequences, run_by_definition
 
 
 @every_cell
-def test_a_row_alone_and_time_first_are_rows_of_the_batch_with_their_flags(name):
+def test_a_row_alone_is_a_row_of_the_batch_with_its_flags(name):
     chosen = {"num_layers": 2, "bidirectional": True} | projection(name, 3)
     layer, time_first = layer_of(name, **chosen), layer_of(name, batch_first=False, **chosen)
     time_first.load_state_dict(layer.state_dict())
     x, states = series(), states_of(layer)
-    flags = {"mask": torch.rand(BATCH, STEPS) < 0.7, "resets": torch.rand(BATCH, STEPS) < 0.3}
+    flags = flags_of(("mask", "resets"))
     expected, last = layer(x, packed_up(states), **flags)
-    output, state = time_first(x.transpose(0, 1), packed_up(states), **{k: v.T for k, v in flags.items()})
-    assert_same(results(output.transpose(0, 1), state), results(expected, last))
-    alone = results(expected[1], tuple(s[:, 1] for s in as_tuple(last)))
+    alone, hx = (expected[1], tuple(s[:, 1] for s in as_tuple(last))), packed_up(tuple(s[:, 1] for s in states))
     for way in (layer, time_first):
-        output, state = way(x[1], packed_up(tuple(s[:, 1] for s in states)), **{k: v[1] for k, v in flags.items()})
-        assert_same(results(output, state), alone)
+        assert_same_run(way(x[1], hx, **{k: v[1] for k, v in flags.items()}), alone)
+
+
+@every_cell
+def test_a_layer_of_one_channel_over_one_feature_of_one_row_is_what_its_steps_define(name):
+    layer, flags = layer_of(name, 1, EQUATIONS[name].block_size, bidirectional=True), flags_of(("mask", "resets"), 1)
+
+    def defined(x, hx):
+        output, last = run_by_definition(layer, Sequences(x, as_tuple(hx), **flags))
+        return output, packed_up(last)
+
+    given = problem(layer, 1, STEPS, 1)
+    assert_same(run(layer, *given, **flags), run(layer, *given, defined))
 
 
 @every_cell
@@ -66,21 +57,39 @@ def test_a_step_takes_a_row_alone_with_one_flag_and_begins_without_a_state(name)
         assert all(torch.equal(found[what], value) for what, value in expected.items())
 
 
-def step_by_step(layer, x, hx):
-    outputs = []
-    for x_t in x.unbind(1):
-        output, hx = layer.step(x_t, hx)
-        outputs.append(output)
-    return torch.stack(outputs, dim=1), hx
+@pytest.mark.parametrize("others", ["real", "masked"])
+@every_cell
+def test_a_row_without_a_real_step_gives_its_state_back_or_begins_anew_and_puts_out_zeros(name, others):
+    """Row 0 as it is, rows 1 to 3 without a real step: without a reset, with one at the first step, with one later."""
+    layer = layer_of(name, num_layers=2, bidirectional=True)
+    x, states, grads = problem(layer, 4, STEPS, FEATURES)
+    mask, resets = torch.zeros(2, 4, STEPS, dtype=torch.bool)
+    mask[0] = others == "real"
+    resets[2, 0] = resets[3, 2] = True
+    found = run(layer, x, states, grads, mask=mask, resets=resets)
+    assert (found["output"][1:] == 0).all() and (found["gradient of input"][1:] == 0).all()
+    assert (found["output"][0] != 0).any() == (others == "real")
+    for i, state in enumerate(states):
+        for index, suffix in enumerate(("_l0", "_l0_reverse", "_l1", "_l1_reverse")):
+            anew = torch.zeros_like(state[index]) + getattr(layer, f"initial_state{suffix}", torch.zeros(()))
+            # A reversed run ends before what a reset at the first step cuts off.
+            kept = [True, bool(index % 2), False]
+            for row, whole in enumerate(kept, start=1):
+                assert torch.equal(found[f"state {i}"][index, row], (state[index] if whole else anew)[row])
+                gradient = grads[1][i][index, row]
+                assert torch.equal(found[f"gradient of hx{i}"][index, row], gradient if whole else 0 * gradient)
 
 
 @every_cell
-def test_step_by_step_equals_the_whole_in_float32(name):
-    layer = layer_of(name, dtype=torch.float32)
-    x, states = series(dtype=torch.float32), states_of(layer, dtype=torch.float32)
-    grads = upstream(layer, x, states)
-    steps = run(layer, x, states, grads, lambda x, hx: step_by_step(layer, x, hx))
-    assert_same(steps, run(layer, x, states, grads), torch.float32)
+def test_a_reset_at_the_first_step_discards_hx_forwards_and_cuts_nothing_backwards(name):
+    layer = layer_of(name, bidirectional=True)
+    x, states = series(), states_of(layer)
+    resets = torch.zeros(BATCH, STEPS, dtype=torch.bool)
+    resets[:, 0] = True
+    broken, whole = tuple(s.clone() for s in states), tuple(s.clone() for s in states)
+    for one, other in zip(broken, whole, strict=True):
+        one[0], other[0] = NAN, getattr(layer, "initial_state_l0", torch.zeros(())).detach()
+    assert_same_run(layer(x, packed_up(broken), resets=resets), layer(x, packed_up(whole)))
 
 
 @torch.no_grad()
@@ -104,16 +113,12 @@ def test_a_bfloat16_layer_rounds_its_projection_and_its_output_and_nothing_betwe
     assert whole.dtype == torch.bfloat16 and last.dtype == torch.float32
     assert torch.equal(whole, output_of(layer.cell, (h,), gates).bfloat16()) and torch.equal(last[0], expected)
     layer.backend = "auto"
-    kernel, final = layer(x, hx)
-    assert_equal_within(kernel, whole, torch.bfloat16, "output of one kernel")
-    assert_equal_within(final, last, torch.float32, "state of one kernel")
     first, state = layer(x[:, :90], hx.float())
     second, state = layer(x[:, 90:], state)
-    steps, stepped = step_by_step(layer, x, hx)
-    for way, output, final in (("chunks", torch.cat([first, second], dim=1), state), ("steps", steps, stepped)):
+    for output, final in (layer(x, hx), (torch.cat([first, second], dim=1), state), iterated(layer, x, hx)):
         assert final.dtype == torch.float32
-        assert_equal_within(output, whole, torch.bfloat16, f"output in {way}")
-        assert_equal_within(final, last, torch.float32, f"state in {way}")
+        assert_equal_within(output, whole, torch.bfloat16, "output")
+        assert_equal_within(final, last, torch.float32, "state")
 
 
 @over(name=LOOP_CELL)
@@ -131,28 +136,13 @@ def test_a_bfloat16_loop_carries_its_state_in_float32_and_torchs_own_in_bfloat16
     assert all(torch.equal(one, other) for one, other in zip(as_tuple(state), as_tuple(last), strict=True))
 
 
-@every_cell
-def test_one_step_in_bfloat16_equals_the_first_of_the_whole(name):
-    layer = exact_in_bfloat16(layer_of(name, dtype=torch.bfloat16))
-    x, states = torch.randint(-2, 3, (20, 1, FEATURES)).bfloat16(), states_of(layer, 20, torch.bfloat16)
-    whole, last = layer(x, packed_up(states))
-    output, state = layer.step(x[:, 0], packed_up(states))
-    # torch's own kernels round inside a step too: theirs is the table's row for a whole computation in bfloat16.
-    row = ROUNDED if name in TORCH else None
-    assert_equal_within(output, whole[:, 0], row or torch.bfloat16, "output")
-    for one, other in zip(as_tuple(state), as_tuple(last), strict=True):
-        assert one.dtype == other.dtype
-        assert_equal_within(one, other, row or one.dtype, "state")
-
-
 @pytest.mark.parametrize("name", [*TORCH, "mingru"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_dropout_stands_between_layers_and_not_after_the_last(name, masked):
     stack = layer_of(name, HIDDEN, HIDDEN, num_layers=2, dropout=0.5)
     layers = [layer_of(name, HIDDEN, HIDDEN) for _ in range(2)]
     for i, one in enumerate(layers):
-        state_dict = {k.replace("_l1", "_l0"): v for k, v in stack.state_dict().items() if k.endswith(f"_l{i}")}
-        one.load_state_dict(state_dict)
+        one.load_state_dict({k.replace("_l1", "_l0"): v for k, v in stack.state_dict().items() if k.endswith(f"_l{i}")})
     x = series(BATCH, STEPS, HIDDEN)
     flags = {"mask": torch.arange(STEPS) < torch.tensor([[7], [3], [5]])} if masked else {}
     for training in (True, False):

@@ -1,18 +1,21 @@
-"""Times between steps: the decay raised to them, in numpy; what is refused; no loss over long or extreme times.
+"""Times between steps: the decay raised to them and GRU-D's equations in numpy, what is refused, extreme times.
 
-That all execution modes agree with gaps, masked steps pass theirs on, and two steps make one, is part of `verify`.
+That masked steps pass theirs on, cuts begin anew and two steps make one, in all execution modes, is part of `verify`.
 """
 
 import numpy as np
 import pytest
 import torch
-from layer_laws import own_weights
+from layer_laws import assert_same_run, own_weights
+from refusals import refused
 from tolerances import assert_equal_within
+from torch import nn
 
-from gatedrnn import MinGRU
+from gatedrnn import GRUD, GRUDCell, MinGRU
 from gatedrnn.equations import GappedEquations, GappedScanEquations
 from gatedrnn.ops.masking import gaps_between_real_steps
 from gatedrnn.registry import CELLS
+from gatedrnn.verify.oracle import gru_d
 
 TAKE = [name for name, cell in CELLS.items() if issubclass(cell.equations, GappedScanEquations)]
 REFUSE = [name for name, cell in CELLS.items() if not issubclass(cell.equations, GappedEquations)]
@@ -20,16 +23,12 @@ GAPS = torch.tensor([[0.5, 0.0, 3.0, 1.0, 40.0], [1.0, 2.5, 0.1, 0.0, 1.0]], dty
 DRIVES = {"lstm-input-gated": lambda raised, a: 1, "rg-lru": lambda raised, a: np.sqrt((1 - raised**2) / (1 - a**2))}
 """By what the drive of a step of 1 is multiplied over a gap."""
 CONVEX = lambda raised, a: (1 - raised) / (1 - a)  # noqa: E731
+TIMES = 3  # of features of GRU-D
 
 
 def layer_of(name, **arguments):
-    arguments |= {"window": 1} if name == "qrnn" else {}
+    arguments |= {"qrnn": {"window": 1}, "gru-d": {"gap_features": TIMES}}.get(name, {})
     return CELLS[name].layer(3, 4, batch_first=True, dtype=torch.float64, **arguments)
-
-
-def test_scan_cells_with_decays_between_0_and_1_take_gaps():
-    convex = ["lstm-normalized", "minlstm", "gru-input-gated", "mingru", "hgrn", "rg-lru", "qrnn"]
-    assert TAKE == ["lstm-input-gated", *convex]
 
 
 @pytest.mark.parametrize("name", TAKE)
@@ -43,43 +42,17 @@ def test_a_decay_is_raised_to_the_gap(name):
         raised = a[:, t] ** GAPS[:, t, None].numpy()
         state = raised * state + DRIVES.get(name, CONVEX)(raised, a[:, t]) * b[:, t]
         states.append(state)
-    output, last = layer(x, gaps=GAPS)
-    assert_equal_within(last[0], states[-1], torch.float64, "state")
     expected = np.stack(states, axis=1)
     if name == "qrnn":
         expected = expected / (1 + np.exp(-gates[2].numpy()))
     elif hasattr(layer.cell, "output"):
         expected = np.tanh(expected)
-    assert_equal_within(output, expected, torch.float64, "output")
+    assert_same_run(layer(x, gaps=GAPS), (expected, states[-1][None]))
 
 
-@pytest.mark.parametrize("name", TAKE)
-def test_gaps_of_1_change_nothing(name):
-    layer, x = layer_of(name, num_layers=2, bidirectional=True), torch.randn(2, 5, 3, dtype=torch.float64)
-    mask = torch.rand(2, 5) < 2  # all real
-    for given, expected in zip(layer(x, mask=mask, gaps=torch.ones(2, 5)), layer(x), strict=True):
-        assert_equal_within(given, expected, torch.float64, "with gaps of 1")
-
-
-def test_a_reversed_direction_reads_the_gap_of_the_step_after_and_1_at_the_end():
+def test_a_reversed_direction_reads_the_gap_of_the_step_after_and_1_at_the_end_and_a_long_series_loses_no_time():
     found = gaps_between_real_steps(GAPS, None, None, reverse=True)
     assert_equal_within(found, torch.cat([GAPS[:, 1:], GAPS.new_ones(2, 1)], dim=1), torch.float64, "gaps")
-    mask = torch.tensor([[True, False, True, True, False], [True] * 5])
-    resets = torch.tensor([[False] * 5, [False, False, True, False, False]])
-    found = gaps_between_real_steps(GAPS, mask, resets, reverse=True)
-    assert found[0, [0, 2, 3]].tolist() == pytest.approx([3.0, 1.0, 1.0]), "padding at the end has no time"
-    assert found[1].tolist() == pytest.approx([2.5, 1.0, 0.0, 1.0, 1.0]), "a cut ends the time between two steps"
-
-
-def test_masked_steps_and_cuts_add_up_or_begin_anew():
-    mask = torch.tensor([[False, True, False, False, True], [True, False, False, True, True]])
-    resets = torch.tensor([[False, False, False, True, False], [False] * 5])
-    found = gaps_between_real_steps(GAPS, mask, resets, reverse=False)
-    assert found[0, [1, 4]].tolist() == [0.5, 41.0]
-    assert found[1, [0, 3, 4]].tolist() == pytest.approx([1.0, 2.6, 1.0])
-
-
-def test_a_long_series_loses_no_time():
     gaps, mask = torch.full((1, 300_000), 0.1), torch.ones(1, 300_000, dtype=torch.bool)
     mask[:, ::2] = False
     found = gaps_between_real_steps(gaps, mask, None, reverse=False)
@@ -99,41 +72,67 @@ def test_extreme_gaps_and_gates_have_finite_values_and_gradients(name):
 
 
 def test_other_cells_refuse_gaps_before_they_run():
-    x = torch.randn(2, 5, 3)
+    x, gaps = torch.randn(2, 5, 3), GAPS.float()
     for name in REFUSE:
         layer = CELLS[name].layer(3, 4, batch_first=True)
-        with pytest.raises(ValueError, match=f"{name} takes no gaps"):
-            layer(x, gaps=GAPS.float())
-        with pytest.raises(ValueError, match=f"{name} takes no gaps"):
-            layer.step(x[:, 0], gaps=GAPS[:, 0].float())
-    with pytest.raises(ValueError, match="log_space takes no gaps"):
-        MinGRU(3, 4, log_space=True)(torch.randn(5, 2, 3), gaps=torch.ones(5, 2))
-    with pytest.raises(ValueError, match="lstm takes no gaps"):  # unbatched
-        CELLS["lstm"].layer(3, 4)(torch.randn(5, 3), gaps=torch.ones(5))
+        refused(ValueError, f"{name} takes no gaps", layer, x, gaps=gaps)
+        refused(ValueError, f"{name} takes no gaps", layer.step, x[:, 0], gaps=gaps[:, 0])
+    refused(ValueError, "log_space takes no gaps", MinGRU(3, 4, log_space=True), x.transpose(0, 1), gaps=gaps.T)
+    refused(ValueError, "lstm takes no gaps", CELLS["lstm"].layer(3, 4), x[0], gaps=gaps[0])  # unbatched
 
 
-@pytest.mark.parametrize(
-    ("gaps", "error", "said"),
-    [
-        ([[1.0] * 5] * 2, TypeError, "gaps must be a tensor of times, got list"),
-        (torch.ones(2, 5, dtype=torch.long), ValueError, "floating point, got torch.int64"),
-        (torch.ones(5, 2), ValueError, r"first axes \(2, 5\), got shape \(5, 2\)"),
-        (-GAPS, ValueError, "finite and 0 or more"),
-        (GAPS * torch.nan, ValueError, "finite and 0 or more"),
-        (GAPS / 0, ValueError, "finite and 0 or more"),
-    ],
-)
-def test_what_are_no_times_is_refused(gaps, error, said):
-    with pytest.raises(error, match=said):
-        layer_of("mingru")(torch.randn(2, 5, 3, dtype=torch.float64), gaps=gaps)
+def test_what_are_no_times_or_times_of_another_type_or_shape_is_refused():
+    x, gaps = torch.randn(2, 5, 3, dtype=torch.float64), torch.ones(2, 5, TIMES)
+    for wrong in (-GAPS, GAPS * torch.nan, GAPS / 0):
+        refused(ValueError, "finite and 0 or more", layer_of("mingru"), x, gaps=wrong)
+    refused(TypeError, "gaps must be a tensor of times, got list", layer_of("mingru"), x, gaps=[[1.0] * 5] * 2)
+    refused(ValueError, "floating point, got torch.int64", layer_of("mingru"), x, gaps=torch.ones(2, 5).long())
+    refused(ValueError, r"first axes \(2, 5\), got shape \(5, 2\)", layer_of("mingru"), x, gaps=torch.ones(5, 2))
+    refused(ValueError, "gap_features must be at least 1, got 0", GRUD, 3, 4, gap_features=0)
+    said = r"first axes \(2, 5\), or \(2, 5, 3\) with a time for each feature"
+    refused(ValueError, said, layer_of("gru-d"), x, gaps=gaps[..., :2])
+    said = r"or \(2, 5, 6\) with a time for each feature"
+    refused(ValueError, said, layer_of("gru-d", bidirectional=True), x, gaps=gaps)
+    refused(ValueError, "finite and 0 or more", layer_of("gru-d"), x, gaps=-gaps)
 
 
-def test_frozen_weights_unbatched_and_not_contiguous_input():
-    layer = layer_of("mingru").requires_grad_(False)
-    x = torch.randn(3, 5, 2, dtype=torch.float64).transpose(0, 2)
-    output, last = layer(x, gaps=GAPS.T.contiguous().T)
+@pytest.mark.parametrize("name", ["mingru", "gru-d"])
+def test_frozen_weights_unbatched_and_not_contiguous_input(name):
+    layer, x = layer_of(name).requires_grad_(False), torch.randn(3, 5, 2, dtype=torch.float64).transpose(0, 2)
+    gaps = GAPS.T.contiguous().T if name == "mingru" else 3 * torch.rand(TIMES, 5, 2).double().transpose(0, 2)
+    output, last = layer(x, gaps=gaps)
     for row in range(2):
-        alone, state = layer(x[row], gaps=GAPS[row])
-        assert_equal_within(alone, output[row], torch.float64, "unbatched")
-        assert_equal_within(state, last[:, row], torch.float64, "unbatched state")
+        assert_same_run(layer(x[row], gaps=gaps[row]), (output[row], last[:, row]))
     assert not output.requires_grad
+
+
+def of_features(bias=True):
+    """GRU-D, its weights in numpy, and what it is given, among it gaps of 0."""
+    layer, x = layer_of("gru-d", bias=bias), torch.randn(2, 5, 3, dtype=torch.float64)
+    for weight in layer.parameters():
+        nn.init.normal_(weight)
+    gaps = 3 * torch.rand(2, 5, TIMES, dtype=torch.float64)
+    gaps[0, 2] = 0
+    weights = {name.removesuffix("_l0"): weight.detach().numpy() for name, weight in layer.named_parameters()}
+    return layer, weights, x, torch.randn(1, 2, 4, dtype=torch.float64), gaps
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_values_of_gru_d_are_those_of_the_paper_with_a_time_for_each_feature(bias):
+    layer, weights, x, h, gaps = of_features(bias)
+    expected, (state,) = gru_d(x.numpy(), weights, (h[0].numpy(),), gap_features=TIMES, gaps=gaps.numpy())
+    assert_same_run(layer(x, h, gaps=gaps), (expected, state[None]))
+
+
+def test_a_gap_of_0_leaves_the_state_of_gru_d_and_without_gaps_each_is_1_as_in_a_single_step():
+    layer, weights, x, h, _ = of_features()
+    cell = GRUDCell(3, 4, dtype=torch.float64, gap_features=TIMES)
+    cell.load_state_dict({name.removesuffix("_l0"): weight for name, weight in layer.state_dict().items()})
+    assert_equal_within(cell(x[:, 0], h[0]), layer.step(x[:, 0], h)[1][0], torch.float64, "state")
+    with torch.no_grad():
+        layer.bias_gap_l0.fill_(-1.0)
+    nothing = torch.zeros(2, 5, dtype=torch.float64)
+    plain = {**weights, "weight_gap": np.zeros((4, TIMES)), "bias_gap": np.zeros(4)}
+    expected, _ = gru_d(x.numpy(), plain, (h[0].numpy(),), gap_features=TIMES)
+    assert_equal_within(layer(x, h, gaps=nothing)[0], expected, torch.float64, "gap of 0")
+    assert_equal_within(layer(x, h)[0], layer(x, h, gaps=nothing + 1)[0], torch.float64, "no gaps")

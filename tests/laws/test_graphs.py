@@ -5,18 +5,22 @@ import copy
 import pytest
 import torch
 from layer_laws import BATCH, FEATURES, HIDDEN, STEPS, as_tuple, every_cell, layer_of, series
+from refusals import refused
 from torch import fx, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 import gatedrnn
 from gatedrnn.verify.tolerances import EQUAL_TO_TORCH
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:`torch.jit.script` is deprecated",
-    "ignore:torch.ao.quantization is deprecated",
-    "ignore:torch.quantize_per_tensor",
-    "ignore:LSTM with projections is not supported with oneDNN",
-)
+OF_TORCH = ("`torch.jit.script` is deprecated", "torch.ao.quantization is deprecated", "torch.quantize_per_tensor")
+pytestmark = pytest.mark.filterwarnings(*(f"ignore:{words}" for words in OF_TORCH))
+
+
+def assert_exactly(found, expected, atol=0.0):
+    """What two modules return, an output and states or one of them alone."""
+    for one, other in zip(as_tuple(found), as_tuple(expected), strict=True):
+        for got, want in zip(as_tuple(one), as_tuple(other), strict=True):
+            torch.testing.assert_close(got, want, rtol=0, atol=atol)
 
 
 class Around(nn.Module):
@@ -51,32 +55,24 @@ def test_fx_keeps_a_layer_whole_as_one_node(name):
     assert [str(node.target) for node in traced.graph.nodes if node.op == "call_module"] == ["inner.0", "rnn"]
     for steps in (STEPS, 2 * STEPS):
         x, mask = series(BATCH, steps, FEATURES), torch.rand(BATCH, steps) < 0.7
-        torch.testing.assert_close(traced(x, mask), model(x, mask), rtol=0, atol=0)
+        assert_exactly(traced(x, mask), model(x, mask))
 
 
-@pytest.mark.parametrize("cell", [gatedrnn.LSTMCell(FEATURES, HIDDEN), gatedrnn.MinGRUCell(FEATURES, HIDDEN)])
-def test_fx_keeps_a_single_step_whole(cell):
-    traced = fx.symbolic_trace(nn.Sequential(cell))
+def test_fx_keeps_a_single_step_whole_passes_a_state_and_says_of_a_layer_alone_what_to_trace():
     x = series(BATCH, FEATURES, dtype=torch.float32)
-    for ours, whole in zip(as_tuple(traced(x)), as_tuple(cell(x)), strict=True):
-        torch.testing.assert_close(ours, whole, rtol=0, atol=0)
+    for cell in (gatedrnn.LSTMCell(FEATURES, HIDDEN), gatedrnn.MinGRUCell(FEATURES, HIDDEN)):
+        assert_exactly(fx.symbolic_trace(nn.Sequential(cell))(x), cell(x))
 
-
-def test_fx_passes_a_state_and_a_scan_over_logarithms():
     class Stateful(InTorchsWords):
         def forward(self, x, hx):
             return self.rnn(x, hx)
 
     model = Stateful(gatedrnn.MinGRU(FEATURES, HIDDEN, batch_first=True, log_space=True))
     x, hx = torch.randn(BATCH, STEPS, FEATURES), torch.rand(1, BATCH, HIDDEN)
-    for traced, called in zip(fx.symbolic_trace(model)(x, hx), model(x, hx), strict=True):
-        torch.testing.assert_close(traced, called, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("layer", [gatedrnn.MinGRU(FEATURES, HIDDEN), gatedrnn.LSTMCell(FEATURES, HIDDEN)])
-def test_fx_of_the_layer_alone_says_what_to_trace(layer):
-    with pytest.raises(TypeError, match=rf"keeps {type(layer).__name__} whole, as one node; trace a module that holds"):
-        fx.symbolic_trace(layer)
+    assert_exactly(fx.symbolic_trace(model)(x, hx), model(x, hx))
+    for alone in (gatedrnn.MinGRU(FEATURES, HIDDEN), gatedrnn.LSTMCell(FEATURES, HIDDEN)):
+        said = f"keeps {type(alone).__name__} whole, as one node; trace a module that holds"
+        refused(TypeError, said, fx.symbolic_trace, alone)
 
 
 STACK = {"num_layers": 2, "bidirectional": True, "bias": False, "dropout": 0.3}
@@ -90,16 +86,9 @@ def test_script_compiles_what_torch_has_on_the_same_parameters(kind, options):
     assert [p.data_ptr() for p in scripted.parameters()] == [p.data_ptr() for p in weights]
     assert scripted.state_dict().keys() == kept.state_dict().keys() and not scripted.rnn.training
     x = series(BATCH, STEPS, FEATURES, dtype=torch.float32)
-    (output, last), (expected, expected_last) = scripted(x), kept(x)
-    for ours, theirs in zip((output, *as_tuple(last)), (expected, *as_tuple(expected_last)), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=EQUAL_TO_TORCH)
-
-
-@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
-def test_script_compiles_single_steps(kind):
-    cell, x = getattr(gatedrnn, f"{kind}Cell")(FEATURES, HIDDEN, bias=kind == "LSTM"), torch.randn(BATCH, FEATURES)
-    for ours, theirs in zip(as_tuple(torch.jit.script(cell)(x)), as_tuple(cell(x)), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=EQUAL_TO_TORCH)
+    assert_exactly(scripted(x), kept(x), EQUAL_TO_TORCH)
+    cell = getattr(gatedrnn, f"{kind}Cell")(FEATURES, HIDDEN, bias=not options)
+    assert_exactly(torch.jit.script(cell)(x[:, 0]), cell(x[:, 0]), EQUAL_TO_TORCH)
 
 
 REFUSED = {
@@ -115,12 +104,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("why, layer", REFUSED.items(), ids=REFUSED)
 def test_script_refuses_by_one_sentence_what_torch_has_not(why, layer):
-    sentence = (
-        rf"torch\.jit\.script cannot compile \w+: .*{why}.*; use torch\.jit\.trace, torch\.compile or torch\.export$"
-    )
+    instead = r"use torch\.jit\.trace, torch\.compile or torch\.export$"
     for model in (layer, nn.Sequential(layer)):
-        with pytest.raises(RuntimeError, match=sentence):
-            torch.jit.script(model)
+        refused(RuntimeError, rf"torch\.jit\.script cannot compile \w+: .*{why}.*; {instead}", torch.jit.script, model)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])

@@ -1,7 +1,4 @@
-"""What is refused is refused by name, in the base class: one cell shows it (test_shared_code.py says why).
-
-What torch refuses too is in test_drop_in.py, in torch's words.
-"""
+"""What the base class refuses by name, shown by one cell (test_shared_code.py); torch's words: test_drop_in.py."""
 
 from contextlib import nullcontext
 from functools import partial
@@ -10,23 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from layer_laws import (
-    BATCH,
-    FEATURES,
-    HIDDEN,
-    JOINT,
-    NAN,
-    STATES,
-    STEPS,
-    TORCH,
-    as_tuple,
-    every_cell,
-    layer_of,
-    packed_up,
-    series,
-    states_of,
-)
+from refusals import refused
 from torch import nn
+
+from layer_laws import (  # isort: skip
+    BATCH, FEATURES, HIDDEN, JOINT, NAN, STATES, STEPS, TORCH, as_tuple, every_cell, layer_of, packed_up, results,
+    series, states_of,
+)  # fmt: skip
 
 from gatedrnn import GRU, MGU, LSTMCell, MinGRU, MinLSTM, RecurrentLayer
 from gatedrnn.equations import Diagonal, ScanEquations
@@ -36,27 +23,28 @@ from gatedrnn.layers.dropout import REGULARISERS, DropoutMasks
 def test_a_bool_or_a_float_is_no_size():
     for make, names in {MinGRU: ("num_layers", "proj_size"), LSTMCell: ()}.items():
         for name, wrong in product(("input_size", "hidden_size", *names), (True, 1.0)):
-            with pytest.raises(TypeError, match=f"{name} should be of type int, got: {type(wrong).__name__}"):
-                make(**{"input_size": 3, "hidden_size": 4, name: wrong})
+            said = f"{name} should be of type int, got: {type(wrong).__name__}"
+            refused(TypeError, said, make, **{"input_size": 3, "hidden_size": 4, name: wrong})
 
 
 @pytest.mark.parametrize("rate", REGULARISERS)
 def test_a_rate_out_of_range_is_refused_by_name_and_one_within_asks_for_masks(rate):
     for wrong in (-0.1, 1.0, NAN, True, False, "x"):
-        with pytest.raises(ValueError, match=f"{rate} should be a number in range"):
-            GRU(FEATURES, HIDDEN, **{rate: wrong})
+        refused(ValueError, f"{rate} should be a number in range", GRU, FEATURES, HIDDEN, **{rate: wrong})
     layer = GRU(FEATURES, HIDDEN, **{rate: np.float32(0.5)})
     assert getattr(layer, rate) == 0.5
-    with pytest.raises(ValueError, match=r"dropout_masks=layer\.draw_dropout_masks"):
-        layer.step(torch.randn(BATCH, FEATURES))
+    refused(ValueError, r"dropout_masks=layer\.draw_dropout_masks", layer.step, torch.randn(BATCH, FEATURES))
 
 
-def test_what_a_cell_has_not_cannot_be_dropped_or_zoned():
-    with pytest.raises(ValueError, match="weight_dropout drops recurrent weights, and mingru has none"):
-        MinGRU(FEATURES, HIDDEN, weight_dropout=0.1)
+def test_what_a_cell_has_not_cannot_be_dropped_or_zoned_nor_step_in_two_directions_or_over_a_sequence():
+    step = layer_of("mingru").step
+    refused(ValueError, "one direction", layer_of("mingru", bidirectional=True).step, series(BATCH, FEATURES))
+    refused(ValueError, r"\.step: Expected input to be 1D or 2D", step, series())
+    refused(RuntimeError, "input_size", step, series(BATCH, FEATURES + 1))
+    said = "weight_dropout drops recurrent weights, and mingru has none"
+    refused(ValueError, said, MinGRU, FEATURES, HIDDEN, weight_dropout=0.1)
     for name in JOINT:
-        with pytest.raises(ValueError, match=f"those of {name} belong together; leave it at 0"):
-            layer_of(name, zoneout=0.1)
+        refused(ValueError, f"those of {name} belong together; leave it at 0", layer_of, name, zoneout=0.1)
 
 
 @pytest.mark.parametrize("make", [MinGRU, GRU, MGU], ids=lambda make: make.__name__)
@@ -67,59 +55,35 @@ def test_a_dropout_that_does_nothing_is_warned_of_on_the_line_that_asks_for_it(m
     make(3, 4, num_layers=2, dropout=0.5)  # and not with two: a warning here is an error
 
 
-def test_flags_of_another_dtype_or_shape_are_refused_by_name():
-    layer = layer_of("mingru")
+def test_flags_of_another_dtype_or_shape_and_what_is_no_tensor_are_refused_by_name():
+    layer, x = layer_of("mingru"), series()
     for flag, dtype in product(("mask", "resets"), (torch.float32, torch.int64)):
         said = rf"{flag} must be a tensor of bool, got {dtype}; take {flag}.bool\(\)"
-        with pytest.raises(ValueError, match=said):
-            layer(series(), **{flag: torch.ones(BATCH, STEPS, dtype=dtype)})
+        refused(ValueError, said, layer, x, **{flag: torch.ones(BATCH, STEPS, dtype=dtype)})
     for flag, shape in product(("mask", "resets"), ((STEPS, BATCH), (BATCH,))):
-        with pytest.raises(ValueError, match=f"{flag} must have the input's first axes"):
-            layer(series(), **{flag: torch.ones(shape).bool()})
-
-
-def test_what_is_no_tensor_is_named():
-    layer, x = layer_of("mingru"), series()
-    with pytest.raises(TypeError, match="mask must be a tensor of bool, got list"):
-        layer(x, mask=[[True] * STEPS] * BATCH)
-    with pytest.raises(TypeError, match="hx must be a tensor or a tuple of tensors, got NoneType in it"):
-        layer(x, (None, None))
-    with pytest.raises(TypeError, match="input must be a tensor, got list"):
-        layer([0.0])
-    with pytest.raises(RuntimeError, match=r"For unbatched 2-D input, .* should also be 2-D but got"):
-        layer(x[0], torch.tensor(1.0, dtype=torch.float64))
+        refused(ValueError, f"{flag} must have the input's first axes", layer, x, **{flag: torch.ones(shape).bool()})
+    refused(TypeError, "mask must be a tensor of bool, got list", layer, x, mask=[[True] * STEPS] * BATCH)
+    refused(TypeError, "hx must be a tensor or a tuple of tensors, got NoneType in it", layer, x, (None, None))
+    refused(TypeError, "input must be a tensor, got list", layer, [0.0])
+    said = r"For unbatched 2-D input, .* should also be 2-D but got"
+    refused(RuntimeError, said, layer, x[0], torch.tensor(1.0, dtype=torch.float64))
+    three = (torch.zeros(1, BATCH, HIDDEN, dtype=x.dtype),) * 3
     for name, count in {"mingru": "1 tensor", "lstm": "2 tensors"}.items():
-        with pytest.raises(TypeError, match=f"hx must hold {count}, got 3"):
-            layer_of(name)(x, (torch.zeros(1, BATCH, HIDDEN, dtype=x.dtype),) * 3)
-
-
-def test_step_refuses_two_directions_and_a_whole_sequence():
-    with pytest.raises(ValueError, match="one direction"):
-        layer_of("mingru", bidirectional=True).step(series(BATCH, FEATURES))
-    with pytest.raises(ValueError, match=r"\.step: Expected input to be 1D or 2D"):
-        layer_of("mingru").step(series())
-    with pytest.raises(RuntimeError, match="input_size"):
-        layer_of("mingru").step(series(BATCH, FEATURES + 1))
+        refused(TypeError, f"hx must hold {count}, got 3", layer_of(name), x, three)
 
 
 @pytest.mark.filterwarnings("ignore:Complex modules are a new feature:UserWarning")
 def test_ids_are_said_to_need_an_embedding_and_complex_numbers_are_refused():
-    layer = layer_of("mingru", dtype=torch.float32)
-    with pytest.raises(ValueError, match="Ids need an embedding"):
-        layer(torch.ones(BATCH, STEPS, FEATURES, dtype=torch.long))
-    numbers = torch.ones(BATCH, STEPS, FEATURES, dtype=torch.complex64)
-    with pytest.raises(ValueError, match="compute with real numbers"):
-        layer(numbers)
-    with pytest.raises(TypeError, match="real numbers"):
-        MinGRU(FEATURES, HIDDEN, dtype=torch.complex64)
-    with pytest.raises(TypeError, match="real numbers"):
-        layer.to(torch.complex64)(numbers)
+    layer, numbers = layer_of("mingru", dtype=torch.float32), torch.ones(BATCH, STEPS, FEATURES)
+    refused(ValueError, "Ids need an embedding", layer, numbers.long())
+    refused(ValueError, "compute with real numbers", layer, numbers.to(torch.complex64))
+    refused(TypeError, "real numbers", MinGRU, FEATURES, HIDDEN, dtype=torch.complex64)
+    refused(TypeError, "real numbers", layer.to(torch.complex64), numbers.to(torch.complex64))
 
 
 DTYPES = [
-    (torch.float32, torch.float64), (torch.float32, torch.float16), (torch.float32, torch.bfloat16),
-    (torch.float32, torch.int64), (torch.float64, torch.float32), (torch.bfloat16, torch.float64),
-    (torch.bfloat16, torch.float16),
+    *product([torch.float32], (torch.float64, torch.float16, torch.bfloat16, torch.int64)),
+    *product([torch.bfloat16], (torch.float64, torch.float16)), (torch.float64, torch.float32),
 ]  # fmt: skip
 
 
@@ -134,28 +98,21 @@ def test_a_state_of_which_a_tensor_has_another_dtype_is_refused(name, dtype, sta
     for rows, states in ((x, wrong), (x[:, 0], [tuple(s[:, 0] for s in hx) for hx in wrong])):
         calls = product((partial(ours, rows), partial(ours.step, rows[0])), states)
         for called, hx in ((partial(theirs, rows), states[-1]), *calls):
-            with pytest.raises(RuntimeError):
-                called(packed_up(hx))
+            refused(RuntimeError, None, called, packed_up(hx))
 
 
-def test_a_bfloat16_layer_takes_its_state_in_float32_and_in_bfloat16():
-    layer = layer_of("para-lstm", dtype=torch.bfloat16)
-    x, states = series(dtype=torch.bfloat16), states_of(layer, dtype=torch.bfloat16)
-    wider = tuple(s.float() for s in states)
-    for way, rows in ((layer, x), (layer.step, x[:, 0])):
-        (narrow, last), (wide, wide_last) = way(rows, states), way(rows, wider)
-        assert torch.equal(narrow, wide)
-        for one, other in zip(last, wide_last, strict=True):
-            assert one.dtype == other.dtype == torch.float32 and torch.equal(one, other)
-
-
-@pytest.mark.parametrize("name", TORCH)
-def test_a_bfloat16_lstm_or_gru_takes_its_state_in_bfloat16_alone_as_torch(name):
+@pytest.mark.parametrize("name", [*TORCH, "para-lstm"])
+def test_a_bfloat16_lstm_or_gru_takes_its_state_in_bfloat16_alone_as_torch_and_another_cell_in_float32_too(name):
     layer, x = layer_of(name, dtype=torch.bfloat16), series(dtype=torch.bfloat16)
     states = states_of(layer, dtype=torch.bfloat16)
-    assert {s.dtype for s in as_tuple(layer(x, packed_up(states))[1])} == {torch.bfloat16}
-    with pytest.raises(RuntimeError, match=r"hx must be torch\.bfloat16"):
-        layer(x, packed_up(tuple(s.float() for s in states)))
+    own = torch.bfloat16 if name in TORCH else torch.float32
+    assert {s.dtype for s in as_tuple(layer(x, packed_up(states))[1])} == {own}
+    if name not in TORCH:
+        for way, rows in ((layer, x), (layer.step, x[:, 0])):
+            narrow, wide = (results(*way(rows, hx)) for hx in (states, tuple(s.float() for s in states)))
+            assert all(torch.equal(narrow[what], value) for what, value in wide.items())
+        return
+    refused(RuntimeError, r"hx must be torch\.bfloat16", layer, x, packed_up(tuple(s.float() for s in states)))
 
 
 @every_cell
@@ -173,38 +130,31 @@ def test_no_sequence_gives_an_empty_output_and_gradients_of_zero(name):
 
 @pytest.mark.parametrize("make", [MinLSTM, MinGRU], ids=lambda make: make.__name__)
 def test_log_space_refuses_what_has_no_logarithm(make):
-    with pytest.raises(ValueError, match="log_space needs a positive state: activation 'g', got 'identity'"):
-        make(FEATURES, HIDDEN, log_space=True, activation="identity")
+    logs = partial(make, FEATURES, HIDDEN, log_space=True)
+    refused(ValueError, "needs a positive state: activation 'g', got 'identity'", logs, activation="identity")
     for rate in ("zoneout", "state_dropout"):
-        with pytest.raises(ValueError, match=f"{rate} makes steps without a logarithm"):
-            make(FEATURES, HIDDEN, log_space=True, **{rate: 0.1})
-    layer = make(FEATURES, HIDDEN, log_space=True, input_dropout=0.1)
-    with pytest.raises(ValueError, match="log_space cannot reset a state"):
-        layer(torch.randn(STEPS, BATCH, FEATURES), resets=torch.zeros(STEPS, BATCH, dtype=torch.bool))
+        refused(ValueError, f"{rate} makes steps without a logarithm", logs, **{rate: 0.1})
+    x, resets = torch.randn(STEPS, BATCH, FEATURES), torch.zeros(STEPS, BATCH, dtype=torch.bool)
+    refused(ValueError, "log_space cannot reset a state", logs(input_dropout=0.1), x, resets=resets)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_log_space_refuses_a_state_that_is_not_positive(packed):
-    layer, x = layer_of("mingru", log_space=True, num_layers=2), series()
-    if packed:
-        x = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([7, 3, 1]), batch_first=True)
-    for wrong in (0.0, -1.0, NAN):
+def test_log_space_refuses_a_state_that_is_not_positive():
+    layer, padded = layer_of("mingru", log_space=True, num_layers=2), series()
+    rows = nn.utils.rnn.pack_padded_sequence(padded, torch.tensor([7, 3, 1]), batch_first=True)
+    for x, wrong in product((padded, rows), (0.0, -1.0, NAN)):
         hx = states_of(layer)[0].abs()
         layer(x, hx)
         hx[1, 2, 3] = wrong
         if wrong == 0.0:  # as a row that was masked all through hands it back
             layer(x, hx)
             hx.requires_grad_()
-        with pytest.raises(ValueError, match="log_space needs hx None or positive"):
-            layer(x, hx)
+        refused(ValueError, "log_space needs hx None or positive", layer, x, hx)
 
 
 def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
     good = {"name": "own", "projections": ("gate",), "coefficients": lambda self, gate: (gate, gate)}
-    states, reads = (
-        "states must be a tuple of names that begins with 'h'",
-        "a gate that is none of its projections, or a ",
-    )
+    states = "states must be a tuple of names that begins with 'h'"
+    reads = "a gate that is none of its projections, or a "
     for members, error, said in (
         ({"name": None}, TypeError, "Own must say its name"),
         *(({"states": wrong}, TypeError, states) for wrong in (2, ("c",), ("h", "h"), ["h"], ("h", "2 c"))),
@@ -229,11 +179,10 @@ def test_masks_of_another_layer_or_of_a_whole_series_are_refused(name):
     x, own = series(), layer.draw_dropout_masks(BATCH, STEPS)
     zoned = tuple(torch.ones(BATCH, STEPS, HIDDEN + (name not in JOINT)).bool() for _ in range(STATES[name]))
     misfit = DropoutMasks((own.directions[0]._replace(zoneout=zoned),))
+    said = r"must come from draw_dropout_masks\(3, 7\) of a layer of this shape"
     for wrong in (other.draw_dropout_masks(BATCH, STEPS), misfit):
-        with pytest.raises(ValueError, match=r"must come from draw_dropout_masks\(3, 7\) of a layer of this shape"):
-            layer(x, dropout_masks=wrong)
-    whole = [] if name in JOINT else [own]  # zoneout alone differs by steps
-    for wrong in (*whole, other.draw_dropout_masks(BATCH, STEPS).at(0)):
-        with pytest.raises(ValueError, match=r"dropout_masks must come from draw_dropout_masks\(3, steps\)\.at\(t\)"):
-            layer.step(x[:, 0], dropout_masks=wrong)
+        refused(ValueError, said, layer, x, dropout_masks=wrong)
+    whole, said = [] if name in JOINT else [own], r"must come from draw_dropout_masks\(3, steps\)\.at\(t\)"
+    for wrong in (*whole, other.draw_dropout_masks(BATCH, STEPS).at(0)):  # zoneout alone differs by steps
+        refused(ValueError, said, layer.step, x[:, 0], dropout_masks=wrong)
     layer.step(x[:, 0], dropout_masks=own.at(0))

@@ -14,6 +14,7 @@ import pytest
 import torch
 from covering import over
 from layer_laws import CELLS, FEATURES, TORCH, as_tuple, layer_of, packed_up, projection, states_of
+from refusals import refused
 from tolerances import assert_equal_within
 from torch import nn
 from torch.export import Dim
@@ -26,10 +27,8 @@ SOFTPLUS = ("lstm-normalized", "minlstm")
 """onnxruntime has three of the operators in float32 alone: Softplus, and LSTM and GRU of the older exporter."""
 SHAPES = {"plain": {}, "stack": {"num_layers": 2, "bidirectional": True}, "no bias": {"bias": False, "proj_size": 2}}
 WITH_STATE = {"zeros": False, "hx": True}
-pytestmark = [
-    pytest.mark.filterwarnings(f"ignore::{kind}")  # torch's exporters warn of themselves
-    for kind in ("DeprecationWarning", "FutureWarning", "UserWarning", "torch.jit.TracerWarning")
-]
+KINDS = ("DeprecationWarning", "FutureWarning", "UserWarning", "torch.jit.TracerWarning")
+pytestmark = pytest.mark.filterwarnings(*(f"ignore::{kind}" for kind in KINDS))  # torch's exporters warn of themselves
 
 
 class Head(nn.Module):
@@ -77,10 +76,10 @@ def check_unrolled(name, path, with_state, **options):
     """The older exporter: any batch, the example's length."""
     model = model_of(name, torch.float32 if name in (*TORCH, *SOFTPLUS) else torch.float64, **options)
     example = inputs(model, with_state, BATCH, STEPS)
-    names = ["x", *(f"hx{i}" for i in range(len(example) - 1))]
-    free = {n: {0 if n == "x" else 1: "batch"} for n in names}
-    quietly(lambda: torch.onnx.export(model, example, path, dynamo=False, input_names=names, dynamic_axes=free))
-    return assert_runs_alike(path, model, inputs(model, with_state, BATCH + 1, STEPS), names)
+    free = {"x": {0: "batch"}} | {f"hx{i}": {1: "batch"} for i in range(len(example) - 1)}
+    asked = {"input_names": list(free), "dynamic_axes": free}
+    quietly(lambda: torch.onnx.export(model, example, path, dynamo=False, **asked))
+    return assert_runs_alike(path, model, inputs(model, with_state, BATCH + 1, STEPS), list(free))
 
 
 def check_any_length(name, path, with_state, **options):
@@ -108,18 +107,14 @@ def test_the_older_exporter_takes_torchs_operators_or_unrolls(name, tmp_path):
 
 
 @pytest.mark.usefixtures("exporter")
-def test_the_older_exporter_names_the_operator_that_it_lacks(tmp_path):
+def test_the_older_exporter_names_the_operator_that_it_lacks_and_a_kernel_asked_for_by_name_is_refused(tmp_path):
     """The drive of rg-lru needs expm1."""
-    with pytest.raises(UnsupportedOperatorError, match="expm1"):
-        check_unrolled("rg-lru", tmp_path / "model.onnx", with_state=False)
-
-
-def test_a_kernel_asked_for_by_name_is_refused(tmp_path):
+    refused(UnsupportedOperatorError, "expm1", check_unrolled, "rg-lru", tmp_path / "model.onnx", with_state=False)
     for name in ("mgu", "mingru", "block-orthogonal"):
         model = model_of(name, torch.float32)
         model.rnn.backend = "native"
-        with pytest.raises(BackendUnavailable, match="use 'auto'"):
-            torch.onnx.export(model, inputs(model, False, BATCH, STEPS), tmp_path / "no.onnx", dynamo=False)
+        given = model, inputs(model, False, BATCH, STEPS), tmp_path / "no.onnx"
+        refused(BackendUnavailable, "use 'auto'", torch.onnx.export, *given, dynamo=False)
 
 
 @pytest.mark.slow

@@ -15,33 +15,26 @@ from gatedrnn.layers import SingleStep
 from gatedrnn.registry import CELLS
 
 
-class Layer(RecurrentLayer[Tensor]):
+class Empty(RecurrentLayer[Tensor]):
     """What Python itself writes into a class."""
-
-
-class Step(SingleStep[Tensor]):
-    """The same of a single step."""
 
 
 RECORDS = tuple(CELLS.values())
 KINDS = {
-    "cell_class": (RecurrentLayer, Layer, nn.RNNBase, [record.layer for record in RECORDS]),
-    "layer_class": (SingleStep, Step, nn.RNNCellBase, [record.single_step for record in RECORDS]),
+    "cell_class": (RecurrentLayer, nn.RNNBase, [record.layer for record in RECORDS]),
+    "layer_class": (SingleStep, nn.RNNCellBase, [record.single_step for record in RECORDS]),
 }
 every_kind = pytest.mark.parametrize("link, kind", KINDS.items(), ids=KINDS)
 
 
 @every_kind
 def test_a_class_names_its_equations_and_has_a_constructor_and_all_else_is_the_bases(link, kind):
-    base, empty, torchs, classes = kind
+    base, torchs, classes = kind
     assert issubclass(base, torchs)
     for made in classes:
         assert made.__mro__[1] is base, made
-        own = vars(made).keys() - vars(empty).keys() - {"__slotnames__"}  # which pickling leaves
+        own = vars(made).keys() - vars(Empty).keys() - {"__slotnames__"}  # which pickling leaves
         assert own == {link, "__init__"}, made
-
-
-def test_a_single_step_is_named_after_its_layer():
     for record in RECORDS:
         assert record.single_step.layer_class is record.layer
         assert record.single_step.__name__ == f"{record.layer.__name__}Cell"
@@ -49,7 +42,7 @@ def test_a_single_step_is_named_after_its_layer():
 
 @every_kind
 def test_a_constructor_has_the_arguments_of_the_base_and_the_options_of_the_equations(link, kind):
-    base, _, _, classes = kind
+    base, _, classes = kind
     shared = signature(base).parameters
     of_a_series = {"log_space"} if base is SingleStep else set()
     for made, record in zip(classes, RECORDS, strict=True):
@@ -64,7 +57,7 @@ def test_a_constructor_has_the_arguments_of_the_base_and_the_options_of_the_equa
 
 @every_kind
 def test_a_constructor_passes_every_argument_to_the_base_and_does_nothing_beside(link, kind, monkeypatch):
-    base, _, _, classes = kind
+    base, _, classes = kind
     takes, received = signature(base.__init__), {}
 
     def record(self, *args, **kwargs):
@@ -81,15 +74,3 @@ def test_a_constructor_passes_every_argument_to_the_base_and_does_nothing_beside
         (function,) = ast.parse(textwrap.dedent(getsource(made.__init__))).body
         (call,) = function.body
         assert ast.unparse(call.value.func) == "super().__init__", made
-
-
-OPTIONS = {
-    "janet": {"beta": 1.0}, "minlstm": {"activation": "g", "log_space": False}, "gru": {"reset_after": True},
-    "gru-d": {"gap_features": 1}, "mgu": {"keep": False}, "mingru": {"activation": "g", "log_space": False},
-    "qrnn": {"window": 2}, "indrnn": {"activation": "relu"}, "slstm": {"heads": 1},
-    "block-orthogonal": {"block_size": 2},
-}  # fmt: skip
-
-
-def test_these_are_the_options_that_cells_have():
-    assert {record.name: record.options for record in RECORDS if record.options} == OPTIONS

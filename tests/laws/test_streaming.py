@@ -3,8 +3,9 @@
 import pytest
 import torch
 from covering import over
-from layer_laws import CELLS, EQUATIONS, KERNEL_LOOP_CELLS, SCAN_CELLS, as_tuple
+from layer_laws import CELLS, EQUATIONS, KERNEL_LOOP_CELLS, SCAN_CELLS, as_tuple, assert_same_run, packed_up
 from paths import axis
+from refusals import refused
 from tolerances import assert_equal_within
 from torch import nn
 from torch.nn.utils import parametrizations, prune
@@ -15,6 +16,7 @@ from gatedrnn import registry
 from gatedrnn.kernels import cpu
 from gatedrnn.ops.cells import loop_program
 
+OPTIONS = {"plain": {}, "no bias": {"bias": False}, "norm": {"layer_norm": True}, "projection": {"proj_size": 3}}
 BLOCKS = {f"blocks of {size}": ("block-orthogonal", {"block_size": size}) for size in (2, 3, 4)} | {"lru": ("lru", {})}
 
 
@@ -32,53 +34,35 @@ def calls(monkeypatch):
     return seen
 
 
-@pytest.fixture
-def loop_steps(monkeypatch):
-    """The programs of the stacks of loop cells that one call has run for a step."""
-    seen, step = [], cpu.loop_step
-    monkeypatch.setattr(cpu, "loop_step", lambda record, *rest: (seen.append(record), step(record, *rest))[1])
-    return seen
-
-
-@pytest.fixture
-def block_steps(monkeypatch):
-    """The programs of the layers of blocks that one call has run for a step."""
-    seen, step = [], cpu.block_step
-    monkeypatch.setattr(cpu, "block_step", lambda record, *rest: (seen.append(record), step(record, *rest))[1])
+def watched(monkeypatch, name):
+    """The programs of the stacks, or of the layers, that one call of a kernel has run for a step."""
+    seen, step = [], getattr(cpu, name)
+    monkeypatch.setattr(cpu, name, lambda program, *rest: (seen.append(program), step(program, *rest))[1])
     return seen
 
 
 @torch.no_grad()
-def stream(layer, x, resets=None):
+def stream(layer, x, resets=None, step=None):
     state, outputs = None, []
     for t in range(x.shape[1]):
-        output, state = layer.step(x[:, t], state, resets=None if resets is None else resets[:, t])
+        output, state = (step or layer.step)(x[:, t], state, resets=None if resets is None else resets[:, t])
         outputs.append(output)
     return torch.stack(outputs, 1), state
 
 
-@torch.no_grad()
 def in_calls_of_one_step(layer, x):
-    state, outputs = None, []
-    for t in range(x.shape[1]):
-        output, state = layer(x[:, t : t + 1], state)
-        outputs.append(output)
-    return torch.cat(outputs, 1), state
+    def step(x_t, hx, resets):
+        output, state = layer(x_t.unsqueeze(1), hx)
+        return output.squeeze(1), state
+
+    return stream(layer, x, step=step)
 
 
-def assert_same_run(found, expected, dtype):
-    """Outputs and last states."""
-    assert_equal_within(found[0], expected[0], dtype, "output")
-    for end, want in zip(as_tuple(found[1]), as_tuple(expected[1]), strict=True):
-        assert_equal_within(end, want, dtype, "state")
+SCAN_CELL = axis(EQUATIONS, [name for name in SCAN_CELLS if name in registry.CELLS])  # which have kernels
+DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 
 
-@over(
-    name=axis(EQUATIONS, [name for name in SCAN_CELLS if name in registry.CELLS]),  # which have kernels
-    dtype=(torch.float64, torch.float32, torch.bfloat16),
-    options={"plain": {}, "no bias": {"bias": False}, "norm": {"layer_norm": True}, "projection": {"proj_size": 3}},
-    rows=(1, 3, 6),
-)
+@over(name=SCAN_CELL, dtype=DTYPES, options=OPTIONS, rows=(1, 3, 6))
 def test_a_stream_without_gradients_gives_the_numbers_of_the_whole_sequence(name, dtype, options, rows, calls):
     layer = CELLS[name](5, 37, num_layers=2, batch_first=True, dtype=dtype, **options).eval()
     x, resets = torch.randn(rows, 9, 5, dtype=dtype), torch.rand(rows, 9) < 0.2
@@ -91,32 +75,29 @@ def test_a_stream_without_gradients_gives_the_numbers_of_the_whole_sequence(name
         assert len(calls) == 2 * 9 and all(kind.endswith("products") == with_products for kind in calls)
 
 
-@over(
-    name=axis(EQUATIONS, KERNEL_LOOP_CELLS),
-    dtype=(torch.float64, torch.float32),
-    bias=(True, False),
-    size={"a part": (1, 37, 1), "rows": (3, 33, 1), "threads": (1, 300, 2)},
-)
-def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, size, loop_steps):
+SIZES = {"a part": (1, 37, 1), "rows": (3, 33, 1), "threads": (1, 300, 2)}
+
+
+@over(name=axis(EQUATIONS, KERNEL_LOOP_CELLS), dtype=(torch.float64, torch.float32), bias=(True, False), size=SIZES)
+def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, size, monkeypatch):
     """By `step`, and by calls of the whole layer with one step each; several blocks of channels, and parts of one."""
-    rows, hidden, threads = size
+    (rows, hidden, threads), loop_steps = size, watched(monkeypatch, "loop_step")
     layer = CELLS[name](5, hidden, num_layers=2, batch_first=True, dtype=dtype, bias=bias)
     x, before = torch.randn(rows, 4, 5, dtype=dtype), torch.get_num_threads()
     whole = layer(x)
     torch.set_num_threads(threads)
     try:
-        found = stream(layer, x), in_calls_of_one_step(layer, x)
+        for way in (stream, in_calls_of_one_step):
+            assert_same_run(way(layer, x), whole, dtype)
     finally:
         torch.set_num_threads(before)
     assert loop_steps == 8 * [loop_program(layer.cell)]
-    for one in found:
-        assert_same_run(one, whole, dtype)
 
 
 @over(cell=BLOCKS, dtype=(torch.float64, torch.float32), bias=(True, False))
-def test_a_stream_of_a_cell_of_blocks_is_a_kernels(cell, dtype, bias, block_steps):
+def test_a_stream_of_a_cell_of_blocks_is_a_kernels(cell, dtype, bias, monkeypatch):
     """By `step`, by calls of one step each, and by its single-step module."""
-    name, options = cell
+    (name, options), block_steps = cell, watched(monkeypatch, "block_step")
     layer = CELLS[name](5, 24, num_layers=2, batch_first=True, dtype=dtype, bias=bias, **options)
     x = 3 * torch.randn(3, 6, 5, dtype=dtype)
     whole = layer(x)
@@ -133,15 +114,7 @@ def test_a_stream_of_a_cell_of_blocks_is_a_kernels(cell, dtype, bias, block_step
 
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru", "block-orthogonal"])
 def test_a_step_reads_the_weights_as_they_are_now(name):
-    layer = CELLS[name](5, 8)
-    x = torch.randn(2, 5)
-
-    def agrees():
-        expected, _ = layer.step(x)
-        with torch.no_grad():
-            found, _ = layer.step(x)
-        assert_equal_within(found, expected, torch.float32, "output")
-
+    layer, x = CELLS[name](5, 8), torch.randn(2, 5)
     for change in (
         lambda: layer.load_state_dict({k: torch.randn_like(v) for k, v in layer.state_dict().items()}, assign=True),
         lambda: parametrizations.weight_norm(layer, "weight_ih_l0"),
@@ -149,46 +122,27 @@ def test_a_step_reads_the_weights_as_they_are_now(name):
         lambda: prune.random_unstructured(layer, "bias_ih_l0", 0.5),
     ):
         change()
-        agrees()
+        expected = layer.step(x)
+        with torch.no_grad():
+            assert_same_run(layer.step(x), expected, torch.float32)
 
 
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru"])
-def test_what_is_not_plain_goes_the_way_of_all_steps(name, loop_steps, calls):
+def test_what_is_not_plain_goes_the_way_of_all_steps(name, monkeypatch, calls):
     """A state or an input in other memory or dtype, what drops or stands between, and what a mode follows."""
-    layer, x = CELLS[name](5, 8), torch.randn(2, 5)
+    layer, x, loop_steps = CELLS[name](5, 8), torch.randn(2, 5), watched(monkeypatch, "loop_step")
     with torch.no_grad():
         state = layer.step(x)[1]
         expected = layer.step(x, state)[0]
         strided = tuple(s.transpose(0, 1).clone().transpose(0, 1) for s in as_tuple(state))
-        same = layer.step(torch.stack([x, x], 1)[:, 0], strided if len(strided) > 1 else strided[0])[0]
+        same = layer.step(torch.stack([x, x], 1)[:, 0], packed_up(strided))[0]
         assert_equal_within(same, expected, torch.float32, "strided")
         del loop_steps[:], calls[:]
         with FlopCounterMode(display=False):
             layer.step(x, state)
-        with pytest.raises((RuntimeError, ValueError)):
-            layer.step(x.double(), state)
-        with pytest.raises((RuntimeError, ValueError)):
-            layer.step(x, tuple(s[:, :1] for s in as_tuple(state)) if len(strided) > 1 else state[:, :1])
+        for given in ((x.double(), state), (x, packed_up(tuple(s[:, :1] for s in as_tuple(state))))):
+            refused((RuntimeError, ValueError), None, layer.step, *given)
     assert not loop_steps and not calls
-
-
-@pytest.mark.parametrize("activation", ["g", "identity"])
-def test_a_named_activation_is_the_kernels_too(activation, calls):
-    layer = gatedrnn.MinLSTM(4, 6, activation=activation, batch_first=True)
-    x = torch.randn(2, 5, 4)
-    found, _ = stream(layer, x)
-    expected, _ = layer(x)
-    assert set(calls) == {f"{layer.cell.word} and products"}
-    assert_equal_within(found, expected, torch.float32, "output")
-
-
-def test_a_state_that_is_carried_on_is_left_as_it_was():
-    layer = gatedrnn.MinGRU(4, 6).eval()
-    with torch.no_grad():
-        _, first = layer.step(torch.randn(2, 4))
-        kept = first.clone()
-        layer.step(torch.randn(2, 4), first)
-    assert torch.equal(first, kept)
 
 
 @pytest.mark.parametrize("case", ["gradients", "zoneout", "dropout", "named backend", "float16", "empty batch"])
@@ -217,30 +171,32 @@ def test_large_products_of_several_threads_are_the_librarys(calls, monkeypatch):
             assert calls == [kind]
 
 
-def test_a_step_reads_weights_that_lie_otherwise_in_memory(calls):
-    layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
+@pytest.mark.parametrize("activation", ["g", "identity"])
+def test_a_step_reads_weights_that_lie_otherwise_in_memory_and_leaves_the_state_as_it_was(activation, calls):
+    layer, x = gatedrnn.MinLSTM(4, 6, activation=activation), torch.randn(2, 4)
+    in_torch, _ = layer.step(x)
     with torch.no_grad():
-        expected, _ = layer.step(x)
+        expected, first = layer.step(x)
+        assert_equal_within(expected, in_torch, torch.float32, "output")
+        kept = first.clone()
+        layer.step(x, first)
+        assert torch.equal(first, kept)
         layer.weight_ih_l0.data = layer.weight_ih_l0.data.t().contiguous().t()
         found, _ = layer.step(x.t().contiguous().t())
-    assert torch.equal(found, expected) and set(calls) == {"mingru and products"}
+    assert torch.equal(found, expected) and set(calls) == {f"{layer.cell.word} and products"}
 
 
-def test_a_step_under_a_narrow_autocast_is_in_its_dtype(calls):
+def test_a_step_under_a_narrow_autocast_is_in_its_dtype_and_what_follows_a_step_does_not_lose_sight_of_it(calls):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.autograd import forward_ad
+    from torch.fx.experimental.proxy_tensor import make_fx
+
     layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
     for dtype in (torch.bfloat16, torch.float16):
         with torch.no_grad(), torch.autocast("cpu", dtype=dtype):
             output, state = layer.step(x)
         assert output.dtype == dtype and state.dtype == torch.float32
     assert calls == ["gates"]  # in float16 there is no such kernel
-
-
-def test_what_follows_a_step_does_not_lose_sight_of_it(calls):
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.autograd import forward_ad
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
     with torch.no_grad():
         expected, _ = layer.step(x)
         calls.clear()

@@ -1,7 +1,6 @@
 """What torch does to modules and functions changes no number: compile, export, differentiate, map, copy, move, cast."""
 
 import copy
-import io
 import pickle
 import subprocess
 import sys
@@ -9,33 +8,18 @@ from functools import partial
 
 import pytest
 import torch
-from by_name import results
 from covering import over
-from layer_laws import (
-    BATCH,
-    CELL,
-    CELLS,
-    EQUATIONS,
-    FEATURES,
-    HIDDEN,
-    JOINT,
-    STEPS,
-    TORCH,
-    as_tuple,
-    assert_same,
-    every_cell,
-    layer_of,
-    packed_up,
-    run,
-    series,
-    states_of,
-    upstream,
-)
 from paths import axis
+from refusals import refused
 from tolerances import assert_equal_within
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad, jvp, vmap
 from torch.utils._pytree import tree_map
+
+from layer_laws import (  # isort: skip
+    BATCH, CELL, CELLS, EQUATIONS, FEATURES, HIDDEN, JOINT, STEPS, TORCH, as_tuple, assert_same, assert_same_run,
+    every_cell, flags_of, layer_of, packed_up, problem, results, run, series, states_of,
+)  # fmt: skip
 
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.verify.tolerances import ROUNDED
@@ -45,12 +29,6 @@ SAMPLES, SHORT = 2, 2
 USES = {"plain": (), "mask+resets": ("mask", "resets")}
 # torch imports its own deprecated torch.jit.script when Dynamo meets an RNN.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
-
-
-def flags_of(*names, steps=STEPS, batch=BATCH):
-    """A ragged mask and resets, both of them random."""
-    draw = {"mask": 0.7, "resets": 0.3}
-    return {name: torch.rand(batch, steps) < draw[name] for name in names}
 
 
 def score(layer, grads, weights, x, states, **flags):
@@ -73,9 +51,8 @@ def by_name(found):
 def assert_compiles(layer, backend, **flags):
     torch.compiler.reset()
     compiled = torch.compile(layer, fullgraph=True, backend=backend)
-    x, states = series(BATCH, SHORT, FEATURES), states_of(layer)
-    grads = upstream(layer, x, states)
-    assert_same(run(layer, x, states, grads, partial(compiled, **flags)), run(layer, x, states, grads, **flags))
+    given = problem(layer, BATCH, SHORT, FEATURES)
+    assert_same(run(layer, *given, partial(compiled, **flags)), run(layer, *given, **flags))
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +65,13 @@ def dynamo():
 @pytest.mark.parametrize("name, flags", [("gru", ()), ("mingru", ()), ("mgu", ("mask", "resets")), ("gru-d", ())])
 def test_a_compiled_layer_is_the_layer(name, flags):
     """By torch's kernel, a scan, a generated kernel of a loop, and a loop of which there is none."""
-    assert_compiles(layer_of(name), "aot_eager", **flags_of(*flags, steps=SHORT))
+    assert_compiles(layer_of(name), "aot_eager", **flags_of(flags, steps=SHORT))
 
 
 @pytest.mark.slow
 @over(name=CELL, flags=USES)
 def test_every_compiled_layer_is_the_layer(name, flags):
-    assert_compiles(layer_of(name), "aot_eager", **flags_of(*flags, steps=SHORT))
+    assert_compiles(layer_of(name), "aot_eager", **flags_of(flags, steps=SHORT))
 
 
 COLD = """
@@ -110,17 +87,14 @@ def test_a_layer_compiles_before_it_has_run():
     subprocess.run([sys.executable, "-c", COLD], check=True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["gru", "mingru"])
-def test_a_compiled_stack_of_both_directions_is_the_stack(name):
-    layer = layer_of(name, num_layers=2, bidirectional=True)
-    assert_compiles(layer, "aot_eager", **flags_of("mask", steps=SHORT))
+COMPILED = [(name, "inductor", {}) for name in ("lstm", "mgu", "mingru")]
+COMPILED += [(name, "aot_eager", {"num_layers": 2, "bidirectional": True}) for name in ("gru", "mingru")]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lstm", "mgu", "mingru"])
-def test_inductor_compiles_the_layer_too(name):
-    assert_compiles(layer_of(name), "inductor", **flags_of("mask", steps=SHORT))
+@pytest.mark.parametrize("name, backend, chosen", COMPILED)
+def test_a_compiled_stack_of_both_directions_is_the_stack_and_inductor_compiles_the_layer_too(name, backend, chosen):
+    assert_compiles(layer_of(name, **chosen), backend, **flags_of(["mask"], steps=SHORT))
 
 
 @every_cell
@@ -128,16 +102,15 @@ def test_an_exported_layer_is_the_layer_and_reads_its_flags(name):
     layer = layer_of(name).eval()
     x, other, states = series(BATCH, SHORT, FEATURES), series(BATCH, SHORT, FEATURES), packed_up(states_of(layer))
     for names in ((), ("mask",)):
-        module = torch.export.export(layer, (x, states), flags_of(*names, steps=SHORT)).module()
-        flags = flags_of(*names, steps=SHORT)  # others
-        assert_same(results(*module(other, states, **flags)), results(*layer(other, states, **flags)))
+        given, flags = (flags_of(names, steps=SHORT) for _ in range(2))
+        module = torch.export.export(layer, (x, states), given).module()
+        assert_same_run(module(other, states, **flags), layer(other, states, **flags))
 
 
 @over(name=CELL, flags=USES, bidirectional=(False, True))
 def test_the_gradient_of_a_function_of_the_weights_is_autograds(name, flags, bidirectional):
-    layer = layer_of(name, num_layers=2, bidirectional=bidirectional)
-    x, states, given = series(), states_of(layer), flags_of(*flags)
-    grads = upstream(layer, x, states)
+    layer, given = layer_of(name, num_layers=2, bidirectional=bidirectional), flags_of(flags)
+    x, states, grads = problem(layer)
     found = grad(partial(score, layer, grads, **given), argnums=(0, 1, 2))(detached(layer), x, states)
     expected = {k: v for k, v in run(layer, x, states, grads, **given).items() if k.startswith("gradient")}
     assert_same(by_name(found), expected)
@@ -146,9 +119,8 @@ def test_the_gradient_of_a_function_of_the_weights_is_autograds(name, flags, bid
 @over(name=CELL, flags=USES, dtype=(torch.float32, torch.float64))
 def test_the_forward_derivative_is_the_backward_one_read_the_other_way(name, flags, dtype):
     """In float32 too, where oneDNN's LSTM has no tangent; by `torch.func`, and by tensors that bear their tangents."""
-    layer = layer_of(name, dtype=dtype)
-    x, states, given = series(dtype=dtype), states_of(layer, dtype=dtype), flags_of(*flags)
-    grads = upstream(layer, x, states)
+    layer, given = layer_of(name, dtype=dtype), flags_of(flags)
+    x, states, grads = problem(layer)
     places, way = (detached(layer), x, states), partial(score, layer, grads, **given)
     tangents = tree_map(torch.randn_like, places)
     _, along = jvp(way, places, tangents)
@@ -168,52 +140,43 @@ def test_a_named_backend_gives_the_forward_derivative_or_says_that_it_cannot():
     layer.backend = "reference"
     assert_equal_within(jvp(lambda x: layer(x)[0], (x,), (tangent,))[1], expected, x.dtype, "tangent", gradient=True)
     layer.backend = "native"
-    with pytest.raises(BackendUnavailable, match=r"transform of torch\.func"):
-        jvp(lambda x: layer(x)[0], (x,), (tangent,))
+    refused(BackendUnavailable, r"transform of torch\.func", jvp, lambda x: layer(x)[0], (x,), (tangent,))
 
 
 @over(name=ITERATED, flags=USES)
-def test_a_mapped_layer_is_a_loop_over_its_samples(name, flags):
-    layer = layer_of(name, bidirectional=True)
-    x, states = series(SAMPLES, BATCH, STEPS, FEATURES), states_of(layer, SAMPLES * BATCH)
+def test_a_mapped_layer_or_an_ensemble_of_weights_is_a_loop_over_samples_or_members(name, flags):
+    layers = [layer_of(name, bidirectional=True) for _ in range(SAMPLES)]
+    weights, _ = torch.func.stack_module_state(layers)
+    x, states = series(SAMPLES, BATCH, STEPS, FEATURES), states_of(layers[0], SAMPLES * BATCH)
     states = tuple(s.unflatten(1, (SAMPLES, BATCH)).transpose(0, 1) for s in states)
-    given = {k: v.unflatten(0, (SAMPLES, BATCH)) for k, v in flags_of(*flags, batch=SAMPLES * BATCH).items()}
+    given = {k: v.unflatten(0, (SAMPLES, BATCH)) for k, v in flags_of(flags, SAMPLES * BATCH).items()}
 
-    def outcome(x, states, given):
-        return results(*layer(x, packed_up(states), **given))
+    def outcome(weights, x, states, given):
+        return results(*functional_call(layers[0], weights, (x, packed_up(states)), given))
 
-    mapped = vmap(outcome)(x, states, given)
-    for i in range(SAMPLES):
-        expected = outcome(x[i], tuple(s[i] for s in states), {k: v[i] for k, v in given.items()})
-        assert_same({what: value[i] for what, value in mapped.items()}, expected)
+    for of_each in (True, False):  # their weights too, or those of the first
+        own = weights if of_each else detached(layers[0])
+        mapped = vmap(outcome, in_dims=(0 if of_each else None, 0, 0, 0))(own, x, states, given)
+        for i, layer in enumerate(layers if of_each else layers[:1] * SAMPLES):
+            flags = {k: v[i] for k, v in given.items()}
+            expected = results(*layer(x[i], packed_up(tuple(s[i] for s in states)), **flags))
+            assert_same({what: value[i] for what, value in mapped.items()}, expected)
 
 
 @pytest.mark.parametrize("name", TORCH)
 def test_torchs_kernels_refuse_to_be_mapped_in_our_hands_as_in_torchs_and_the_step_loop_is_mapped(name):
     ours, x = layer_of(name), series(SAMPLES, BATCH, STEPS, FEATURES)
     for layer in (ours, TORCH[name](FEATURES, HIDDEN).double()):
-        with pytest.raises(RuntimeError, match="Batching rule not implemented"):
-            vmap(lambda x, layer=layer: layer(x)[0])(x)
+        refused(RuntimeError, "Batching rule not implemented", vmap(lambda x, layer=layer: layer(x)[0]), x)
     ours.backend = "reference"
     expected = torch.stack([ours(sample)[0] for sample in x])
     assert_equal_within(vmap(lambda sample: ours(sample)[0])(x), expected, torch.float64, "output")
 
 
-@over(name=ITERATED)
-def test_an_ensemble_of_weights_is_a_loop_over_its_members(name):
-    layers = [layer_of(name) for _ in range(SAMPLES)]
-    weights, _ = torch.func.stack_module_state(layers)
-    x = series()
-    mapped = vmap(lambda weights: functional_call(layers[0], weights, (x,))[0])(weights)
-    for i, layer in enumerate(layers):
-        assert_equal_within(mapped[i], layer(x)[0], torch.float64, "output")
-
-
 @over(name=ITERATED, flags=USES)
 def test_gradients_of_each_sample_are_those_of_the_sample_alone(name, flags):
-    layer = layer_of(name)
-    x, states, given = series(), states_of(layer), flags_of(*flags)
-    grads = upstream(layer, x, states)
+    layer, given = layer_of(name), flags_of(flags)
+    x, states, grads = problem(layer)
     rows = tuple(s.transpose(0, 1) for s in states)
 
     def of_one(weights, x, states, grads, given):
@@ -226,10 +189,9 @@ def test_gradients_of_each_sample_are_those_of_the_sample_alone(name, flags):
     found = vmap(grad(of_one), in_dims=(None, 0, 0, 0, 0))(detached(layer), x, rows, upward, given)
     for i in range(BATCH):
         one = slice(i, i + 1)
-        alone = run(
-            layer, x[one], tuple(s[:, one] for s in states), (grads[0][one], tuple(g[:, one] for g in grads[1])),
-            **{k: v[one] for k, v in given.items()},
-        )  # fmt: skip
+        of_row = grads[0][one], tuple(g[:, one] for g in grads[1])
+        flags = {k: v[one] for k, v in given.items()}
+        alone = run(layer, x[one], tuple(s[:, one] for s in states), of_row, **flags)
         of_weights = {f"gradient of {weight}": value[i] for weight, value in found.items()}
         assert_same(of_weights, {what: alone[what] for what in of_weights})
 
@@ -238,23 +200,19 @@ def test_gradients_of_each_sample_are_those_of_the_sample_alone(name, flags):
 def test_a_copy_is_the_layer_and_owns_its_weights(name):
     zoneout = 0.0 if name in JOINT else 0.1
     layer = layer_of(name, num_layers=2, bidirectional=True, layer_norm=True, zoneout=zoneout).eval()
-    x, states = series(), states_of(layer)
-    grads = upstream(layer, x, states)
-    expected = run(layer, x, states, grads)
+    given = problem(layer)
+    expected = run(layer, *given)
     made_anew = "_all_weights", "_flat_weights_names", "_runner"  # which an older pickle has not
     old = layer.__class__.__new__(layer.__class__)
     old.__setstate__({k: v for k, v in layer.__dict__.items() if k not in made_anew})
-    file = io.BytesIO()
-    torch.save(layer, file)
-    file.seek(0)
-    copies = copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), torch.load(file, weights_only=False)
+    copies = copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))
     for made in (old, *copies):
         assert repr(made) == repr(layer) and made._all_weights == layer._all_weights
-        assert_same(run(made, x, states, grads), expected)
+        assert_same(run(made, *given), expected)
     for made in copies:
         for weight in made.parameters():
             torch.nn.init.zeros_(weight)
-    assert_same(run(layer, x, states, grads), expected)
+    assert_same(run(layer, *given), expected)
 
 
 @every_cell
@@ -297,10 +255,8 @@ def test_a_layer_under_autocast_carries_on_with_its_own_state_and_gives_bfloat16
             narrow, _ = layer(x.bfloat16(), packed_up(tuple(s.float() for s in as_tuple(last))), **flags)
         assert output.dtype == again.dtype == narrow.dtype == torch.bfloat16
         expected, state = layer(x, **flags)
-        assert_equal_within(output, expected, ROUNDED, "output")
-        for got, want in zip(as_tuple(last), as_tuple(state), strict=True):
-            assert_equal_within(got, want, ROUNDED, "state")
-        assert_equal_within(again, layer(x, packed_up(as_tuple(state)), **flags)[0], ROUNDED, "output after it")
+        assert_same_run((output, last), (expected, state), ROUNDED)
+        assert_equal_within(again, layer(x, state, **flags)[0], ROUNDED, "output after it")
 
 
 @pytest.mark.parametrize("name", TORCH)

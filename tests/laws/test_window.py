@@ -1,28 +1,21 @@
-"""A window of 2: projections read the input of the real step before, which is part of the state.
+"""A window of 2: projections read the input of the real step before, which is part of the state."""
 
-That every execution mode does so, test_equivalence.py says.
-"""
+from functools import partial
 
-import pytest
+import layer_laws
 import torch
-from layer_laws import BATCH, FEATURES, HIDDEN, STEPS, series, states_of
+from layer_laws import BATCH, FEATURES, HIDDEN, STEPS, assert_same_run, series, states_of
+from refusals import refused
 from tolerances import assert_equal_within
-from torch import nn
 
 from gatedrnn import QRNN, QRNNCell
 from gatedrnn.kernels import cpu
 
-
-def layer_of(**kwargs):
-    layer = QRNN(FEATURES, HIDDEN, batch_first=True, dtype=torch.float64, **kwargs)
-    for weight in layer.parameters():
-        nn.init.normal_(weight)
-    return layer
+layer_of = partial(layer_laws.layer_of, "qrnn", window=2)
 
 
 def test_a_loop_over_the_module_is_the_layer():
-    cell = QRNNCell(FEATURES, HIDDEN, dtype=torch.float64)
-    layer = layer_of()
+    cell, layer = QRNNCell(FEATURES, HIDDEN, dtype=torch.float64), layer_of()
     layer.load_state_dict({f"{k}_l0": v for k, v in cell.state_dict().items()})
     x, states = series(), states_of(layer)
     whole, last = layer(x, states)
@@ -31,11 +24,9 @@ def test_a_loop_over_the_module_is_the_layer():
         before, hx = hx, cell(x_t, hx)
         outputs.append(cell.output(hx, x_t, before))
         assert_equal_within(cell.output(hx, x_t[0], tuple(s[0] for s in before))[0], outputs[-1][0], x.dtype, "a row")
-    assert_equal_within(torch.stack(outputs, dim=1), whole, x.dtype, "output")
-    for found, expected in zip(hx, last, strict=True):
-        assert_equal_within(found, expected[0], x.dtype, "state")
-    for found, expected in zip(cell(x[:, 0]), layer(x[:, :1])[1], strict=True):
-        assert_equal_within(found, expected[0], x.dtype, "state from None")
+    assert_same_run((torch.stack(outputs, dim=1), hx), (whole, tuple(s[0] for s in last)))
+    (c, last), (c_n, last_n) = cell(x[:, 0]), layer(x[:, :1])[1]
+    assert_same_run((c, last), (c_n[0], last_n[0]))
 
 
 def test_the_state_is_as_wide_as_the_widest_input_and_is_not_zoned():
@@ -72,10 +63,6 @@ def test_a_stream_is_a_kernels_and_keeps_its_own_copy_of_the_input(monkeypatch):
 
 def test_what_does_not_fit_is_refused():
     layer, x = layer_of(), series()
-    with pytest.raises(ValueError, match="window is the number of inputs that a gate reads, 1 or 2, got 3"):
-        QRNN(3, 4, window=3)
-    with pytest.raises(TypeError, match="hx must hold 2 tensors, got 1"):
-        layer(x, torch.zeros(1, BATCH, HIDDEN, dtype=x.dtype))
-    state = tuple(torch.zeros(1, BATCH, HIDDEN + 1, dtype=x.dtype) for _ in range(2))
-    with pytest.raises(RuntimeError, match=r"Expected hidden\[0\] size"):
-        layer(x, state)
+    refused(ValueError, "window is the number of inputs that a gate reads, 1 or 2, got 3", QRNN, 3, 4, window=3)
+    refused(TypeError, "hx must hold 2 tensors, got 1", layer, x, torch.zeros(1, BATCH, HIDDEN, dtype=x.dtype))
+    refused(RuntimeError, r"Expected hidden\[0\] size", layer, x, (torch.zeros(1, BATCH, HIDDEN + 1).double(),) * 2)

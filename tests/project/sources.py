@@ -1,7 +1,6 @@
 """The package's modules as syntax trees, each parsed once, and what they import."""
 
 import ast
-from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -9,11 +8,10 @@ import gatedrnn
 
 PACKAGE = Path(gatedrnn.__file__).parent
 parsed = cache(ast.parse)
-Sources = Mapping[str, str]
 
 
 @cache
-def modules() -> dict[str, str]:
+def modules():
     """Source by dotted name; a package goes by its folder's name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -22,9 +20,9 @@ def modules() -> dict[str, str]:
     return found
 
 
-def run_at_import(tree: ast.Module) -> Iterator[ast.AST]:
+def run_at_import(tree):
     """The nodes of a module without bodies of functions, nor what only a type checker reads."""
-    left: list[ast.AST] = [tree]
+    left = [tree]
     while left:
         node = left.pop()
         yield node
@@ -34,7 +32,7 @@ def run_at_import(tree: ast.Module) -> Iterator[ast.AST]:
                 left.append(child)
 
 
-def imports_of(module: str, sources: Sources, at_import: bool = False) -> Iterator[str]:
+def imports_of(module, sources, at_import=False):
     """What a module imports, wherever it says so, in a function too, or by name; or what it imports at once.
 
     Of other packages the first word. By name means an argument of `import_module`, or a string that is a module of the
@@ -46,16 +44,12 @@ def imports_of(module: str, sources: Sources, at_import: bool = False) -> Iterat
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                here = module.split(".")
-                above = here[: len(here) - node.level + is_package]
-                base = ".".join([*above, *([node.module] if node.module else [])])
+            here = module.split(".")
+            above = here[: len(here) - node.level + is_package] if node.level else []
+            base = ".".join(filter(None, [*above, node.module]))
             # `from package import name`: a module of that name, or a name that the package's own file holds.
             targets = [f"{base}.{a.name}" if f"{base}.{a.name}" in sources else base for a in node.names]
-        elif isinstance(node, ast.Call) and "import_module" in (
-            getattr(node.func, name, "") for name in ("id", "attr")
-        ):
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "import_module":
             texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
             targets = [text for text in texts if text not in sources]  # which is a string below
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not at_import:
@@ -67,22 +61,19 @@ def imports_of(module: str, sources: Sources, at_import: bool = False) -> Iterat
                 yield target
 
 
-def import_graph(sources: Sources, at_import: bool = False) -> dict[str, list[str]]:
+def import_graph(sources, at_import=False):
     """What each module imports; at import, the packages above it too."""
     graph = {module: list(imports_of(module, sources, at_import)) for module in sources}
-    return {name: [*found, *above(name)] for name, found in graph.items()} if at_import else graph
+    above = {name: [parent for parent in [name.rpartition(".")[0]] if parent] for name in sources}
+    return {name: [*found, *above[name]] for name, found in graph.items()} if at_import else graph
 
 
 @cache
-def package_graph(at_import: bool = False) -> dict[str, list[str]]:
+def package_graph(at_import=False):
     return import_graph(modules(), at_import)
 
 
-def above(module: str) -> list[str]:
-    return [parent for parent in [module.rpartition(".")[0]] if parent]
-
-
-def reached(module: str, graph: Mapping[str, list[str]]) -> set[str]:
+def reached(module, graph):
     """What is imported with a module, by itself and through others."""
     found, left = set(), [module]
     while left:

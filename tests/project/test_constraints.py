@@ -12,16 +12,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 
-def pins(file: str) -> dict[str, str]:
+def pins(file):
     lines = (ROOT / file).read_text().splitlines()
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
-def versions(file: str) -> dict[str, Version]:
+def versions(file):
     return {canonicalize_name(name): Version(version) for name, version in pins(file).items()}
 
 
-def requirements(*lists: list[str]) -> list[Requirement]:
+def requirements(*lists):
     found = [Requirement(line) for lines in lists for line in lines]
     return [requirement for requirement in found if requirement.name != PROJECT["name"]]
 

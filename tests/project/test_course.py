@@ -7,22 +7,16 @@ import sys
 
 import pytest
 from pages import ROOT
+from refusals import refused
 from shared_data import SHARED, needs_shared_data
 
 sys.path.insert(0, str(ROOT / "docs"))
 import course
 
 NOTEBOOKS = [path.stem for path in sorted(course.LEARN.glob("[0-9]*.md"))]
-MINUTES = 3
-"""Of each notebook at most, on two cores."""
-
-
-def english(name):
-    return (course.LEARN / f"{name}.md").read_text()
-
-
-def korean(name):
-    return (course.LEARN / "ko" / f"{name}.md").read_text()
+MINUTES = 3  # of each notebook at most, on two cores
+ENGLISH = {name: (course.LEARN / f"{name}.md").read_text() for name in NOTEBOOKS}
+KOREAN = {name: (course.LEARN / "ko" / f"{name}.md").read_text() for name in NOTEBOOKS}
 
 
 def prose(notebook):
@@ -41,13 +35,12 @@ def formulas(notebook):
 
 def test_both_languages_have_one_code_one_outline_and_the_same_formulas():
     for name in NOTEBOOKS:
-        whole = course.translated(korean(name), english(name))
-        assert course.cells(whole) == course.cells(english(name)), name
-        assert headings(korean(name)) == headings(english(name)), name
-        assert formulas(korean(name)) == formulas(english(name)), name
-        assert f"(ko/{name}.md)" in english(name) and f"(../{name}.md)" in korean(name)
+        english, korean = ENGLISH[name], KOREAN[name]
+        assert course.cells(course.translated(korean, english)) == course.cells(english), name
+        assert [headings(korean), formulas(korean)] == [headings(english), formulas(english)], name
+        assert f"(ko/{name}.md)" in english and f"(../{name}.md)" in korean
         assert all(f"({name}.md)" in (course.LEARN / language / "index.md").read_text() for language in ("", "ko"))
-        assert english(name).count("**Expect**") == korean(name).count("**예상**") >= 3, name
+        assert english.count("**Expect**") == korean.count("**예상**") >= 3, name
 
 
 def exercises(notebook):
@@ -56,7 +49,7 @@ def exercises(notebook):
 
 def test_every_exercise_has_a_solution_that_is_hidden_at_first():
     for name in NOTEBOOKS:
-        asked, in_korean = exercises(english(name)), exercises(korean(name))
+        asked, in_korean = exercises(ENGLISH[name]), exercises(KOREAN[name])
         assert asked and len(asked) == len(in_korean), name
         for own, other in zip(asked, in_korean, strict=True):
             solutions = course.cells(own)
@@ -67,7 +60,7 @@ def test_every_exercise_has_a_solution_that_is_hidden_at_first():
 
 
 def test_no_line_is_lost_as_a_comment_and_every_link_has_words():
-    for page in [text(name) for text in (english, korean) for name in NOTEBOOKS]:
+    for page in (*ENGLISH.values(), *KOREAN.values()):
         assert re.findall(r"^\s*%.*", prose(page), re.M) == [] and "[](" not in page
 
 
@@ -83,10 +76,8 @@ def test_a_translation_that_differs_is_refused():
     one, two = ("```{code-cell}\n:name: one\nx = 1\n```\n", "```{code-cell}\n:name: two\nx = 2\n```\n")
     empty = "```{code-cell}\n:name: one\n```\n"
     assert course.translated(f"하나\n{empty}", one) == f"하나\n{one}"
-    with pytest.raises(ValueError, match="in English"):
-        course.translated(empty, one + two)
-    with pytest.raises(ValueError, match="not empty"):
-        course.translated(one, one)
+    refused(ValueError, "in English", course.translated, empty, one + two)
+    refused(ValueError, "not empty", course.translated, one, one)
 
 
 @pytest.mark.slow
@@ -95,18 +86,13 @@ def test_a_translation_that_differs_is_refused():
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs(name, data, tmp_path):
     """As a script; `make docs` runs it as a notebook."""
-    if data == "shared" and "GATEDRNN_DATA" not in english(name):
+    if data == "shared" and "GATEDRNN_DATA" not in ENGLISH[name]:
         pytest.skip("reads no data of the reader's")
-    lines = [line for cell in course.cells(english(name)).values() for line in cell.splitlines()[1:-1]]
-    script = tmp_path / f"{name}.py"
-    script.write_text("\n".join(line for line in lines if not re.match(r":\w+: ", line)))
-    environment = {**os.environ, "MPLBACKEND": "Agg"}
-    environment.pop("GATEDRNN_DATA", None)
-    if data == "shared":
-        environment["GATEDRNN_DATA"] = str(SHARED)
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60 * MINUTES
-    )
+    lines = [line for cell in course.cells(ENGLISH[name]).values() for line in cell.splitlines()[1:-1]]
+    (tmp_path / "script.py").write_text("\n".join(line for line in lines if not re.match(r":\w+: ", line)))
+    kept = {key: value for key, value in os.environ.items() if key != "GATEDRNN_DATA"} | {"MPLBACKEND": "Agg"}
+    asked = {"env": kept | ({"GATEDRNN_DATA": str(SHARED)} if data == "shared" else {}), "timeout": 60 * MINUTES}
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, **asked)
     assert done.returncode == 0, done.stderr
     if data == "shared":
         assert any(name in done.stdout for name in ("AG News", "WikiText-2", "OT:")), done.stdout

@@ -26,14 +26,9 @@ def test_every_pair_of_values_meets_in_far_fewer_rows_than_the_product(sizes):
 
 
 def test_a_pair_that_exists_nowhere_is_not_asked_for_and_the_product_is_whole_when_it_is():
-    axes = {"name": ("gru", "mgu"), "proj_size": (0, 2), "bias": (True, False)}
-
-    def exists(name, proj_size):
-        return name != "gru" or proj_size == 0
-
-    few, every = ([case.values for case in cases(exists, axes, exhaustive)] for exhaustive in (False, True))
-    assert len(few) < len(every) == 6 and set(few) < set(every)
-    assert not any(name == "gru" and proj_size for name, proj_size, _ in every)
+    axes = {"name": ("gru", "mgu"), "size": (0, 2), "bias": (True, False)}
+    few, every = ({c.values for c in cases(lambda name, size: name != "gru" or not size, axes, e)} for e in (0, 1))
+    assert few < every and len(every) == 6 and not any(name == "gru" and size for name, size, _ in every)
 
 
 def test_values_of_an_axis_are_named_and_its_fast_part_is_taken():
@@ -51,13 +46,8 @@ def test_every_path_of_a_cell_is_that_of_a_cell_in_the_fast_suite():
             left = {name: value for _, _, name, value in signature(cell) - covered}
             assert left.keys() <= {"window", "heads"}, f"{cell.word}: {left}"  # of `test_window`, and of `test_slstm`
     assert len(representatives(EQUATIONS)) <= 15
-
-
-def test_a_cell_that_takes_a_path_of_its_own_represents_it():
-    class Odd(type(EQUATIONS["mingru"])):
-        states = ("h", "c")
-
-    assert representatives(EQUATIONS | {"odd": Odd()})[-1] == "odd"
+    odd = type("Odd", (type(EQUATIONS["mingru"]),), {"states": ("h", "c")})  # takes a path of its own
+    assert representatives(EQUATIONS | {"odd": odd()})[-1] == "odd"
 
 
 @pytest.mark.slow

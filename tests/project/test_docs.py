@@ -1,47 +1,54 @@
-"""The documentation: its code runs, its commands parse, it names every public name and only files that exist."""
+"""The documentation: its code and the examples run, its commands parse, it names every public name and real files."""
 
 import csv
+import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
+import yaml
 from commands import call
-from finished_comparison import FinishedComparison
 from pages import ENGLISH, GUIDE, KOREAN, PAGES, ROOT, blocks, commands
 from train_helpers import small_text
 
 import gatedrnn.cli
 from gatedrnn.registry import CELLS
+from gatedrnn.study.suite import read_suite
 
 STEPS = "--total-steps 20 --validate-every 20 --threads 1 --layers 1 --embedding-size 8"
-TINY = f"--hidden-size 8 --batch-size 32 {STEPS}"
-"""Of a training that takes a moment."""
+TINY = f"--hidden-size 8 --batch-size 32 {STEPS}"  # of a training that takes a moment
 SMALL = {
-    "train": TINY,
-    "forecast": TINY,
-    "compare": f"--hidden-size 32 --seeds 0 --jobs 1 --fresh {STEPS}",
-    "probe": "--tasks parity --seeds 0 --lengths 64",
-    "verify": "--dtypes float64",
-    "bench": "--only step --seconds 1",
+    "train": TINY, "forecast": TINY, "compare": f"--hidden-size 32 --seeds 0 --jobs 1 --fresh {STEPS}",
+    "probe": "--tasks parity --seeds 0 --lengths 64", "verify": "--dtypes float64", "bench": "--only step --seconds 1",
     "view": "--html page.html",
-}
+}  # fmt: skip
 """What a command runs with in a test, whatever the page gives."""
+EXAMPLES = ROOT / "examples"
+OWN = EXAMPLES / "own_cell.py"
+
+
+@pytest.fixture
+def only_our_cells():
+    """Cells that a page or an example registers are forgotten after the test."""
+    before = dict(CELLS)
+    yield
+    CELLS.clear()
+    CELLS.update(before)
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that the pages name."""
+def workplace(tmp_path_factory):
+    """A folder with the files and the runs that the pages name."""
     folder = tmp_path_factory.mktemp("workplace")
-    shutil.copytree(ROOT / "examples", folder / "examples")
+    shutil.copytree(EXAMPLES, folder / "examples")
     for name in ("book.txt", "another.txt"):
         small_text(folder / name)
     rows = "".join(f"{'good' if i % 2 else 'bad'} book number {i},{i % 2}\n" for i in range(100))
@@ -54,12 +61,6 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         series = [f"{i % 5},{i % 3},{i % 2 + 4},{i % 2 - 4}:{'wave' if i % 2 else 'nod'}\n" for i in range(40)]
         head = "@problemName Gestures\n@univariate true\n@classLabel true wave nod\n@data\n"
         (folder / f"Gestures_{part}.ts").write_text(head + "".join(series))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def with_runs(workplace: Path) -> Path:
-    """The same with the runs that the pages name."""
     trained = {
         "runs/book": "--train-file book.txt --length 16 --test-fraction 0.1",
         "runs/reviews": "--task text-classification --train-file reviews.csv",
@@ -67,16 +68,16 @@ def with_runs(workplace: Path) -> Path:
         "runs/forecast-energy": "--task forecast --train-file energy.csv --target OT --horizon 24",
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(workplace)
+        patch.chdir(folder)
         for run, data in trained.items():
             call("train", *data.split(), "--cell", "mingru", *TINY.split(), "--output", run)
         for task in ("digits", "parity"):
             call(*shrunk(["compare", "--task", task, "--cells", "lstm", "mingru"]))
-    return workplace
+    return folder
 
 
 @pytest.fixture
-def finished(text_run: Path, digits_run: Path, comparison: FinishedComparison, tmp_path: Path) -> Path:
+def finished(text_run, digits_run, comparison, tmp_path):
     """A folder with runs of the same names, for pages that read a model."""
     *_, of_reviews = sorted(comparison.folder.glob("*/*/model"))
     (tmp_path / "runs").mkdir()
@@ -85,8 +86,7 @@ def finished(text_run: Path, digits_run: Path, comparison: FinishedComparison, t
     return tmp_path
 
 
-SLOW_PAGES = {"export.md"}
-"""They export a graph, as tests/laws/test_onnx_layers.py does with a layer."""
+SLOW_PAGES = {"export.md"}  # they export a graph, as tests/laws/test_onnx_layers.py does with a layer
 WITH_PYTHON = [
     pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW_PAGES else [])
     for page in PAGES if page != KOREAN and blocks(page, "python")  # whose code is that of the other README
@@ -98,34 +98,26 @@ WITH_PYTHON = [
 @pytest.mark.filterwarnings("ignore")  # of the tools that a page shows ours with
 def test_the_python_of_a_page_runs(page, finished, monkeypatch):
     monkeypatch.chdir(finished)
-    namespace: dict[str, object] = {"__name__": page.stem}
+    namespace = {"__name__": page.stem}
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), namespace)
 
 
 @pytest.fixture
-def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def called(monkeypatch):
     """The names of the commands that are called; none of them runs."""
     import gatedrnn.study.experiment  # as building a command line would
 
-    names: list[str] = []
+    names = []
     for module in iter_modules(gatedrnn.cli.__path__, "gatedrnn.cli."):
         name = module.name.rpartition(".")[2]
-        command = getattr(import_module(module.name), name, None)
-        if command is not None:
-            monkeypatch.setattr(f"{module.name}.{name}", noted(command, names))
+        if command := getattr(import_module(module.name), name, None):
+            noted = wraps(command)(lambda *given, called_command=name, **named: names.append(called_command))
+            monkeypatch.setattr(f"{module.name}.{name}", noted)
     return names
 
 
-def noted(command: Callable[..., None], names: list[str]) -> Callable[..., None]:
-    @wraps(command)
-    def only_noted(*args: object, **kwargs: object) -> None:
-        names.append(command.__name__)
-
-    return only_noted
-
-
-def asked() -> list[list[str]]:
+def asked():
     """What follows `gatedrnn` in the commands of all pages."""
     lines = dict.fromkeys(line for page in PAGES for name in ("gatedrnn", "torchrun") for line in commands(page, name))
     return [shlex.split(line[line.index("gatedrnn") :])[1:] for line in lines]
@@ -139,13 +131,12 @@ def test_every_command_of_a_page_takes_its_flags(part, called):
     assert called == [arguments[0] for arguments in lines]
 
 
-def shrunk(arguments: list[str]) -> list[str]:
+def shrunk(arguments):
     """A command with the small settings in the place of the page's."""
     if "--resume" in arguments:
         return arguments
     small = SMALL.get(arguments[0], "").split() + (["--trials", "2"] if "--trials" in arguments else [])
-    kept: list[str] = []
-    flag = ""
+    kept, flag = [], ""
     for word in arguments:
         flag = word.split("=")[0] if word.startswith("--") else flag
         if flag not in small:
@@ -153,16 +144,15 @@ def shrunk(arguments: list[str]) -> list[str]:
     return kept + small
 
 
-def shown() -> dict[Path, list[str]]:
+def shown():
     """The commands of each page that no page before it has, without those that need a network or take minutes."""
-    pages = {
-        line: page
-        for page in (*reversed(GUIDE), ENGLISH)
-        for name in ("gatedrnn", "python")
-        for line in commands(page, name)
-    }
-    lines = [line for line in pages if "--hub" not in line and "tools/" not in line]
-    return {page: [line for line in lines if pages[line] == page] for page in dict.fromkeys(map(pages.get, lines))}
+    programs, pages = ("gatedrnn", "python"), (*reversed(GUIDE), ENGLISH)
+    of_lines = {line: page for page in pages for name in programs for line in commands(page, name)}
+    found = {}
+    for line, page in of_lines.items():
+        if "--hub" not in line and "tools/" not in line:
+            found.setdefault(page, []).append(line)
+    return found
 
 
 @pytest.mark.slow
@@ -170,8 +160,8 @@ def shown() -> dict[Path, list[str]]:
 @pytest.mark.parametrize("page", shown(), ids=lambda page: page.name)
 @pytest.mark.usefixtures("only_our_cells")
 @pytest.mark.filterwarnings("ignore")
-def test_the_commands_of_a_page_run_in_turn(page, with_runs, tmp_path, monkeypatch):
-    place = shutil.copytree(with_runs, tmp_path / "workplace")
+def test_the_commands_of_a_page_run_in_turn(page, workplace, tmp_path, monkeypatch):
+    place = shutil.copytree(workplace, tmp_path / "workplace")
     monkeypatch.chdir(place)
     for line in shown()[page]:
         program, *arguments = shlex.split(line)
@@ -208,9 +198,36 @@ def test_every_cell_is_in_the_table_of_cells():
 
 def test_where_things_happen_names_files_that_exist():
     with (ROOT / "docs" / "where.csv").open(encoding="utf-8") as table:
-        answers = {row["question"]: row["file"] for row in csv.DictReader(table)}
-    assert len(answers) >= 20
-    assert [file for file in answers.values() if not (ROOT / file).is_file()] == []
+        files = [row["file"] for row in csv.DictReader(table)]
+    assert len(files) >= 20 and [file for file in files if not (ROOT / file).is_file()] == []
+
+
+@pytest.mark.usefixtures("only_our_cells")
+def test_a_cell_of_ones_own_takes_fewer_than_30_lines_and_is_described(monkeypatch, capsys):
+    assert len(OWN.read_text().splitlines()) < 30
+    wanted = ["describe", "leaky-average", "--input-size", "3", "--hidden-size", "4"]
+    monkeypatch.setattr(sys, "argv", ["own_cell.py", *wanted])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(str(OWN), run_name="__main__")
+    said = capsys.readouterr().out
+    assert not stop.value.code and "32" in said
+    assert "h = (1 - r) * h + r * tanh(W_v x)" in said and "one kernel for gates and scan" in said
+
+
+@pytest.mark.slow
+def test_a_cell_of_ones_own_is_compared_in_processes_of_their_own(tmp_path):
+    asked = "--cells mingru leaky-average --task digits --epochs 1 --seeds 0 --hidden-size 16 --jobs 2"
+    subprocess.run([sys.executable, OWN, "compare", *asked.split()], cwd=tmp_path, check=True)
+    results = json.loads((tmp_path / "runs" / "compare-digits" / "results.json").read_text())
+    assert [row["name"] for row in results["contenders"]] == ["mingru", "leaky-average-layers", "leaky-average-params"]
+
+
+def test_an_example_of_a_suite_is_accepted_with_a_folder_for_each_task():
+    for path in EXAMPLES.glob("suite*.yaml"):
+        suite, tasks = read_suite(path, threads=1), yaml.safe_load(path.read_text())["tasks"]
+        assert list(suite) == list(tasks) != []
+        for folder, settings in suite.items():
+            assert settings.data.task == (tasks[folder] or {}).get("task", folder)
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from pages import ROOT
@@ -11,7 +9,7 @@ from shared_data import SHARED
 
 sys.path.insert(0, str(ROOT / "tools"))
 import kept_parts
-from kept_parts import PARTS, RESULTS, Compared, Part, allowed, compared, file_of
+from kept_parts import PARTS, RESULTS, Part, allowed, compared, file_of
 
 from gatedrnn.records import environment
 from gatedrnn.train.result import read_record
@@ -24,21 +22,18 @@ PART = Part(
 )  # fmt: skip
 
 
-def test_every_kept_comparison_has_a_part() -> None:
+def test_every_kept_comparison_has_a_part_and_each_part_has_all_of_its_steps():
     trained = {path.parent.relative_to(RESULTS).as_posix() for name in RUNS for path in RESULTS.rglob(name)}
     assert {folder for folder in trained if not any(part.startswith(f"{folder}") for part in PARTS)} == set()
-
-
-def test_what_is_kept_are_the_parts_and_each_has_all_of_its_steps() -> None:
     assert {path for path in kept_parts.KEPT.iterdir()} == {file_of(name) for name in PARTS}
     assert {name: len(read_record(file_of(name), Part).losses) for name in PARTS} == PARTS
 
 
-def changed(**fields: object) -> Part:
+def changed(**fields):
     return PART.model_copy(update=fields)
 
 
-def test_the_same_processor_gives_the_same_bits(tmp_path: Path) -> None:
+def test_the_same_processor_gives_the_same_bits(tmp_path):
     PART.write(tmp_path / "part.json")
     assert compared(read_record(tmp_path / "part.json", Part), PART).agrees
     found = compared(PART, changed(losses=[4.0, 2.0000000000000004, 1.0]))
@@ -50,27 +45,24 @@ def test_the_same_processor_gives_the_same_bits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("precision", kept_parts.FIRST)
 @pytest.mark.parametrize("step", [1, 3])
-def test_another_processor_may_be_off_by_what_is_allowed_at_a_step(step: int, precision: str) -> None:
+def test_another_processor_may_be_off_by_what_is_allowed_at_a_step(step, precision):
     most, elsewhere = allowed(step, precision), {"precision": precision, "instructions": {"torch": "AVX2"}}
 
-    def beside(share: float, loss: float = 1.5) -> Compared:
+    def beside(share, loss=1.5):
         losses = list(PART.losses)
         losses[step - 1] *= 1 + share
-        return compared(
-            changed(precision=precision), changed(losses=losses, scores={"test": {"loss": loss}}, **elsewhere)
-        )
+        other = changed(losses=losses, scores={"test": {"loss": loss}}, **elsewhere)
+        return compared(changed(precision=precision), other)
 
-    found = beside(0.9 * most)
-    assert (
-        found.agrees and "agrees in 3 steps, off by 90%" in found.words and "'AVX512' kept, 'AVX2' here" in found.words
-    )
+    agrees, words = beside(0.9 * most)
+    assert agrees and "agrees in 3 steps, off by 90%" in words and "'AVX512' kept, 'AVX2' here" in words
     for share in (1.1 * most, -1.1 * most, float("nan")):
         assert not beside(share).agrees and beside(share).words.startswith(f"DIFFERS from step {step} on")
     assert beside(0.0, 1.5 * (1 + 0.9 * allowed(3, precision))).agrees
     assert not beside(0.0, 1.5 * (1 + 1.1 * allowed(3, precision))).agrees
 
 
-def test_another_processor_is_compared_as_far_as_that_says_anything() -> None:
+def test_another_processor_is_compared_as_far_as_that_says_anything():
     kept = changed(losses=[1.0] * 200)
     last = sum(allowed(step, "float32") <= kept_parts.SAYS_NOTHING for step in range(1, 201))
     assert 50 < last < 100
@@ -79,15 +71,14 @@ def test_another_processor_is_compared_as_far_as_that_says_anything() -> None:
 
 
 @pytest.fixture(scope="module")
-def said(request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
+def said(request):
     """What the command says of a part: one process for all that are asked for, so that libraries are loaded once."""
     asked = [item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")]
-    names, found = [name for name in PARTS if name in asked], dict[str, str]()
+    names, found = [name for name in PARTS if name in asked], {}
     command = [sys.executable, kept_parts.__file__, "check", *names]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
 
-        def of(name: str) -> str:
+        def of(name):
             for line in process.stdout:
                 part, _, found[part] = line.rstrip().partition(": ")
                 if part == name:
@@ -100,7 +91,7 @@ def said(request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PARTS)
-def test_a_part_comes_out_again(name: str, said: Callable[[str], str]) -> None:
+def test_a_part_comes_out_again(name, said):
     """Where there are shared data, those of a part must be among them."""
     words = said(name)
     if not SHARED.is_dir() and words.startswith("not checked"):

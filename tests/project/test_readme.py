@@ -1,11 +1,16 @@
-"""The READMEs: short, the same in both languages, and every score in them is a kept one."""
+"""The READMEs: short, the same in both languages, every score in them a kept one; links, also of the built site."""
 
 import re
+import sys
 
+import pytest
 from pages import ENGLISH, GUIDE, KOREAN, ROOT, blocks
 
+sys.path.insert(0, str(ROOT / "docs"))
+import links as site_links
 
-def without_comments(block: str) -> list[str]:
+
+def without_comments(block):
     """Comments are translated, and nothing else is."""
     return [line.split("#")[0].rstrip() for line in block.splitlines()]
 
@@ -37,3 +42,26 @@ def test_what_a_page_links_to_exists():
     for page in (ENGLISH, KOREAN, ROOT / "CONTRIBUTING.md", *GUIDE):
         links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
         assert [link for link in links if not (page.parent / link).exists()] == [], page.name
+
+
+PAGE = """<h2 id="here">x</h2><a href="#here">a</a><a href="b/other.html#there">b</a><img src="picture%20one.png">
+<a href="https://example.org/nothing">another site</a>"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "index.html").write_text(PAGE)
+    (tmp_path / "b" / "other.html").write_text("<p id='there'><a href='../index.html'>back</a></p>")
+    (tmp_path / "picture one.png").touch()
+    return tmp_path
+
+
+def test_a_missing_file_and_a_missing_place_are_named_with_their_page(site):
+    assert list(site_links.broken(site)) == []
+    (site / "picture one.png").unlink()
+    (site / "b" / "other.html").write_text("<a href='gone.html'>x</a><a href='../index.html#gone'>y</a>")
+    assert list(site_links.broken(site)) == [
+        "b/other.html: gone.html", "b/other.html: ../index.html#gone", "index.html: b/other.html#there",
+        "index.html: picture%20one.png",
+    ]  # fmt: skip

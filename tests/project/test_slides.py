@@ -7,6 +7,7 @@ from html import unescape
 
 import pytest
 from pages import ENGLISH, KOREAN, ROOT
+from refusals import refused
 
 sys.path.insert(0, str(ROOT / "docs"))
 import deck
@@ -19,10 +20,11 @@ NUMBER = r"\d+(?:[.,]\d+)*"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    written = tmp_path_factory.mktemp("slides")
-    deck.write(written, slides.NAME, SLIDES)
-    return written
+def pages(tmp_path_factory):
+    """By language."""
+    folder = tmp_path_factory.mktemp("slides")
+    deck.write(folder, slides.NAME, SLIDES)
+    return {language: (folder / file).read_text() for language, file in FILES.items()}
 
 
 def text_of(html):
@@ -42,23 +44,19 @@ def readme_table(readme):
     return [[cell.replace("`", "").strip() for cell in row] for row in rows]
 
 
-def test_the_decision_table_has_the_lines_and_numbers_of_the_readme(folder):
-    for language, file in FILES.items():
-        shown, wanted = decision_table((folder / file).read_text()), readme_table(READMES[language])
+def test_the_decision_table_has_the_lines_and_numbers_of_the_readme(pages):
+    for language, html in pages.items():
+        shown, wanted = decision_table(html), readme_table(READMES[language])
         assert len(wanted) == 9
         for (need, take, measured), line in zip(shown, wanted, strict=False):
             assert [need, take] == line[:2]
             assert set(re.findall(NUMBER, line[2])) <= set(re.findall(NUMBER, measured))
 
 
-def test_both_languages_show_the_same_numbers(folder):
-    english, korean = (sorted(re.findall(NUMBER, text_of((folder / file).read_text()))) for file in FILES.values())
+def test_a_page_is_whole_and_both_languages_show_the_same_numbers(pages):
+    english, korean = (sorted(re.findall(NUMBER, text_of(html))) for html in pages.values())
     assert len(english) > 300 and english == korean
-
-
-def test_a_page_is_whole(folder):
-    for language, file in FILES.items():
-        html = (folder / file).read_text()
+    for language, html in pages.items():
         assert f'<html lang="{language}">' in html
         assert not re.search(r"https?:|<script|<link|<img|@import|url\(", html)
         links, anchors = re.findall(r'href="([^"]+)"', html), re.findall(r'id="([^"]+)"', html)
@@ -67,12 +65,9 @@ def test_a_page_is_whole(folder):
         assert len(set(anchors)) == len(anchors) == html.count("<section")
 
 
-def test_records_that_a_slide_names_exist():
+def test_records_that_a_slide_names_exist_and_no_number_is_typed():
     named = {record for slide in SLIDES for record in slide.records}
     assert named and [record for record in named if not (ROOT / "results" / record).exists()] == []
-
-
-def test_no_number_is_typed():
     constants = [node.value for node in ast.walk(ast.parse((ROOT / "docs" / "slides.py").read_text()))
                  if isinstance(node, ast.Constant) and isinstance(node.value, str)]  # fmt: skip
     assert [text for text in constants if re.search(r"\d[.,]\d|\d{3}", text)] == []
@@ -80,5 +75,5 @@ def test_no_number_is_typed():
 
 def test_words_that_the_records_refute_are_refused(tmp_path):
     first, second, *_ = SLIDES
-    with pytest.raises(ValueError, match=f"words of {first.anchor}$"):
-        deck.write(tmp_path, slides.NAME, [first._replace(holds=False), second])
+    refuted = [first._replace(holds=False), second]
+    refused(ValueError, f"words of {first.anchor}$", deck.write, tmp_path, slides.NAME, refuted)

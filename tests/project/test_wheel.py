@@ -8,9 +8,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterable
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -25,16 +23,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OF_USERS = ("train", "series", "export", "slurm", "ray")
 BROUGHT = {"llvmlite": "numba", "pydantic_core": "pydantic", "typing_extensions": "torch"}
 """Modules that listed packages bring."""
-IMPORTED_BY_OTHERS = {"onnxscript"}
-"""By torch's exporter."""
+IMPORTED_BY_OTHERS = {"onnxscript"}  # by torch's exporter
+PROVIDED = metadata.packages_distributions().items()
+IMPORTED_AS = [(canonicalize_name(name), module) for module, names in PROVIDED for name in names]
 
 
-IMPORTED_AS = [
-    (canonicalize_name(name), module) for module, names in metadata.packages_distributions().items() for name in names
-]
-
-
-def listed(extra: str | None = None) -> dict[str, set[str]]:
+def listed(extra=None):
     """What the packages that an extra lists itself are imported as; for None, those of the core."""
     lines = PROJECT["dependencies"] if extra is None else PROJECT["optional-dependencies"][extra]
     names = {canonicalize_name(Requirement(line).name) for line in lines} - {PROJECT["name"]}
@@ -45,7 +39,7 @@ EXTRAS = {extra: set().union(*listed(extra).values()) for extra in (*OF_USERS, "
 CORE = set().union(*listed().values()) | {name for name, package in BROUGHT.items() if package in listed()}
 
 
-def foreign(names: Iterable[str]) -> set[str]:
+def foreign(names):
     """Of modules those of packages that are not in the core."""
     return {name for name in names if name.split(".")[0] != "gatedrnn"} - sys.stdlib_module_names - CORE
 
@@ -88,7 +82,7 @@ def test_the_core_and_train_suffice_for_what_needs_no_other_extra_by_its_name(ne
     assert not of_core & {"gatedrnn.models", "gatedrnn.cli.train", "gatedrnn.data.task"}
 
 
-def run(*command: str | Path, folder: Path = ROOT) -> str:
+def run(*command, folder=ROOT):
     outside = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(command, cwd=folder, env=outside, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -110,7 +104,7 @@ def wheel(tmp_path_factory):
     return built
 
 
-def environment(folder: Path, *wanted: str, beside: Path | None = None) -> Path:
+def environment(folder, *wanted, beside=None):
     """The folder of the commands of a new environment, in which `wanted` was installed, beside another's packages."""
     run(sys.executable, "-m", "venv", "--without-pip", folder)
     packages = "lib/python{}.{}/site-packages".format(*sys.version_info)
@@ -145,7 +139,7 @@ print(json.dumps(missing))
 """
 
 
-def missing_in(commands: Path, names: Iterable[str], folder: Path) -> dict[str, str]:
+def missing_in(commands, names, folder):
     """What is not installed, by the module whose import fails."""
     return json.loads(run(commands / "python", "-W", "ignore", "-c", MISSING, *names, folder=folder).splitlines()[-1])
 

@@ -1,10 +1,8 @@
 """A page as a real browser shows it."""
 
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -18,40 +16,33 @@ CUT_OFF = """
     .filter(plot => plot.querySelector(".main-svg").getBoundingClientRect().right
         > plot.closest("section").getBoundingClientRect().right + 1).length
 """
-
-
-class Seen(NamedTuple):
-    """What a page turned out to be."""
-
-    said: list[str]
-    """Errors and messages of its console."""
-    asked: list[str]
-    """Addresses it asked for."""
-    titles: list[str]
-    figures: list[int]
-    """Lines or marks in each figure; 0: it was not drawn."""
-    table: str
-    text: str
-    cut_off: int
-    """Figures that reach beyond their place."""
-    wide: bool
-    """Whether it must be scrolled sideways."""
-
-
 BROWSER_MARKS = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
 
-def needs_a_browser(test: Any) -> Any:
+class Seen(NamedTuple):
+    """What a page turned out to be."""
+
+    said: list[str]  # errors and messages of its console
+    asked: list[str]  # addresses it asked for
+    titles: list[str]
+    figures: list[int]  # lines or marks in each figure; 0: it was not drawn
+    table: str
+    text: str
+    cut_off: int  # figures that reach beyond their place
+    wide: bool  # whether it must be scrolled sideways
+
+
+def needs_a_browser(test):
     for mark in BROWSER_MARKS:
         test = mark(test)
     return test
 
 
 @contextmanager
-def launched() -> Iterator[Any]:
+def launched():
     """Chromium, until it is left."""
     from playwright.sync_api import sync_playwright
 
@@ -61,7 +52,7 @@ def launched() -> Iterator[Any]:
         browser.close()
 
 
-def visit(page: Path, width: int = 1280) -> Seen:
+def visit(page, width=1280):
     from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
     with launched() as browser:
@@ -76,10 +67,9 @@ def visit(page: Path, width: int = 1280) -> Seen:
         with suppress(PlaywrightTimeout):  # figures measure their place once more when all is loaded
             tab.wait_for_function(f"({CUT_OFF})() === 0", timeout=3000)
         plots = tab.locator(".js-plotly-plot").all()
-        seen = Seen(
+        return Seen(
             said, asked, tab.locator("h2").all_inner_texts(),
             [plot.locator(".scatterlayer .trace, .heatmaplayer .hm").count() for plot in plots],
             tab.locator("table").first.inner_text(), tab.inner_text("body"), tab.evaluate(CUT_OFF),
             tab.evaluate("document.documentElement.scrollWidth > innerWidth"),
         )  # fmt: skip
-    return seen

@@ -5,24 +5,24 @@ import pytest
 from gatedrnn.cli.app import main
 
 
-def exit_code(*arguments: object) -> int:
+def exit_code(*arguments):
     with pytest.raises(SystemExit) as stop:
         main([str(part) for part in arguments])
     return int(stop.value.code or 0)
 
 
-def call(*arguments: object) -> None:
+def call(*arguments):
     """A command that succeeds."""
     assert exit_code(*arguments) == 0
 
 
-def outcome(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+def outcome(capsys, *arguments):
     """Exit code, and what was said on the error stream."""
     capsys.readouterr()
     return exit_code(*arguments), capsys.readouterr().err
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+def printed(capsys, *arguments):
     """What a command that succeeds prints."""
     capsys.readouterr()
     call(*arguments)

@@ -4,16 +4,12 @@ Most faults show where two values meet (Kuhn, Wallace and Gallo 2004, "Software 
 takes a covering array of strength 2; `make exhaustive` takes the product.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from inspect import signature
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import pytest
-
-Values = Sequence[Any] | Mapping[str, Any]
-"""The values of an axis; of a mapping, by their names in the test's id."""
-Pair = tuple[int, int, int, int]
-"""One axis and the number of a value of its, twice."""
 
 
 class Axis(NamedTuple):
@@ -23,12 +19,12 @@ class Axis(NamedTuple):
     every: Sequence[Any]
 
 
-def over(where: Callable[..., bool] | None = None, **axes: Values | Axis) -> pytest.MarkDecorator:
+def over(where=None, **axes):
     """Run a test over the axes that its arguments name.
 
     Args:
         where: whether a combination exists, by the arguments that it names; for None, every one does.
-        axes: values by the argument's name.
+        axes: values by the argument's name; those of a mapping by their names in the test's id, of an `Axis` a part.
 
     Example:
         >>> @over(bias=(True, False), proj_size=(0, 2), layers=(1, 2))  # 4 cases, not 8
@@ -37,63 +33,45 @@ def over(where: Callable[..., bool] | None = None, **axes: Values | Axis) -> pyt
     return pytest.mark.over(where, axes)
 
 
-def cases(where: Callable[..., bool] | None, axes: Mapping[str, Values | Axis], exhaustive: bool) -> list[Any]:
+def cases(where, axes, exhaustive):
     """The parameters of each case, as `parametrize` takes them."""
-    chosen = [_values(axis, exhaustive) for axis in axes.values()]
+    chosen = [axis[exhaustive] if isinstance(axis, Axis) else axis for axis in axes.values()]  # the fast part, or every
     named = [axis if isinstance(axis, Mapping) else dict(enumerate(axis)) for axis in chosen]
-    ids, values = [list(axis) for axis in named], [list(axis.values()) for axis in named]
+    asked = signature(where).parameters if where else ()
 
-    def exists(row: Sequence[int]) -> bool:
-        given = {name: axis[number] for name, axis, number in zip(axes, values, row, strict=True)}
-        return where is None or where(**{name: given[name] for name in _arguments(where)})
+    def exists(row):
+        given = {name: value for name, (_, value) in zip(axes, row, strict=True)}
+        return where is None or where(**{name: given[name] for name in asked})
 
-    numbers = [row for row in product(*(range(len(axis)) for axis in values)) if exists(row)]
-    rows = numbers if exhaustive or len(axes) < 3 else covering(numbers)
-    return [_case(ids, values, row) for row in rows]
-
-
-def _case(ids: Sequence[Sequence[Any]], values: Sequence[Sequence[Any]], row: Sequence[int]) -> Any:
-    """The values of a row of numbers, and their names."""
-    chosen = [axis[number] for axis, number in zip(values, row, strict=True)]
-    names = (axis[number] for axis, number in zip(ids, row, strict=True))
-    return pytest.param(*chosen, id="-".join(map(_word, names, chosen)))
+    rows = [row for row in product(*(axis.items() for axis in named)) if exists(row)]
+    places = [list(axis) for axis in named]
+    numbers = {tuple(place.index(k) for place, (k, _) in zip(places, row, strict=True)): row for row in rows}
+    kept = rows if exhaustive or len(axes) < 3 else [numbers[row] for row in covering(numbers)]
+    return [pytest.param(*(value for _, value in row), id="-".join(_word(*pair) for pair in row)) for row in kept]
 
 
-def covering(rows: Iterable[Sequence[int]]) -> list[Sequence[int]]:
-    """Few of the rows, in which every pair of values meets that meets in any; always the same ones.
+def covering(rows):
+    """Few of the rows of numbers, in which every pair of values meets that meets in any; always the same ones."""
+    return few_that_cover({row: set(pairs(row)) for row in map(tuple, rows)})
 
-    Greedy: the row with the most pairs that no earlier one has, the first among equals.
-    """
-    left = {row: set(pairs(row)) for row in map(tuple, rows)}
-    found: list[Sequence[int]] = []
-    while left:
-        best = max(left, key=lambda row: len(left[row]))
-        covered = left.pop(best)
-        if not covered:
-            break
-        found.append(best)
+
+def few_that_cover(parts):
+    """Few of the keys, whose parts together are all parts: the one with the most new ones, the first among equals."""
+    left, found = {key: set(own) for key, own in parts.items()}, []
+    while any(left.values()):
+        found.append(max(left, key=lambda key: len(left[key])))
+        covered = left.pop(found[-1])
         for missing in left.values():
             missing -= covered
     return found
 
 
-def pairs(row: Sequence[int]) -> Iterator[Pair]:
-    """Every two values of a row."""
-    for (i, a), (j, b) in combinations(enumerate(row), 2):
-        yield i, a, j, b
+def pairs(row):
+    """Every two values of a row, each with the number of its axis."""
+    return combinations(enumerate(row), 2)
 
 
-def _values(axis: Values | Axis, exhaustive: bool) -> Values:
-    if isinstance(axis, Axis):
-        return axis.every if exhaustive else axis.fast
-    return axis
-
-
-def _arguments(function: Callable[..., bool]) -> Sequence[str]:
-    return function.__code__.co_varnames[: function.__code__.co_argcount]
-
-
-def _word(name: Any, value: Any) -> str:
+def _word(name, value):
     """Of a value in a test's id: the name that it has, or itself where that is short."""
     if isinstance(name, str):
         return name

@@ -4,17 +4,11 @@ Who changes it takes a copy, whose runs are finished too. Speeds of small compar
 """
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from finished import made
-
-if TYPE_CHECKING:
-    from gatedrnn.data import DataSettings
-    from gatedrnn.study.results import ComparisonResults
-    from gatedrnn.study.settings import CompareSettings
+from finished import helper, made
 
 COMMAND = "gatedrnn compare <script>alert(1)</script>"
 
@@ -22,28 +16,26 @@ COMMAND = "gatedrnn compare <script>alert(1)</script>"
 class FinishedComparison(NamedTuple):
     """What `compare` was asked and returned."""
 
-    settings: "CompareSettings"
+    settings: Any
     folder: Path
     """With the report."""
-    results: "ComparisonResults"
+    results: Any
 
-    def copy(self, folder: Path) -> Path:
+    def copy(self, folder):
         return shutil.copytree(self.folder, folder)
 
 
-def small_comparison(data: "DataSettings", train: dict[str, Any] | None = None, **contenders: Any) -> "CompareSettings":
+def small_comparison(data, train=None, **contenders):
     """Two cells and a few steps each, dropout included so that random numbers matter."""
-    from train_helpers import digits_settings
-
     from gatedrnn.study.settings import CompareSettings, ContenderSettings
 
-    run = digits_settings(**{"epochs": 1, "batch_size": 32, "checkpoint_every": 100, **(train or {})})
+    run = helper("digits_settings", **{"epochs": 1, "batch_size": 32, "checkpoint_every": 100, **(train or {})})
     who = ContenderSettings(**{"cells": ["lstm", "mingru"], "hidden_size": 16, "seeds": [0, 1], **contenders})
     return CompareSettings(contenders=who, threads=1, data=data, model=run.model, train=run.train)
 
 
 @pytest.fixture(scope="session")
-def speed_in_a_moment() -> Iterator[None]:
+def speed_in_a_moment():
     from gatedrnn.study import experiment
 
     with pytest.MonkeyPatch.context() as patch:
@@ -52,7 +44,7 @@ def speed_in_a_moment() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def reviews(tmp_path_factory: pytest.TempPathFactory) -> Iterator["DataSettings"]:
+def reviews(tmp_path_factory):
     """A text task that words decide: two classes, unequal lengths, a comma and Korean in them."""
     from gatedrnn.data import data_settings
 
@@ -64,9 +56,7 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Iterator["DataSettings"
 
 
 @pytest.fixture(scope="session")
-def comparison(
-    reviews: "DataSettings", speed_in_a_moment: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FinishedComparison]:
+def comparison(reviews, speed_in_a_moment, tmp_path_factory):
     """LSTM and minGRU on reviews, both ways of matching, two seeds."""
     from gatedrnn.study.experiment import compare
     from gatedrnn.study.report import write_report
@@ -75,10 +65,9 @@ def comparison(
 
     settings = small_comparison(reviews)
 
-    def make(folder: Path) -> None:
+    def make(folder):
         compare(settings, folder, command=COMMAND)
         write_report(folder)
 
     for folder in made(tmp_path_factory, "comparison", make):
-        results = read_record(folder / ComparisonResults.FILE, ComparisonResults)
-        yield FinishedComparison(settings, folder, results)
+        yield FinishedComparison(settings, folder, read_record(folder / ComparisonResults.FILE, ComparisonResults))

@@ -1,12 +1,11 @@
 """The cells that have a kernel, every variant, by the word that operations know them by, and axes of them."""
 
-from collections.abc import Mapping
-
 import torch
-from covering import Axis
+from covering import Axis, few_that_cover
 from layer_laws import as_tuple, packed_up
+from layer_laws import flags_of as flags_of
 
-from gatedrnn.equations import Equations, GappedEquations, LoopEquations, ScanEquations
+from gatedrnn.equations import GappedEquations, LoopEquations, ScanEquations
 from gatedrnn.ops import cells
 from gatedrnn.ops.cells import cell_program, known, loop_program
 from gatedrnn.registry import CELLS
@@ -19,7 +18,7 @@ LOOP_KERNELS = {
 FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
 
 
-def _properties(cell: Equations) -> set[object]:
+def _properties(cell):
     """What kernels branch on, and the functions that a step calls."""
     if isinstance(cell, LoopEquations):
         program, rows = loop_program(known(cell)), loop_program(known(cell)).forward
@@ -32,23 +31,13 @@ def _properties(cell: Equations) -> set[object]:
     return used | set(enumerate(every))
 
 
-def axis_of(cells: Mapping[str, Equations]) -> Axis:
+def axis_of(cells):
     """All of them; in the fast suite few, whose properties together are all that any has."""
-    left, found = {word: _properties(cell) for word, cell in cells.items()}, []
-    while any(left.values()):
-        found.append(max(reversed(left), key=lambda word: len(left[word])))
-        covered = left.pop(found[-1])
-        left = {word: properties - covered for word, properties in left.items()}
+    found = few_that_cover({word: _properties(cells[word]) for word in reversed(cells)})
     return Axis(fast=[word for word in cells if word in found], every=list(cells))
 
 
 SCAN_KERNEL, LOOP_KERNEL = axis_of(SCAN_KERNELS), axis_of(LOOP_KERNELS)
-
-
-def flags_of(names, batch=3, steps=7):
-    """Random flags of these names."""
-    given = {"mask": torch.rand(batch, steps) < 0.7, "resets": torch.rand(batch, steps) < 0.3}
-    return {name: given[name] for name in names}
 
 
 def by_channel(cell, channels, dtype, biased):

@@ -70,9 +70,8 @@ def compile_all(folder: Path) -> None:
 def layers() -> Iterator[RecurrentLayer]:
     """Every cell in float64, and those of the fast suite in other dtypes."""
     yield SLSTM(FEATURES, HIDDEN, heads=2, batch_first=True, dtype=torch.float64)
-    names = {torch.float64: CELL.every, torch.float32: CELL.fast, torch.bfloat16: CELL.fast}
-    for dtype in names:
-        for name, bias in product(names[dtype], (True, False)):
+    for dtype, names in ((torch.float64, CELL.every), (torch.float32, CELL.fast), (torch.bfloat16, CELL.fast)):
+        for name, bias in product(names, (True, False)):
             yield layer_of(name, dtype=dtype, bias=bias, bidirectional=True, **projection(name, 2))
             yield layer_of(name, dtype=dtype, bias=bias, state_dropout=0.2, zoneout=0.0 if name in JOINT else 0.2)
 
@@ -80,8 +79,7 @@ def layers() -> Iterator[RecurrentLayer]:
 def inputs(layer: RecurrentLayer) -> Iterator[tuple[torch.Tensor, object, dict[str, torch.Tensor]]]:
     """A series alone, one with a state and flags, and one with times."""
     x = series(dtype=layer.weight_ih_l0.dtype)
-    hx = packed_up(states_of(layer, dtype=x.dtype))
-    flags = torch.zeros(x.shape[:2], dtype=torch.bool)
+    hx, flags = packed_up(states_of(layer, dtype=x.dtype)), torch.zeros(x.shape[:2], dtype=torch.bool)
     yield x, None, {}
     yield x, hx, {"mask": ~flags, "resets": flags}
     if isinstance(layer.cell, GappedEquations):

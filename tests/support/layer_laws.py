@@ -57,12 +57,10 @@ DIAGONAL_CELLS = ("indrnn", "para-gru", "para-lstm", "sru")  # whose gates read 
 LOOP_CELLS = tuple(name for name in CELLS if name not in (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
 KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name != "gru-d")  # which steps in torch
 EQUATIONS = {name: layer(FEATURES, HIDDEN).cell for name, layer in CELLS.items()}
-CELL = axis(EQUATIONS, CELLS)
-"""The axis of a law that holds for every cell: `@over(name=CELL, …)`."""
+CELL = axis(EQUATIONS, CELLS)  # the axis of a law that holds for every cell: `@over(name=CELL, …)`
 SCAN_CELL = axis(EQUATIONS, SCAN_CELLS)
 LOOP_CELL = axis(EQUATIONS, LOOP_CELLS)
-ZONED_CELL = axis(EQUATIONS, [name for name in CELLS if name not in JOINT])
-every_cell, every_scan_cell, every_zoned_cell = over(name=CELL), over(name=SCAN_CELL), over(name=ZONED_CELL)
+every_cell, every_scan_cell = over(name=CELL), over(name=SCAN_CELL)
 
 
 def own_weights(layer):
@@ -90,7 +88,7 @@ def series(*shape, dtype=torch.float64):
 
 def states_of(layer, batch=BATCH, dtype=torch.float64):
     """A random hx as a tuple, one tensor or two."""
-    leading = layer.num_layers * (2 if layer.bidirectional else 1), batch
+    leading = layer.num_layers * (1 + layer.bidirectional), batch
     return tuple(torch.randn(*leading, size, dtype=dtype) for size in layer.state_sizes())
 
 
@@ -138,22 +136,43 @@ def as_tuple(state):
     return state if isinstance(state, tuple) else (state,)
 
 
+def flags_of(names, batch=BATCH, steps=STEPS):
+    """Random flags of these names."""
+    given = {"mask": torch.rand(batch, steps) < 0.7, "resets": torch.rand(batch, steps) < 0.3}
+    return {name: given[name] for name in names}
+
+
 def upstream(layer, x, states):
     """Random gradients for an output of every step of x, and for every final state."""
-    width = (layer.proj_size or HIDDEN) * (2 if layer.bidirectional else 1)
-    return torch.randn(*x.shape[:-1], width, dtype=x.dtype), tuple(torch.randn_like(s) for s in states)
+    return torch.randn(*x.shape[:-1], layer.output_size, dtype=x.dtype), tuple(torch.randn_like(s) for s in states)
+
+
+def problem(layer, *shape):
+    """A random input, hx as a tuple, and gradients for what the layer returns of them."""
+    dtype = layer.weight_ih_l0.dtype
+    x = series(*shape, dtype=dtype)
+    states = states_of(layer, len(x), dtype)
+    return x, states, upstream(layer, x, states)
 
 
 def run(layer, x, states, grads, way=None, **flags):
     """Output, final states, and all gradients by name; `way(x, hx)` takes the place of calling the layer."""
     x, states = x.detach().requires_grad_(), tuple(s.detach().requires_grad_() for s in states)
     output, last = (way or partial(layer, **flags))(x, packed_up(states))
-    last = as_tuple(last)
     wanted = {"input": x} | {f"hx{i}": s for i, s in enumerate(states)} | dict(layer.named_parameters())
-    loss = (output * grads[0]).sum() + sum((s * g).sum() for s, g in zip(last, grads[1], strict=True))
+    loss = (output * grads[0]).sum() + sum((s * g).sum() for s, g in zip(as_tuple(last), grads[1], strict=True))
     found = torch.autograd.grad(loss, list(wanted.values()), materialize_grads=True)
-    results = {"output": output} | {f"state {i}": s for i, s in enumerate(last)}
-    return results | {f"gradient of {k}": g for k, g in zip(wanted, found, strict=True)}
+    return results(output, last) | {f"gradient of {k}": g for k, g in zip(wanted, found, strict=True)}
+
+
+def results(output, state):
+    """What a layer returns, by the names that `assert_same` compares."""
+    return {"output": output} | {f"state {i}": s for i, s in enumerate(as_tuple(state))}
+
+
+def assert_same_run(found, expected, dtype=torch.float64):
+    """What two layers return."""
+    assert_same(results(*found), results(*expected), dtype)
 
 
 def assert_same(actual, expected, dtype=torch.float64):

@@ -1,26 +1,20 @@
 """Which cells stand for all in the fast suite: one for each path through the code, found by what cells declare."""
 
-from collections.abc import Iterable, Mapping
-
-from covering import Axis
+from covering import Axis, few_that_cover
 
 from gatedrnn.equations import (
     ElementwiseLoopEquations,
-    Equations,
     GappedLoopEquations,
     GappedScanEquations,
     PositiveScanEquations,
 )
 from gatedrnn.layers.runners import runner_of
 
-Signature = frozenset[tuple[object, ...]]
-"""(what runs the cell, a property, its value), for each property: a layer branches on these and on nothing else."""
 
-
-def signature(cell: Equations) -> Signature:
-    """The paths that a cell takes through layers and runners."""
+def signature(cell):
+    """(what runs the cell, a property, its value), for each property: a layer branches on these and on nothing else."""
     kinds = {GappedLoopEquations: "learned", GappedScanEquations: "raised decay"}
-    properties: dict[str, object] = {
+    properties = {
         "states": len(cell.states),
         "states of one meaning": cell.joint_states,
         "the output is not the state": hasattr(cell, "output"),
@@ -39,19 +33,13 @@ def signature(cell: Equations) -> Signature:
     return frozenset((*runner, name, value) for name, value in properties.items())
 
 
-def representatives(cells: Mapping[str, Equations]) -> tuple[str, ...]:
+def representatives(cells):
     """Few of the cells, whose signatures together hold all that any cell's does; in the order of `cells`."""
-    left = {name: set(signature(cell)) for name, cell in cells.items()}
-    found = []
-    while any(left.values()):
-        best = max(left, key=lambda name: len(left[name]))
-        found.append(best)
-        covered = left.pop(best)
-        left = {name: parts - covered for name, parts in left.items()}
+    found = few_that_cover({name: signature(cell) for name, cell in cells.items()})
     return tuple(name for name in cells if name in found)
 
 
-def axis(cells: Mapping[str, Equations], names: Iterable[str]) -> Axis:
+def axis(cells, names):
     """An axis of those of the cells, of which the fast suite takes the representatives."""
     chosen = {name: cells[name] for name in names}
     return Axis(fast=representatives(chosen), every=tuple(chosen))

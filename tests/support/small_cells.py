@@ -14,8 +14,7 @@ VARIANTS = {name: (name, {}) for name in registry.CELLS} | {
     "mgu-keep": ("mgu", {"keep": True}),
     "minlstm-identity": ("minlstm", {"activation": "identity"}),
     "mingru-identity": ("mingru", {"activation": "identity"}),
-}
-"""What is tested: the name on the command line, and the options of the equations."""
+}  # what is tested: the name on the command line, and the options of the equations
 
 
 def cell_of(variant):

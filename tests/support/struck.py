@@ -14,11 +14,9 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from processes import heeds_signals
 
@@ -38,44 +36,43 @@ class Strike:
 class Run:
     """The command line, and how many processes share it."""
 
-    arguments: Sequence[object]
+    arguments: list
     strike: Strike | None = None
     processes: int = 1
     rows: Path | None = None
     """Where each process logs the rows that it reads at each step; its rank is appended."""
 
 
-def command_of(run: Run) -> list[str]:
+def command_of(run):
     """That makes this process run it; each of the processes that share it, where torchrun starts them."""
     return [__file__, json.dumps(asdict(run), default=str)]
 
 
-def endings(*runs: Run) -> list[list[int]]:
+def endings(*runs):
     """Runs one after the other; the exit code of each process, below zero of a signal."""
     asked = json.dumps([asdict(run) for run in runs], default=str)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # whose libraries a fork would not survive
-    done = subprocess.run(
-        [sys.executable, __file__, asked], capture_output=True, text=True, env=environment, preexec_fn=heeds_signals
-    )
+    started = {"env": environment, "preexec_fn": heeds_signals}
+    done = subprocess.run([sys.executable, __file__, asked], capture_output=True, text=True, **started)
     assert done.returncode == 0, done.stderr
     print(done.stderr)  # shown where a test fails
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def warmed_up() -> None:
+def warmed_up():
     from gatedrnn.cli.app import main
 
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr), suppress(SystemExit):
         main(["train", "--task", "digits", "--total-steps", "1", "--threads", "1", "--output", f"{folder}/run"])
 
 
-def ended(run: dict[str, Any]) -> list[int]:
+def ended(run):
     """The exit codes of a run. Where one process ends otherwise than well, the others are ended, as by torchrun."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     started = [forked(run, rank, port) for rank in range(run["processes"])]
-    codes: dict[int, int] = {}
+    codes = {}
     while len(codes) < len(started):
         process, status = os.wait()
         codes[process] = os.waitstatus_to_exitcode(status)
@@ -85,13 +82,13 @@ def ended(run: dict[str, Any]) -> list[int]:
     return [codes[process] for process in started]
 
 
-def forked(run: dict[str, Any], rank: int, port: int) -> int:
+def forked(run, rank, port):
     process = os.fork()
     if process:
         return process
     from accelerate.state import AcceleratorState
 
-    code: Any = 1
+    code = 1
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if run["processes"] > 1:
@@ -108,7 +105,7 @@ def forked(run: dict[str, Any], rank: int, port: int) -> int:
     os._exit(code)
 
 
-def struck(run: dict[str, Any], rank: int) -> None:
+def struck(run, rank):
     """The command, in this process."""
     from gatedrnn import manifest
     from gatedrnn.cli.app import main
@@ -117,7 +114,7 @@ def struck(run: dict[str, Any], rank: int) -> None:
     strike = Strike(**run["strike"]) if run["strike"] else None
     passed = dict.fromkeys(["", strike.point if strike else ""], 0)
 
-    def passes(point: str) -> None:
+    def passes(point):
         if strike and (strike.point, strike.rank) == (point, rank):
             passed[point] += 1
             if passed[point] == strike.times and strike.seconds:
@@ -129,7 +126,7 @@ def struck(run: dict[str, Any], rank: int) -> None:
     step, rows_of = loop.Trainer._step, loop.rows_of
     now = [0]
 
-    def watched_rename(self: Path, target: Path) -> Path:
+    def watched_rename(self, target):
         ours = target.name.startswith("step-")
         if ours:
             passes("before the rename")
@@ -138,41 +135,40 @@ def struck(run: dict[str, Any], rank: int) -> None:
             passes("after the rename")
         return found
 
-    def watched_remove(path: Path, *rest: object, **named: object) -> None:
+    def watched_remove(path, *rest, **named):
         if Path(path).name.startswith("step-"):
             passes("before the removal")
         if Path(path).name == "checkpoint":
             passes("result written")
         remove(path, *rest, **named)
 
-    def watched_sums(path: Path, files: dict[str, Any], **facts: Any) -> None:
+    def watched_sums(path, files, **facts):
         if path.name.startswith("writing-"):
             passes("temporary written")
         if "result.json" in files:
             passes("model written")
         write(path, files, **facts)
 
-    def watched_text(path: Path, text: str) -> None:
+    def watched_text(path, text):
         if path.name == "result.json":
             passes("sums written")
         write_whole(path, text)
 
-    def watched_step(self: Any, *given: Any) -> Any:
+    def watched_step(self, *given):
         now[0] = self.state.step
         found = step(self, *given)
         passes("step")
         return found
 
-    def watched_rows(batch: Any, rank: int, ranks: int, device: Any) -> Any:
-        share = rows_of(batch, rank, ranks, device)
+    def watched_rows(batch, *of_rank):
+        share = rows_of(batch, *of_rank)
         if run["rows"]:
             with Path(f"{run['rows']}-{rank}").open("a") as file:
                 file.write(json.dumps([now[0], share["input_ids"].tolist()]) + "\n")
         return share
 
-    Path.rename, shutil.rmtree, manifest.write, folder.write_whole = (
-        watched_rename, watched_remove, watched_sums, watched_text,
-    )  # fmt: skip
+    Path.rename, shutil.rmtree = watched_rename, watched_remove
+    manifest.write, folder.write_whole = watched_sums, watched_text
     loop.Trainer._step, loop.rows_of = watched_step, watched_rows
     main([str(part) for part in run["arguments"]])
 

@@ -1,15 +1,11 @@
 """The comparison that reads the one table of tolerances."""
 
-from typing import Any
-
 import torch
 
 from gatedrnn.verify.tolerances import allowed_error, largest_error
 
 
-def assert_equal_within(
-    actual: Any, expected: Any, dtype: torch.dtype | str, what: str, *, gradient: bool = False
-) -> None:  # fmt: skip
+def assert_equal_within(actual, expected, dtype, what, *, gradient=False):
     """Fail if `actual` differs from `expected` in shape, or in any number by more than the table allows for `dtype`.
 
     `what` names the thing in the message. Infinities must stand in the same places; a NaN equals nothing.

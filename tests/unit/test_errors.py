@@ -1,6 +1,7 @@
 """Every exception of the package is caught by one clause, and knows the exit code of a command."""
 
 import signal
+from unittest.mock import Mock
 
 from commands import outcome
 
@@ -9,16 +10,10 @@ from gatedrnn import errors
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.Error)]
 
 
-def test_a_command_ends_with_the_code_of_its_error_and_one_line(monkeypatch, capsys):
+def test_a_command_ends_with_the_code_of_its_error_or_signal_and_one_line(monkeypatch, capsys):
     for kind in KINDS:
-
-        def fails(*args, kind=kind, **kwargs):
-            raise kind("the thing: the rule\nand what to do")
-
+        fails = Mock(side_effect=kind("the thing: the rule\nand what to do"))
         monkeypatch.setattr("gatedrnn.cli.describe.describe_layer", fails)
         assert outcome(capsys, "describe", "gru") == (kind.exit_code, "gatedrnn: the thing: the rule and what to do\n")
     assert {kind.exit_code for kind in KINDS} == {1, 2, 130}
-
-
-def test_an_interrupted_run_ends_with_its_signal():
     assert errors.Interrupted("kept", signal.SIGTERM).exit_code == 143

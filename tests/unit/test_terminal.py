@@ -12,17 +12,11 @@ from gatedrnn.terminal import Console, plain
 OBEYED = "\x1b\x9b\x07\r\x00\x08\x7f\u202e\u2066\u200f\u2028\ud800"
 
 
-def printed(*things):
-    file = io.StringIO()
-    Console(file=file, width=200, force_terminal=True, color_system=None).print(*things)
-    return file.getvalue()
-
-
-any_text = st.lists(st.integers(0, 0x10FFFF).map(chr)).map("".join)  # st.text() would first read all of Unicode
+ANY_TEXT = st.lists(st.integers(0, 0x10FFFF).map(chr)).map("".join)  # st.text() would first read all of Unicode
 
 
 @few()
-@given(any_text | st.text(st.sampled_from(OBEYED + "a[]\n\t가👍")))
+@given(ANY_TEXT | st.text(st.sampled_from(OBEYED + "a[]\n\t가👍")))
 def test_plain_text_holds_nothing_that_a_terminal_obeys_and_stays_so(text):
     shown = plain(text)
     assert not set(shown) & set(OBEYED) and plain(shown) == shown
@@ -30,15 +24,14 @@ def test_plain_text_holds_nothing_that_a_terminal_obeys_and_stays_so(text):
     assert shown.count("\n") == text.count("\n")
 
 
-def test_what_no_terminal_obeys_is_left_as_it_is():
+def test_strings_in_tables_and_titles_are_escaped_brackets_are_brackets_and_all_else_is_left_as_it_is():
     for text in ("a 가 👍🏽 👨‍👩‍👧 é\n\tb", "[red]", "\\x1b"):
         assert plain(text) == text
-
-
-def test_strings_in_tables_and_titles_are_escaped_and_brackets_are_brackets():
     table = Table("[bold]column\x1b[2J", title="[red]title\x9b\u202e")
     table.add_row("label\x07\r[/red]")
-    shown = printed(table) + printed("[link=file:///x]name\x00")
+    file = io.StringIO()
+    Console(file=file, width=200, force_terminal=True, color_system=None).print(table, "[link=file:///x]name\x00")
+    shown = file.getvalue()
     for piece in (r"[bold]column\x1b[2J", r"[red]title\x9b\u202e", r"label\x07\r[/red]", r"[link=file:///x]name\x00"):
         assert piece in shown
     assert "\x1b" not in shown.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[3m", "")

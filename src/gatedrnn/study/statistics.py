@@ -10,7 +10,7 @@ examples, divided by theirs; contenders are tested on the same examples, so that
 
 An interval adds the distances of both sources as errors that do not depend on each other:
 sqrt((t_s sqrt(V_s))^2 + d_e^2), with Student's t over the seeds of all contenders, and d_e of Wilson's interval for a
-share. `tests/unit/study/test_coverage.py` simulates how often it covers the truth.
+share. `tests/unit/study/test_statistics.py` simulates how often it covers the truth.
 
 References: Zou and Donner 2008, Statistics in Medicine 27, 1693-1702 (distances that add up); Wilson 1927, Journal of
 the American Statistical Association 22, 209-212; Holm 1979, Scandinavian Journal of Statistics 6, 65-70.

@@ -16,32 +16,33 @@ class Asked(Findings):
     def ratio(self, *key):
         self.left_out.append(key)
 
+    count = ratio
+
     def largest_ratio(self, section, mode, numerators, denominator):
         self.left_out += [(section, mode, numerator, denominator, None) for numerator in numerators]
 
-    def count(self, *key):
-        self.left_out.append(key)
-
 
 def asked_by(bar):
-    """What a bar looks at, for each of several contenders."""
     asked = Asked()
     assert bar.find(asked) is None
     return asked.left_out
 
 
-def test_a_bar_holds_up_to_its_bound():
+def test_a_bar_holds_up_to_its_bound_and_is_judged_where_it_was_measured_by_the_largest_of_several_ratios():
     for bound, holds in {"at_most": [True, True, False], "at_least": [False, True, True]}.items():
         bar = Bar("cpu", "measure", None, lambda found: None, **{bound: 2.0})
         assert [bar.holds(value) for value in (1.99, 2.0, 2.01)] == holds
-
-
-def test_a_bar_is_judged_where_it_was_measured_and_nowhere_else():
     row = Quotient("loops", "forward+backward", "nn.GRU", "gru", (8, 512, 256), None, 1.5, 1.4, 1.6, 4)
     found = judged(Findings(ratios=[row]))
     there = [(bar.measure, bar.value, bar.holds) for bar in found if bar.value is not None]
     assert there == [("nn.GRU ÷ gru", 1.5, True)]
     assert all(bar.holds is None for bar in found if bar.value is None)
+    mode = "one step, 1 thread"
+    rows = [("drop-in", mode, "gru", "nn.GRU", (1, 1, w), None, *[r] * 3, 4) for w, r in ((32, 0.9), (64, 1.2))]
+    found = Findings(ratios=[Quotient(*row) for row in rows])
+    assert found.largest_ratio("drop-in", mode, ["gru", "mgu"], "nn.GRU") == 1.2
+    assert found.largest_ratio("drop-in", mode, ["mgu"], "nn.GRU") is None
+    assert [bar.holds for bar in judged(found) if bar.value is not None] == [False]
 
 
 @pytest.mark.slow
@@ -65,28 +66,11 @@ def test_every_bar_stands_at_a_size_of_its_device():
     for bar in bars():
         section, sizes = asked_by(bar)[0][0], DEFAULTS[bar.device]
         if section == "length":
-            assert bar.shape[1] in sizes.lengths and bar.shape[2] == sizes.length_width
+            assert bar.shape[1] in sizes.lengths and bar.shape[2] == sizes.length_width and bar.at_most == 18
+            assert asked_by(bar)[0][4:] == ((1, 65536, 256), (1, 4096, 256))
         elif section == "language":
             assert bar.shape in (sizes.softmax, (1, 1, sizes.stream[1]))
         elif section in ("drop-in", "training"):
             assert bar.shape is None  # all of them, or the model's
         elif section != "run":
             assert bar.shape in getattr(sizes, section), bar.measure
-
-
-def test_the_largest_of_several_ratios_is_judged():
-    mode = "one step, 1 thread"
-    rows = [
-        Quotient("drop-in", mode, "gru", "nn.GRU", (1, 1, width), None, ratio, ratio, ratio, 4)
-        for width, ratio in ((32, 0.9), (64, 1.2))
-    ]
-    found = Findings(ratios=rows)
-    assert found.largest_ratio("drop-in", mode, ["gru", "mgu"], "nn.GRU") == 1.2
-    assert found.largest_ratio("drop-in", mode, ["mgu"], "nn.GRU") is None
-    assert [bar.holds for bar in judged(found) if bar.value is not None] == [False]
-
-
-def test_the_bound_of_linear_time_is_taken_between_two_lengths():
-    long = [bar for bar in bars() if asked_by(bar)[0][0] == "length"]
-    assert {asked_by(bar)[0][4:] for bar in long} == {((1, 65536, 256), (1, 4096, 256))}
-    assert all(bar.at_most == 18 for bar in long)

@@ -48,15 +48,9 @@ COUNTS = {
 
 def test_each_tensor_of_the_size_counts_once_and_one_projection_is_free():
     assert {name: kept(choose) for name, (choose, _) in COUNTS.items()} == {name: n for name, (_, n) in COUNTS.items()}
-
-    def projections(x, weight, y):
-        return (x.new_zeros(2 * NUMBERS), x.new_zeros(2, NUMBERS))
-
-    assert kept(projections) == 2 and kept(projections, projection=2 * NUMBERS) == 1
-
-
-def test_an_exponential_keeps_its_output_alone_and_a_square_of_it_one_more():
-    x = torch.randn(3, 4, requires_grad=True)
+    for projection, count in ((0, 2), (2 * NUMBERS, 1)):
+        assert kept(lambda x, *_: (x.new_zeros(2 * NUMBERS), x.new_zeros(2, NUMBERS)), projection) == count
+    x = torch.randn(3, 4, requires_grad=True)  # an exponential keeps its output alone, and a square of it one more
     assert kept_for_backward(lambda: (x.exp(),), NUMBERS, (x,), 0) == 0
     assert kept_for_backward(lambda: (x.exp() ** 2,), NUMBERS, (x,), 0) == 1
 
@@ -68,28 +62,17 @@ def test_what_a_layer_does_to_its_input_is_counted(monkeypatch):
     assert memory.kept_by("mingru", Setting(SHAPE)) == before + 2
 
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from /proc")
-
-
 @pytest.mark.slow
-@on_linux
-def test_a_peak_is_seen_after_its_memory_was_freed():
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from /proc")
+def test_a_peak_is_seen_after_its_memory_was_freed_and_holds_at_least_output_and_gradients():
     # In a process of its own, as it is used: what an earlier test gave back would be taken again without a gain.
     script = (
         "import torch; from gatedrnn.bench import memory; size = 2**26\n"
         "print([memory.gained(lambda: torch.ones(size // 4).sum()) / size, memory.gained(lambda: None) / size])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    whole, nothing = json.loads(done.stdout)
+    whole, nothing = json.loads(subprocess.check_output([sys.executable, "-c", script]))
     assert 0.95 < whole < 1.2 and nothing < 0.2
-
-
-@pytest.mark.slow
-@on_linux
-def test_a_peak_holds_at_least_output_and_gradients():
-    batch, time, width = shape = (4, 256, 64)
-    found = memory.peaks([], Setting(shape))
+    found = memory.peaks([], Setting((4, 256, 64)))
+    output_and_input_gradient = 2 * 4 * 4 * 256 * 64
     assert list(found) == ["nn.LSTM", "nn.GRU"]
-    output_and_input_gradient = 2 * 4 * batch * time * width
-    for peak in found.values():
-        assert output_and_input_gradient < peak < 200 * output_and_input_gradient
+    assert all(output_and_input_gradient < peak < 200 * output_and_input_gradient for peak in found.values())

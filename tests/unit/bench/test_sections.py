@@ -13,7 +13,9 @@ from gatedrnn.bench.run import Request, bench, default_cells
 from gatedrnn.registry import CELLS
 
 
-def test_a_section_without_cells_of_its_kind_is_left_out_and_says_so(timed_once):
+def test_default_cells_are_known_and_a_section_without_cells_of_its_kind_is_left_out_and_says_so(timed_once):
+    for section in ("layers", "scan", "memory", "loops", "step", "length", "model"):
+        assert set(default_cells(section)) <= set(CELLS)
     for only, cell in {"layers": "mgu", "loops": "mingru", "length": "mgu", "memory": "mgu"}.items():
         found = bench(Request(only=(only,), cells=(cell,), sizes=SIZES))
         assert [row.what for row in found.left_out if row.what == only] == ([only] if only != "length" else [])
@@ -34,12 +36,9 @@ def test_every_cell_can_be_measured_in_every_section_that_knows_its_kind():
 
 def test_a_stream_of_forecasts_is_held_against_its_products(timed_once):
     found, cells = bench(Request(only=("forecast",), sizes=SIZES)), ("gru", "mingru")
-    assert not found.wrong
-    assert {(row.numerator, row.denominator) for row in found.ratios} == {
-        (cell, f"products of {cell}") for cell in cells
-    }
-    of_all = {(row.contender, row.shape) for row in found.timings if row.unit}
-    assert of_all == {(cell, SIZES.series) for cell in cells}
+    ratios = {(row.numerator, row.denominator) for row in found.ratios}
+    assert not found.wrong and ratios == {(cell, f"products of {cell}") for cell in cells}
+    assert {(row.contender, row.shape) for row in found.timings if row.unit} == {(c, SIZES.series) for c in cells}
 
 
 def test_a_bare_scan_is_held_against_a_pass_over_the_same_bytes():
@@ -63,7 +62,9 @@ def test_no_candidate_lies_where_rounding_decides_its_side():
         assert torch.equal(own.leaves["input"], again.leaves["input"])
 
 
-def test_peers_are_named_as_they_are_held_against_and_missing_ones_are_said(timed_once):
+def test_peers_are_named_as_they_are_held_against_and_missing_ones_are_said_with_how_to_install(
+    timed_once, monkeypatch
+):
     for cell in PEER_LAYERS:
         names = [peer.name for peer in sections.peer_layers(ours(cell, Setting(SHAPE)))]
         assert set(names) <= set(PEER_LAYERS[cell])
@@ -73,17 +74,9 @@ def test_peers_are_named_as_they_are_held_against_and_missing_ones_are_said(time
     missing = [(peer.package, peer.missing("cpu")) for peer in PEERS if peer.missing("cpu")]
     assert [(row.what, row.why) for row in found.left_out] == missing
     assert "accelerated-scan" in dict(missing)
-
-
-def test_a_missing_peer_says_how_to_install_it(monkeypatch, timed_once):
     monkeypatch.setattr("gatedrnn.bench.peers.find_spec", lambda name: None)
     assert PEERS[0].missing("cpu") == "is not installed (pip install minGRU-pytorch)"
     assert PEERS[-1].missing("cpu") == "has kernels for CUDA alone"
-    bench = Bench()
-    sections.layers(bench, SIZES, ("mingru",), 0.05)
-    assert not [row for row in bench.findings.timings if "minGRU-pytorch" in row.contender]
-
-
-def test_the_default_cells_are_known():
-    for section in ("layers", "scan", "memory", "loops", "step", "length", "model"):
-        assert set(default_cells(section)) <= set(CELLS)
+    without = Bench()
+    sections.layers(without, SIZES, ("mingru",), 0.05)
+    assert not [row for row in without.findings.timings if "minGRU-pytorch" in row.contender]

@@ -1,15 +1,33 @@
-"""Imports of commands are no part of what a test takes."""
+"""Every test begins in an empty folder and a wide terminal; imports of commands are no part of what it takes."""
 
 import io
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 
 import pytest
+from commands import outcome
 
 
 @pytest.fixture(scope="session", autouse=True)
-def what_commands_import(first_training: None) -> None:
+def what_commands_import(first_training):
     for name in ("bench.run", "data", "models", "study.experiment", "study.probes", "train.loop", "verify.contract"):
         import_module(f"gatedrnn.{name}")
     with redirect_stdout(io.StringIO()), suppress(SystemExit):
         import_module("gatedrnn.cli.app").main(["train", "--help"])
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def refused(capsys):
+    """Of a command that is: its exit code is this, and its one line has these words."""
+
+    def check(said, *arguments, code=2):
+        found, error = outcome(capsys, *arguments)
+        assert found == code and error.startswith("gatedrnn: ") and error.count("\n") == 1 and said in error, error
+
+    return check

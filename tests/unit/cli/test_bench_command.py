@@ -5,10 +5,9 @@ import json
 from contextlib import redirect_stdout
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from commands import exit_code, outcome
+from commands import exit_code
 from small_bench import SHAPE, SIZES
 
 from gatedrnn import MinGRU
@@ -34,47 +33,43 @@ def record_in(folder="runs/bench"):
     return json.loads((Path(folder) / "bench.json").read_text())
 
 
-class Run(NamedTuple):
-    """What a default run said and kept."""
-
-    said: str
-    record: dict[str, Any]
-    page: str
-
-
 @pytest.fixture(scope="module")
 def default_run(tmp_path_factory):
-    """In a thousandth of its time."""
+    """What a default run said and kept, and its page; in a thousandth of its time."""
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patched, redirect_stdout(said):
         smallest(patched, tmp_path_factory.mktemp("default"))
         for name, part in run.PARTS.items():
             patched.setitem(run.PARTS, name, part / 1000)
         assert exit_code("bench") == 0
-        return Run(" ".join(said.getvalue().split()), record_in(), Path("runs/bench/report.html").read_text())
+        return " ".join(said.getvalue().split()), record_in(), Path("runs/bench/report.html").read_text()
 
 
 @pytest.mark.slow
-def test_everything_is_measured_printed_and_kept(default_run):
+def test_everything_is_measured_printed_and_kept_and_the_whole_default_run_is_timed_and_no_other(default_run):
     said, kept, page = default_run
     for title in (
         "Layers, forward:", "Layers, forward+backward, bfloat16 autocast:", "The bare scan, forward:", "Loop cells,",
         "Memory, kept for backward:", "Memory, peak of forward+backward: MiB", "Streaming, one token:",
-        "Time against length,", "Whole models, training step:",
+        "Time against length,", "Whole models, training step:", "every result is right",
+        "left out: accelerated-scan: has kernels for CUDA alone",
     ):  # fmt: skip
         assert title in said, title
-    assert "every result is right" in said and "left out: accelerated-scan: has kernels for CUDA alone" in said
     assert kept["passed"] is True and not kept["wrong"]
     assert {row["section"] for row in kept["timings"]} == set(run.DEFAULT) - {"memory"}
     assert {row["section"] for row in kept["counts"]} == {"memory", "run"}
     assert {"section": "memory", "mode": memory.PEAK, "contender": "mingru", "shape": list(SHAPE), "value": 1.0,
             "unit": "MiB"} in kept["counts"]  # fmt: skip
     assert "<h2>Time against length</h2>" in page and "https://" not in page.split("<script")[0]
+    assert exit_code("bench", "--only", "step", "--seconds", "0.1") == 0
+    for found, held in ((kept, True), (record_in(), None)):
+        bars = [bar["holds"] for bar in found["bars"] if bar["measure"] == "whole default run, seconds"]
+        assert bars == [held]
 
 
 @pytest.mark.slow
 def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
-    kept = default_run.record
+    _, kept, _ = default_run
     rows = {
         "timings": record.Timing, "ratios": record.Quotient, "counts": record.Count,
         "left_out": record.LeftOut, "bars": Judged,
@@ -82,30 +77,25 @@ def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
     for name, kind in rows.items():
         wanted = [field.name for field in fields(kind)]
         assert kept[name] and all(list(row) == wanted for row in kept[name]), name
-    assert list(kept) == [
-        "schema", "passed", "command", "settings", "timings", "ratios", "counts", "wrong", "left_out", "bars",
-        "measured",
-    ]  # fmt: skip
-    assert kept["schema"] == record.VERSION
+    names = "schema passed command settings timings ratios counts wrong left_out bars measured"
+    assert list(kept) == names.split() and kept["schema"] == record.VERSION
     assert list(kept["measured"]) == ["date", "environment", "threads", "gpu"]
     assert kept["settings"]["sizes"]["layers"] == [list(SHAPE)] and kept["settings"]["seconds"] == run.SECONDS
     assert [bar["measure"] for bar in kept["bars"]] == [bar.measure for bar in bars()]
     guide = GUIDE.read_text()
-    assert f"schema {record.VERSION}" in guide
     names = {field.name for kind in (*rows.values(), record.Disagreement) for field in fields(kind)}
-    missing = [name for name in (*kept, *names) if f"`{name}`" not in guide]
-    assert not missing
+    assert f"schema {record.VERSION}" in guide and [n for n in (*kept, *names) if f"`{n}`" not in guide] == []
 
 
 @pytest.mark.slow
 def test_only_what_is_asked_for_is_measured_where_it_is_asked_for(capsys):
     arguments = "--only layers loops --cells mingru mgu --shapes 1x3x2 3x2x1 --seconds 0.1 --output elsewhere"
     assert exit_code("bench", *arguments.split()) == 0
-    kept = record_in("elsewhere")
-    assert {row["section"] for row in kept["timings"]} == {"layers", "loops"}
-    assert {tuple(row["shape"]) for row in kept["timings"]} == {(1, 3, 2), (3, 2, 1)}
-    assert "minlstm" not in {row["contender"] for row in kept["timings"]}
-    assert "mgu by python loop" in {row["contender"] for row in kept["timings"]}
+    timings = record_in("elsewhere")["timings"]
+    assert {row["section"] for row in timings} == {"layers", "loops"}
+    assert {tuple(row["shape"]) for row in timings} == {(1, 3, 2), (3, 2, 1)}
+    contenders = {row["contender"] for row in timings}
+    assert "minlstm" not in contenders and "mgu by python loop" in contenders
     assert not Path("elsewhere/report.html").exists() and "time against length" not in capsys.readouterr().out
 
 
@@ -113,28 +103,19 @@ def test_only_what_is_asked_for_is_measured_where_it_is_asked_for(capsys):
 def test_a_wrong_result_gets_no_time_and_exit_code_1(capsys, monkeypatch):
     forward = MinGRU.forward
 
-    def off(layer, x, *arguments, **keywords):
-        output, state = forward(layer, x, *arguments, **keywords)
+    def off(*arguments, **keywords):
+        output, state = forward(*arguments, **keywords)
         return output * 1.5, state
 
     monkeypatch.setattr(MinGRU, "forward", off)
     assert exit_code("bench", "--only", "layers", "--cells", "mingru", "minlstm", "--seconds", "0.1") == 1
     said, kept = " ".join(capsys.readouterr().out.split()), record_in()
     assert "WRONG: layers, mingru at (2, 6, 4): output 0 off by" in said and "results are WRONG" in said
-    assert kept["passed"] is False
-    assert "mingru" not in {row["contender"] for row in kept["timings"]}
+    assert kept["passed"] is False and "mingru" not in {row["contender"] for row in kept["timings"]}
     compared = [row["numerator"] for row in kept["ratios"]]
     assert "minlstm" in compared and "mingru" not in compared
     assert {row["contender"] for row in kept["wrong"]} == {"mingru"}
     assert kept["wrong"][0]["what"] == "output 0" and kept["wrong"][0]["error"] > kept["wrong"][0]["allowed"]
-
-
-@pytest.mark.slow
-def test_the_whole_default_run_is_timed_and_no_other(default_run, monkeypatch):
-    whole = default_run.record["bars"]
-    assert [bar["holds"] for bar in whole if bar["measure"] == "whole default run, seconds"] == [True]
-    assert exit_code("bench", "--only", "step", "--seconds", "0.1") == 0
-    assert [bar["holds"] for bar in record_in()["bars"] if bar["measure"] == "whole default run, seconds"] == [None]
 
 
 @pytest.mark.slow
@@ -147,22 +128,3 @@ def test_without_the_training_extra_the_rest_is_measured_and_what_is_missing_is_
     assert "no plot: plotly is not installed (pip install 'gatedrnn[train]')" in said
     assert "model" not in {row["section"] for row in record_in()["timings"]}
     assert not Path("runs/bench/report.html").exists()
-
-
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        ("--cells mingur", "did you mean 'mingru'"),
-        ("--shapes 8x1024", "--shapes: '8x1024' must be batch, time and width, as 8x1024x256"),
-        ("--shapes 8x0x4", "every size must be at least 1"),
-        ("--shapes axbxc", "must be batch, time and width"),
-        ("--seconds 0", "must be above 0"),
-        ("--quick", "--quick"),
-        ("--device cuda", "--device cuda: this torch sees no CUDA device; use --device cpu"),
-    ],
-)
-def test_bad_usage_gets_one_line_and_exit_code_2(arguments, said, capsys, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    code, error = outcome(capsys, "bench", *arguments.split())
-    assert code == 2 and error.startswith("gatedrnn: ") and error.count("\n") == 1 and said in error
-    assert not Path("runs").exists()

@@ -1,81 +1,96 @@
-"""The command line: bad input gets one clear line and the right exit code, and loses nothing."""
+"""The command line: bad input gets one clear line and the right exit code, and loses nothing; without extras commands
+name the one they need; a help page has the defaults of a run to which nothing else is given.
+"""
 
+import ast
 import inspect
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from commands import exit_code, outcome
+from commands import call, exit_code, outcome, printed
 from finished import copy_of
 
-from gatedrnn.cli.app import build_app
-from gatedrnn.study.settings import CompareSettings
+from gatedrnn.cli.app import build_app, main
+from gatedrnn.data import LANGUAGE, TASKS
 from gatedrnn.train import loop
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.recipes import RECIPES
 
+BAD = {
+    "compar": "Did you mean",
+    "compare --cells lstm mingur": "did you mean 'mingru'",
+    "compare --task digist": "Did you mean 'digits'",
+    "compare --hiden-size 8": "Did you mean --hidden-size",
+    "compare --epochs 0": "--epochs: Input should be greater than or equal to 1 (got '0')",
+    "compare --jobs 0": "must be at least 1",
+    "compare --early-stop 3": "--early-stop: all contenders take the same number of steps",
+    "compare --steps 16": "--steps: must be 8 (rows) or 64 (pixels)",
+    "compare --task text-classification": "needs --train-file",
+    "compare --task text-classification --train-file nowhere.csv": "nowhere.csv: no such file",
+    "compare --task ag_news --train-file only.csv": "give both --train-file and --test-file",
+    "compare --task digits --cells mingru lstm --hidden-size 1 --match params --embedding-size 512": "within 5 %",
+    "compare --train-file reviews.csv": "--train-file belongs to mnist, ag_news, text-classification, series-"
+    "classification, series-regression, forecast and language-model, not to digits",
+    "compare --token-dropout 0.1": "digits has no unknown token",
+    "compare --task digits --validation-fraction 0.001": "cannot be split",
+    "compare --config .": ".: is a directory",
+    "train --resume nowhere": "holds no run to resume",
+    "train --task forecast --pooling max": "--pooling is of classifiers; leave it out with forecast",
+    "train --task parity --permuted": "gatedrnn: --permuted belongs to mnist, not to parity; name one with --task\n",
+    "train --task digist --help": "Did you mean 'digits'",
+    "bench --cells mingur": "did you mean 'mingru'",
+    "bench --shapes 8x1024": "--shapes: '8x1024' must be batch, time and width, as 8x1024x256",
+    "bench --shapes 8x0x4": "every size must be at least 1",
+    "bench --shapes axbxc": "must be batch, time and width",
+    "bench --seconds 0": "must be above 0",
+    "bench --quick": "--quick",
+    "bench --device cuda": "--device cuda: this torch sees no CUDA device; use --device cpu",
+    "verify mingur": "did you mean 'mingru'",
+    "verify --dtypes float16": "float16",
+    "describe lstn": "did you mean 'lstm'",
+    "describe gru --proj-size 3": "gru: proj_size argument is only supported for LSTM",
+    "describe mingru --weight-dropout 0.5": "mingru: weight_dropout drops recurrent weights",
+    "describe lstm --zoneout 1": "lstm: zoneout should be a number in range [0, 1)",
+    "describe lstm --hidden-size 8 --expansion 2": "give one",
+    "describe lstm --hidden-size 0": "must be at least 1",
+    "describe lstm --expansion -1": "must be above 0",
+    "describe gru mgu:reset_after=false": "there is no option of mgu 'reset_after'",
+    "describe lstm --hidden-size 1000000": "GiB, and this machine has",
+    "describe lstm --hidden-size 10000000000000": "more parameters than can be counted in 64 bits",
+}
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ("compar", "Did you mean"),
-        ("compare --cells lstm mingur", "did you mean 'mingru'"),
-        ("compare --task digist", "Did you mean 'digits'"),
-        ("compare --hiden-size 8", "Did you mean --hidden-size"),
-        ("compare --epochs 0", "--epochs: Input should be greater than or equal to 1 (got '0')"),
-        ("compare --jobs 0", "must be at least 1"),
-        ("compare --early-stop 3", "--early-stop: all contenders take the same number of steps"),
-        ("compare --steps 16", "--steps: must be 8 (rows) or 64 (pixels)"),
-        ("compare --task text-classification", "needs --train-file"),
-        ("compare --task text-classification --train-file nowhere.csv", "nowhere.csv: no such file"),
-        ("compare --task ag_news --train-file only.csv", "give both --train-file and --test-file"),
-        ("compare --task digits --cells mingru lstm --hidden-size 1 --match params --embedding-size 512", "within 5 %"),
-        (
-            "compare --train-file reviews.csv",
-            "--train-file belongs to mnist, ag_news, text-classification, series-classification, series-regression, "
-            "forecast and language-model, not to digits",
-        ),
-        ("compare --token-dropout 0.1", "digits has no unknown token"),
-        ("compare --task digits --validation-fraction 0.001", "cannot be split"),
-        ("compare --config .", ".: is a directory"),
-        ("train --resume nowhere", "holds no run to resume"),
-    ],
-)
-def test_bad_usage_gets_one_line_and_exit_code_2(
-    arguments: str, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, error = outcome(capsys, *arguments.split())
-    assert code == 2
-    assert error.startswith("gatedrnn: ") and error.count("\n") == 1
-    assert said in error
+
+@pytest.mark.parametrize("command", BAD)
+def test_bad_usage_gets_one_line_and_exit_code_2(command, refused, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    refused(BAD[command], *command.split())
     assert list(tmp_path.iterdir()) == [], "something was left behind"
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("hiden_size: 8\n", "hiden_size"), ("cells: [lstm\nseeds: }", "while parsing"),
-        # YAML 1.1 reads the bare word as a truth value.
-        ("on: nowhere\ntask: digits\n", "--on nowhere: must be local, slurm, ray"),
-    ],
-)  # fmt: skip
-def test_a_file_of_settings_is_refused_as_flags_are(content: str, said: str, capsys, tmp_path: Path) -> None:
-    config = tmp_path / "mine.yaml"
-    config.write_text(content)
-    code, error = outcome(capsys, "compare", "--config", config, "--output", tmp_path / "out")
-    assert code == 2 and error.count("\n") == 1 and said in error
+@pytest.mark.parametrize("content, said", [
+    ("hiden_size: 8\n", "hiden_size"),
+    ("cells: [lstm\nseeds: }", "while parsing"),
+    ("on: nowhere\n", "--on nowhere: must be local, slurm, ray"),  # YAML 1.1 reads the bare word as a truth value
+    ("task: digits\nlength: 30\n", "--length belongs to probes and language-model, not to digits"),
+])  # fmt: skip
+def test_a_file_of_settings_is_refused_as_flags_are(content, said, refused):
+    Path("mine.yaml").write_text(content)
+    refused(said, "compare", "--config", "mine.yaml", "--output", "out")
 
 
-def test_settings_come_from_recipe_file_and_flags_in_this_order(tmp_path: Path, monkeypatch) -> None:
-    config, asked = tmp_path / "mine.yaml", []
-    config.write_text("task: digits\ncells: [lstm]\nseeds: [3]\nepochs: 1\nhidden_size: 8\nbatch_size: 50\n")
+def test_settings_come_from_recipe_file_and_flags_in_this_order(monkeypatch):
+    asked, given = [], "task: digits\ncells: [lstm]\nseeds: [3]\nepochs: 1\nhidden_size: 8\nbatch_size: 50\n"
+    Path("mine.yaml").write_text(given)
 
-    def compare(settings: CompareSettings, folder: Path, **_: object) -> None:
+    def compare(settings, folder, **_):
         asked.append((settings, folder))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gatedrnn.study.experiment.compare", compare)
-    assert exit_code("compare", "--config", config, "--batch-size", 60, "--threads", 1, "--output", "here") == 130
+    assert exit_code("compare", "--config", "mine.yaml", "--batch-size", 60, "--threads", 1, "--output", "here") == 130
     ((settings, folder),) = asked
     who, train = settings.contenders, settings.train
     assert (who.cells, who.seeds, who.hidden_size, folder) == (["lstm"], [3], 8, Path("here"))
@@ -83,8 +98,8 @@ def test_settings_come_from_recipe_file_and_flags_in_this_order(tmp_path: Path, 
     assert train.learning_rate == RECIPES["digits"]["train"]["learning_rate"]
 
 
-def test_an_interrupted_run_is_resumed_by_its_own_settings_unless_it_is_damaged(tmp_path: Path, capsys) -> None:
-    def interrupted(*_: object) -> None:
+def test_an_interrupted_run_is_resumed_by_its_own_settings_unless_it_is_damaged(tmp_path, capsys, refused):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     run, flags = tmp_path / "whole", ["--hidden-size", 8, "--total-steps", 2, "--checkpoint-every", 1, "--threads", 1]
@@ -92,40 +107,28 @@ def test_an_interrupted_run_is_resumed_by_its_own_settings_unless_it_is_damaged(
         patch.setattr(loop.Trainer, "finish", interrupted)
         code, error = outcome(capsys, "train", "--task", "digits", *flags, "--output", run)
     assert code == 130 and "interrupted" in error
-    code, error = outcome(capsys, "train", "--resume", run, "--epochs", 50)
-    assert code == 2 and "leave out --epochs" in error
+    refused("leave out --epochs", "train", "--resume", run, "--epochs", 50)
     damaged = copy_of(run, tmp_path)
     (weights,) = damaged.glob("checkpoint/step-*/model.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1])
-    code, error = outcome(capsys, "train", "--resume", damaged)
-    assert code == 1 and "model.safetensors has" in error
+    refused("model.safetensors has", "train", "--resume", damaged, code=1)
     loop.run(RunFolder(run).settings(), run)
     assert not (run / "checkpoint").exists(), "a finished run keeps its model, not its checkpoint"
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "precious").write_text("years of work")
-    code, error = outcome(capsys, "train", "--task", "digits", "--output", tmp_path)
-    assert code == 2 and "holds no run" in error
-    assert [path.name for path in tmp_path.rglob("*")] == ["model", "precious"]
+def test_a_folder_of_something_else_is_left_alone_and_fresh_removes_nothing_for_what_cannot_be(refused, tmp_path):
+    file, comparison = tmp_path / "run" / "model" / "precious", tmp_path / "comparison" / "comparison.yaml"
+    for path in (file, comparison):
+        path.parent.mkdir(parents=True)
+        path.write_text("years of work")
+    refused("holds no run", "train", "--task", "digits", "--output", "run")
+    flags = "--embedding-size 512 --fresh --output comparison"
+    refused("no such file", *f"compare --train-file nowhere.csv --task text-classification {flags}".split())
+    refused("within 5 %", *f"compare --cells mingru lstm --hidden-size 1 {flags}".split())
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {file, comparison}
 
 
-@pytest.mark.parametrize(
-    "mistake", ["--train-file nowhere.csv --task text-classification", "--cells mingru lstm --hidden-size 1"]
-)
-def test_fresh_removes_nothing_for_a_comparison_that_cannot_be(
-    mistake: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    finished = tmp_path / "comparison"
-    finished.mkdir()
-    (finished / "comparison.yaml").write_text("hours: of training")
-    flags = ["--embedding-size", "512", "--fresh", "--output", str(finished)]
-    assert outcome(capsys, "compare", *mistake.split(), *flags)[0] == 2
-    assert (finished / "comparison.yaml").exists()
-
-
-def test_help_says_what_every_flag_is() -> None:
+def test_help_says_what_every_flag_is():
     """All of what the docstring, or the setting's own, says of it: no flag goes without, none loses its first line."""
     whole = build_app()
     for command in (name for name in whole if not name.startswith("-")):
@@ -138,3 +141,129 @@ def test_help_says_what_every_flag_is() -> None:
             assert words.rstrip().endswith((".", "…")), f"{command} {flag.name}: {words!r}"
             if f"\n    {name}: " in documented:
                 assert f"\n    {name}: {words.splitlines()[0]}" in documented, f"{command} {flag.name}"
+
+
+EXTRAS = (
+    "transformers accelerate datasets huggingface_hub tokenizers safetensors pydantic yaml jinja2 plotly matplotlib "
+    "sklearn scipy psutil onnx onnxscript onnxruntime"
+)
+WITHOUT = """
+import sys
+
+missing = sys.argv[1].split()
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+from gatedrnn.cli.app import main
+
+for line in sys.argv[2:]:
+    try:
+        main(line.split())
+        code = 0
+    except SystemExit as stop:
+        code = stop.code
+    print(f"exit code of {line}: {code}", file=sys.stderr)
+"""
+CORE = ["--help", "describe mingru --hidden-size 8", "verify --help"]
+OTHERS = ["train", "train --help", "compare --task digits", "compare --help", "probe", "evaluate run"]
+
+
+@pytest.fixture(scope="module")
+def said_without_extras():
+    command = [sys.executable, "-c", WITHOUT, EXTRAS, *CORE, *OTHERS]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+
+
+def test_without_extras_commands_of_the_core_work_and_others_name_the_extra(said_without_extras):
+    said, lines = said_without_extras[: len(CORE)], said_without_extras[len(CORE) :]
+    assert said == [f"exit code of {command}: 0" for command in CORE], said_without_extras
+    for command, line, code in zip(OTHERS, lines[::2], lines[1::2], strict=True):
+        assert line.endswith("is not installed; this command needs: pip install 'gatedrnn[train]'"), (command, line)
+        assert code == f"exit code of {command}: 2"
+
+
+def test_a_fault_of_our_own_import_is_not_taken_for_a_missing_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gatedrnn.cli.describe", None)
+    call("--version")
+    with pytest.raises(ImportError, match=r"gatedrnn\.cli\.describe"):
+        main(["describe", "mingru"])
+
+
+def shown(capsys, monkeypatch, *arguments):
+    """The defaults on a help page, by flag."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    lines = printed(capsys, *arguments, "--help-all").splitlines()
+    found = (re.match(r"│ --([a-z0-9-]+) .*\[default: (.*)\]\s*│$", line) for line in lines)
+    return {match[1].replace("-", "_"): match[2] for match in found if match}
+
+
+def recorded(monkeypatch, *arguments):
+    """What config.yaml of a run holds to which these arguments are given."""
+    settings = []
+
+    def run(asked, *_, **__):
+        settings.append(asked.flat())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gatedrnn.train.loop.run", run)
+    assert exit_code("train", *arguments) == 130
+    return settings[0]
+
+
+def as_written(value):
+    """`0.01`, `False` and `()` as Python has them; a word as it is."""
+    try:
+        return ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return value
+
+
+OFTEN = (LANGUAGE, "digits", "s5", "forecast")
+
+
+@pytest.mark.parametrize("task", [*OFTEN, *(pytest.param(t, marks=pytest.mark.slow) for t in TASKS if t not in OFTEN)])
+def test_help_shows_what_a_run_of_the_task_records(task, capsys, monkeypatch):
+    page, config = shown(capsys, monkeypatch, "train", "--task", task), recorded(monkeypatch, "--task", task)
+    assert page.pop("task") == LANGUAGE, "the task that is trained where none is named"
+    assert (page.pop("wait"), page.pop("workers")) == ("False", "0"), "of the process, not of the run"
+    assert {name: as_written(value) for name, value in page.items()} == {
+        name: tuple(value) if isinstance(value, list) else value for name, value in config.items() if name != "task"
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["compare", "train"])
+def test_expert_flags_are_shown_on_demand_and_flags_of_other_tasks_never(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    short, whole = (printed(capsys, command, "--task", "digits", flag) for flag in ("--help", "--help-all"))
+    assert max(map(len, whole.splitlines())) <= 80
+    for flag in ("beta2", "zoneout", "clip", "split-seed"):
+        assert f"--{flag} " not in short and f"--{flag} " in whole
+    for page in (short, whole):
+        assert "--steps " in page and "--permuted" not in page and "--hub " not in page
+        assert all(f"─ {group} ─" in page for group in ("Data", "Model", "Training", "Run"))
+    named, unnamed = (shown(capsys, monkeypatch, "train", *task) for task in ([f"--task={LANGUAGE}"], []))
+    assert unnamed == named, "without a task it has the defaults of the task that is trained then"
+
+
+def test_help_leaves_out_what_a_task_has_no_use_for_and_a_cell_has_the_options_of_its_recipe(capsys, monkeypatch):
+    page = printed(capsys, "train", "--task", "forecast", "--help")
+    assert not any(f"--{flag} " in page for flag in ("pooling", "bidirectional", "token-dropout", "label-smoothing"))
+    Path("mine.yaml").write_text("task: parity\n")
+    page = shown(capsys, monkeypatch, "compare", "--config", "mine.yaml")
+    assert page["hidden_size"] == "16" and page["length"] == "40"
+    asked = ["--cell", "mingru:activation=g,lstm", "--layers", "2"]
+    assert recorded(monkeypatch, "--task", "mnist")["cell"] == "mingru:activation=identity"
+    assert recorded(monkeypatch, "--task", "mnist", *asked)["cell"] == "mingru:activation=g,lstm"
+
+
+def test_a_file_of_an_earlier_version_is_read(monkeypatch):
+    """Its options of cells are flags of all, and it has the defaults of other tasks."""
+    held = "task: digits|cell: gru,lstm|layers: 2|reset_before: true|keep: false|length: 20|test_lengths: []|steps: 64"
+    Path("old.yaml").write_text(held.replace("|", "\n"))
+    found = recorded(monkeypatch, "--config", "old.yaml")
+    assert found["cell"] == "gru:reset_after=false,lstm" and found["steps"] == 64 and "length" not in found

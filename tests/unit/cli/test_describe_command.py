@@ -1,42 +1,56 @@
-"""`gatedrnn describe` says what the design and the papers say."""
+"""`gatedrnn describe` says what the design and the papers say; `gatedrnn verify` prints what it found, keeps it, and
+fails when a number is off.
+"""
+
+import json
+from pathlib import Path
 
 import pytest
-from commands import outcome, printed
+from commands import call, exit_code, printed
 
 from gatedrnn.inspect.describe import describe
 from gatedrnn.registry import CELLS
+from gatedrnn.verify import length
 
 
 def said_by(capsys, *arguments):
     return " ".join(printed(capsys, "describe", *arguments).split())
 
 
-@pytest.mark.parametrize(
-    "arguments, numbers",
-    [
-        ("lstm --input-size 10 --hidden-size 32", ("5,632", "5,504 with one bias a gate")),
-        ("minlstm --input-size 10 --hidden-size 32 --without-bias --proj-size 10", ("parameters 1,280",)),
-        ("mingru --input-size 10 --hidden-size 32 --without-bias --proj-size 10", ("parameters 960",)),
-        ("gru --input-size 50 --hidden-size 100", ("45,600", "45,300 with one bias a gate")),
-        ("gru:reset_after=false --input-size 50 --hidden-size 100", ("parameters 45,300", "reset_after=False")),
-        ("lstm-peephole --input-size 3 --hidden-size 4", ("input weights 48, recurrent weights 64, peepholes 12",)),
-        ("lstm --num-layers 2 --bidirectional --hidden-size 8 --input-size 3", ("state 64 elements",)),
-    ],
-)
-def test_counts_are_those_of_the_design(arguments, numbers, capsys):
-    said = said_by(capsys, *arguments.split())
-    for number in numbers:
-        assert number in said
+@pytest.mark.parametrize("arguments, said", [
+    ("lstm --input-size 10 --hidden-size 32", "5,632"),
+    ("lstm --input-size 10 --hidden-size 32", "5,504 with one bias a gate"),
+    ("minlstm --input-size 10 --hidden-size 32 --without-bias --proj-size 10", "parameters 1,280"),
+    ("mingru --input-size 10 --hidden-size 32 --without-bias --proj-size 10", "parameters 960"),
+    ("gru --input-size 50 --hidden-size 100", "45,600"),
+    ("gru --input-size 50 --hidden-size 100", "45,300 with one bias a gate"),
+    ("gru:reset_after=false --input-size 50 --hidden-size 100", "parameters 45,300"),
+    ("gru:reset_after=false --input-size 50 --hidden-size 100", "reset_after=False"),
+    ("lstm-peephole --input-size 3 --hidden-size 4", "input weights 48, recurrent weights 64, peepholes 12"),
+    ("lstm --num-layers 2 --bidirectional --hidden-size 8 --input-size 3", "state 64 elements"),
+    ("lstm --weight-dropout 0.1 --input-dropout 0.1", "runs on torch's fused kernel"),
+    ("lstm --zoneout 0.1", "runs on the step loop in torch: zoneout"),
+    ("gru --layer-norm", "runs on one kernel for all steps, backend native: layer_norm"),
+    ("lstm --state-dropout 0.1", "in training one kernel for all steps, backend native: state_dropout"),
+    ("lstm --state-dropout 0.1", "in evaluation torch's fused kernel"),
+    ("mingru", "runs on one kernel for gates and scan, backend native"),
+    ("mingru --zoneout 0.1", "runs on one linear_scan, backend native"),
+    ("mingru --kernel", "def mingru_forward("),
+    ("lru --kernel", "no kernel is generated: one kernel scans the blocks of every such cell"),
+    ("gru-d --kernel", "mixes or picks channels"),
+    ("--weight-dropout 0.5", "left out: mingru: weight_dropout drops recurrent weights"),
+    ("--weight-dropout 0.5", "gatedrnn.MGU("),
+])  # fmt: skip
+def test_counts_are_those_of_the_design_and_what_runs_a_cell_has_a_reason(arguments, said, capsys):
+    assert said in said_by(capsys, *arguments.split())
 
 
-@pytest.mark.parametrize(
-    "cell, form, ratio",
-    [("mingru", "2/(3(1+a))", lambda a: 2 / (3 * (1 + a))), ("minlstm", "3/(4(1+a))", lambda a: 3 / (4 * (1 + a)))],
-)
-def test_ratios_of_gate_weights_are_the_papers(cell, form, ratio, capsys):
-    for expansion in (1, 2, 4):
-        said = said_by(capsys, cell, "--input-size", 12, "--expansion", expansion)
-        assert f"{ratio(expansion):.4f} = {form} at a = hidden/input = {expansion}" in said
+def test_ratios_of_gate_weights_are_the_papers(capsys):
+    for cell, part, form in (("mingru", 2 / 3, "2/(3(1+a))"), ("minlstm", 3 / 4, "3/(4(1+a))")):
+        for expansion in (1, 2, 4):
+            said = said_by(capsys, cell, "--input-size", 12, "--expansion", expansion)
+            ratio = f"{part / (1 + expansion):.4f} = {form} at a = hidden/input = {expansion}"
+            assert ratio in said
 
 
 def test_every_cell_is_described_with_its_equations_as_they_are_in_its_class_and_what_runs_it(capsys):
@@ -51,46 +65,47 @@ def test_every_cell_is_described_with_its_equations_as_they_are_in_its_class_and
     assert line.strip() in page
 
 
-@pytest.mark.parametrize(
-    "arguments, reason",
-    [
-        ("lstm --weight-dropout 0.1 --input-dropout 0.1", "runs on torch's fused kernel"),
-        ("lstm --zoneout 0.1", "runs on the step loop in torch: zoneout"),
-        ("gru --layer-norm", "runs on one kernel for all steps, backend native: layer_norm"),
-        ("lstm --state-dropout 0.1", "in training one kernel for all steps, backend native: state_dropout"),
-        ("lstm --state-dropout 0.1", "in evaluation torch's fused kernel"),
-        ("mingru", "runs on one kernel for gates and scan, backend native"),
-        ("mingru --zoneout 0.1", "runs on one linear_scan, backend native"),
-        ("mingru --kernel", "def mingru_forward("),
-        ("lru --kernel", "no kernel is generated: one kernel scans the blocks of every such cell"),
-        ("gru-d --kernel", "mixes or picks channels"),
-    ],
-)
-def test_what_runs_a_cell_is_said_with_the_reason_and_its_kernel_is_shown(arguments, reason, capsys):
-    assert reason in said_by(capsys, *arguments.split())
+CELL, SCAN_LENGTHS = "gru-input-gated", length.SCAN_LENGTHS
 
 
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        ("lstn", "did you mean 'lstm'"),
-        ("gru --proj-size 3", "gru: proj_size argument is only supported for LSTM"),
-        ("mingru --weight-dropout 0.5", "mingru: weight_dropout drops recurrent weights"),
-        ("lstm --zoneout 1", "lstm: zoneout should be a number in range [0, 1)"),
-        ("lstm --hidden-size 8 --expansion 2", "give one"),
-        ("lstm --hidden-size 0", "must be at least 1"),
-        ("lstm --expansion -1", "must be above 0"),
-        ("gru mgu:reset_after=false", "there is no option of mgu 'reset_after'"),
-        ("lstm --hidden-size 1000000", "GiB, and this machine has"),
-        ("lstm --hidden-size 10000000000000", "more parameters than can be counted in 64 bits"),
-    ],
-)
-def test_bad_usage_gets_exit_code_2_and_says_why(arguments, said, capsys):
-    code, error = outcome(capsys, "describe", *arguments.split())
-    assert code == 2 and error.startswith("gatedrnn: ") and said in " ".join(error.split())
+@pytest.fixture(autouse=True, scope="module")
+def short():
+    """The error is measured at lengths that take no time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(length, "SCAN_LENGTHS", (100, 10_000))
+        yield
 
 
-def test_without_names_a_cell_that_cannot_is_left_out_by_name_and_the_others_are_shown(capsys):
-    said = said_by(capsys, "--weight-dropout", 0.5)
-    assert "left out: mingru: weight_dropout drops recurrent weights" in said
-    assert "gatedrnn.MGU(" in said and "gatedrnn.MinGRU(" not in said
+@pytest.fixture
+def verified(capsys):
+    """What is said of a cell, and what is kept."""
+    said = printed(capsys, "verify", CELL, "--dtypes", "float32", "--full", "--output", "elsewhere.json")
+    return said, json.loads(Path("elsewhere.json").read_text())
+
+
+def test_what_holds_is_said_with_a_line_for_every_execution_mode_and_kept_as_json(verified):
+    said, record = verified
+    for part in ("whole sequence", "step by step", "packed, unsorted", "both directions, resets"):
+        assert part in said
+    assert CELL in said and "float32" in said and "bfloat16" not in said and "10,000" in said
+    assert record["passed"] is True and {row["dtype"] for row in record["rows"]} == {"float32"}
+    assert all(row["error"] <= row["allowed"] for row in record["rows"])
+    assert record["measured"]["environment"]["versions"]["torch"]
+
+
+def test_a_broken_sign_fails_by_name_with_exit_code_1(tmp_path, monkeypatch, capsys):
+    equations = CELLS[CELL].layer.cell_class
+    whole = equations.coefficients
+    monkeypatch.setattr(equations, "coefficients", lambda self, *gates: whole(self, *(-gate for gate in gates)))
+    assert exit_code("verify", CELL, "--dtypes", "float64") == 1
+    said = capsys.readouterr().out
+    assert f"FAILS: {CELL} float64 reference, numpy oracle" in said.replace("\n", " ") and "checks FAIL" in said
+    assert json.loads((tmp_path / "runs" / "verify.json").read_text())["passed"] is False
+
+
+@pytest.mark.slow
+def test_all_dtypes_and_options_of_a_cell_are_verified_at_a_million_steps(monkeypatch, capsys):
+    monkeypatch.setattr(length, "SCAN_LENGTHS", SCAN_LENGTHS)
+    call("verify", "mingru", "--output", "all.json")
+    said = capsys.readouterr().out
+    assert "mingru:activation=identity" in said and "bfloat16" in said and "1,000,000" in said

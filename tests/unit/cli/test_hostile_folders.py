@@ -38,37 +38,28 @@ def foreign(folder, mark, kind, **changes):
     return folder
 
 
-@pytest.mark.parametrize(
-    "command", ["generate", "evaluate", "diagnose", pytest.param("export", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("command", [
+    "generate --length 5", "evaluate --file text.txt --threads 1", "diagnose --file text.txt --output page",
+    pytest.param("export --output onnx", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_no_command_runs_the_code_of_a_folder_though_the_answer_is_yes(tmp_path, mark, monkeypatch, command):
-    folder, text = foreign(tmp_path / "model", mark, GatedRNNForCausalLM), tmp_path / "text.txt"
-    text.write_text("the cat sat on a mat\n" * 20)
-    flags = {
-        "generate": ["--length", "5"], "evaluate": ["--file", text, "--threads", "1"],
-        "diagnose": ["--file", text, "--output", tmp_path / "page"], "export": ["--output", tmp_path / "onnx"],
-    }  # fmt: skip
+    name, *flags = command.split()
+    (tmp_path / "text.txt").write_text("the cat sat on a mat\n" * 20)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 100))
-    call(command, folder, *flags[command])
+    call(name, foreign(tmp_path / "model", mark, GatedRNNForCausalLM), *flags)
     assert not mark.exists()
 
 
-def test_models_and_tokenizers_are_opened_by_our_own_classes_alone(tmp_path, mark, monkeypatch):
+def test_our_own_classes_open_a_folder_pickles_are_refused_and_no_code_is_fetched(tmp_path, mark, monkeypatch):
     folder = foreign(tmp_path / "model", mark, GatedRNNForSequenceClassification)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 100))
     assert type(open_model(GatedRNNForSequenceClassification, folder)) is GatedRNNForSequenceClassification
     assert open_tokenizer(folder).decode([2]) and not mark.exists()
-
-
-def test_pickled_weights_are_refused_by_one_line(tmp_path, mark):
     folder = foreign(tmp_path / "model", mark, GatedRNNForCausalLM)
     shutil.move(folder / "model.safetensors", folder / "pytorch_model.bin")
     with pytest.raises(DataError, match=r"cannot be loaded as a language model: .*safetensors") as refused:
         load_language_model(folder)
     assert "\n" not in str(refused.value)
-
-
-def test_what_would_fetch_other_code_is_opened_without_it_or_refused(tmp_path, mark):
     for asked in ({"attn_implementation": "someone/some-kernels"}, {"quantization_config": {"quant_method": "aqlm"}}):
         folder = foreign(tmp_path / "model", mark, GatedRNNForCausalLM, **asked)
         try:

@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,22 +32,21 @@ DIGITS = "--task digits --hidden-size 8 --embedding-size 8 --threads 1".split()
 
 
 @pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
+def often(monkeypatch):
     """Lines at many steps."""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
-    monkeypatch.setenv("COLUMNS", "200")
 
 
-def test_training_without_a_terminal_says_how_far_it_is(often: None, tmp_path: Path, capsys) -> None:
-    lines = printed(capsys, "train", *DIGITS, "--epochs", 1, "--output", tmp_path / "run").splitlines()
+def test_training_without_a_terminal_says_how_far_it_is(often, capsys):
+    lines = printed(capsys, "train", *DIGITS, "--epochs", 1, "--output", "run").splitlines()
     found = [match for line in lines if (match := LINE.match(line))]
     assert len(found) >= 3 and {match[1] for match in found} == {"digits mingru"}, lines
     steps = [int(match[2]) for match in found]
     assert steps == sorted(steps) and {match[3] for match in found} == {"41"}
 
 
-def test_a_text_is_said_to_be_tokenised_before_its_first_step(often: None, tmp_path, monkeypatch, capsys) -> None:
-    def interrupted(*_: object) -> None:
+def test_a_text_is_said_to_be_tokenised_before_its_first_step(often, tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gatedrnn.train.loop.Trainer.finish", interrupted)
@@ -62,41 +62,31 @@ def test_a_text_is_said_to_be_tokenised_before_its_first_step(often: None, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_comparison_without_a_terminal_says_how_far_each_run_and_the_whole_is(
-    jobs: int, often: None, speed_in_a_moment: None, tmp_path: Path, capsys
-) -> None:
+def test_without_a_terminal_comparisons_and_probes_say_how_far_they_are(jobs, often, speed_in_a_moment, capsys):
     flags = ["--cells", "mingru", "minlstm", "--match", "layers", "--seeds", 0, "--epochs", 8, "--jobs", jobs]
-    lines = printed(capsys, "compare", *DIGITS, *flags, "--output", tmp_path / "c").splitlines()
+    lines = printed(capsys, "compare", *DIGITS, *flags, "--output", "c").splitlines()
     found = [match for line in lines if (match := LINE.match(line))]
     assert {match[1] for match in found} == {"mingru/seed-0", "minlstm-layers/seed-0"}, lines
     assert all(re.fullmatch(r"[01] of 2 runs finished, .+ left", match[4]) for match in found)
     notice = "measuring the training speed of 2 contenders on digits, about "
     assert any(re.match(rf"{notice}\d+ s, for ", line) for line in lines), lines
-
-
-@pytest.mark.slow
-def test_a_probe_says_how_far_it_is(often: None, tmp_path: Path, capsys) -> None:
-    flags = "--tasks parity --seeds 0 --lengths 64 --jobs 1".split()
-    lines = printed(capsys, "probe", "mingru", *flags, "--output", tmp_path / "probes").splitlines()
+    flags = "--tasks parity --seeds 0 --lengths 64 --jobs 1 --output probes".split()
+    lines = printed(capsys, "probe", "mingru", *flags).splitlines()
     assert any(LINE.match(line) and line.startswith("parity/mingru/seed-0: ") for line in lines), lines
 
 
 @pytest.mark.slow
-def test_of_several_processes_the_first_alone_says_how_far_they_are(tmp_path: Path) -> None:
-    script = tmp_path / "often.py"
-    script.write_text(OFTEN)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", script]
-    flags = [*DIGITS, "--epochs", 2, "--output", tmp_path / "run"]
-    process = subprocess.run([*map(str, command), "train", *map(str, flags)], capture_output=True, text=True)
+def test_of_several_processes_the_first_alone_says_how_far_they_are():
+    Path("often.py").write_text(OFTEN)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "often.py", "train", *DIGITS]
+    process = subprocess.run([*command, "--epochs", "2", "--output", "run"], capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     steps = [int(match[2]) for line in process.stdout.splitlines() if (match := LINE.match(line))]
     assert steps and steps == sorted(steps), process.stdout
     assert process.stdout.count("report: ") == 1 and "step" not in process.stderr
 
 
-def test_the_time_left_is_that_of_all_runs_at_the_pace_since_the_first_was_heard_of(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_time_left_is_that_of_all_runs_at_the_pace_since_the_first_was_heard_of(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     shown = RunsDisplay(Console(file=io.StringIO(), force_terminal=False, width=200), "compare")
@@ -111,26 +101,19 @@ def test_the_time_left_is_that_of_all_runs_at_the_pace_since_the_first_was_heard
     now[0] += 10
     shown.show("b", None, 2, 4)
     assert shown._state()[0].endswith("2 of 4 runs finished, 80 s left")
+    durations = [duration(seconds) for seconds in (4.2, 89, 90, 5340, 5400, 12_000)]
+    assert durations == ["4 s", "89 s", "2 min", "89 min", "1 h 30 min", "3 h 20 min"]
 
 
 @pytest.mark.slow
-def test_the_bar_of_a_terminal_has_a_time_left(tmp_path: Path) -> None:
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "gatedrnn", "train", *DIGITS, "--epochs", "3", "--output", str(tmp_path / "run")]
+def test_the_bar_of_a_terminal_has_a_time_left():
+    (master, slave), seen = pty.openpty(), b""
+    command = [sys.executable, "-m", "gatedrnn", "train", *DIGITS, "--epochs", "3", "--output", "run"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
     process = subprocess.Popen(command, stdout=slave, stderr=slave, env=environment)
     os.close(slave)
-    seen = b""
-    try:
+    with suppress(OSError):  # the other end is closed
         while part := os.read(master, 4096):
             seen += part
-    except OSError:
-        pass  # the other end is closed
     assert process.wait() == 0
     assert re.search(rb"digits mingru.* \d+ s left", seen) and b": step " not in seen
-
-
-def test_a_duration_reads_as_one_says_it() -> None:
-    assert [duration(seconds) for seconds in (4.2, 89, 90, 5340, 5400, 12_000)] == [
-        "4 s", "89 s", "2 min", "89 min", "1 h 30 min", "3 h 20 min",
-    ]  # fmt: skip

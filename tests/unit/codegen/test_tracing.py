@@ -48,39 +48,28 @@ def test_a_function_and_its_gradient_are_those_of_torch(name):
         assert not differing(found, right.detach().numpy(), 1e-9).any()
 
 
-def used(function, *names):
-    graph, values = trace(function, names, HERE)
-    return [graph.nodes[value].operation for value in graph.needed(values)]
-
-
 def test_one_exponential_serves_both_signs_and_the_gradient():
     def gate(x, upstream):
         z = torch.sigmoid(-x)
         return [z, 1 - z, softplus(x), torch.sigmoid(x), *torch.autograd.grad(z, x, upstream)]
 
-    operations = used(gate, "x", "upstream")
+    graph, values = trace(gate, ["x", "upstream"], HERE)
+    operations = [graph.nodes[value].operation for value in graph.needed(values)]
     assert operations.count("shrinking") == 1 and operations.count("div") == 1 and "sub" not in operations
 
 
-def test_what_sums_to_one_is_not_subtracted_from_it():
-    graph, (kept,) = trace(lambda x: [1 - torch.sigmoid(x)], ["x"], HERE)
-    (found,) = evaluate(graph, [kept], {"x": np.array([40.0])})
-    assert found[0] == pytest.approx(np.exp(-40.0), rel=1e-12)
+def value_of(function, **given):
+    """What the graph of a function gives for these numbers."""
+    graph, (value,) = trace(lambda *args: [function(*args)], list(given), HERE)
+    return evaluate(graph, [value], {name: np.array(numbers) for name, numbers in given.items()})[0]
 
 
-def test_shares_of_two_shut_gates_are_those_of_their_distance():
-    def share(f, i):
-        return [torch.sigmoid(softplus(-i) - softplus(-f))]
-
-    graph, values = trace(share, ["f", "i"], HERE)
-    shut = {"f": np.array([-2000.0, -3000.0, 5.0]), "i": np.array([-2001.0, -3000.0, -np.inf])}
-    np.testing.assert_allclose(evaluate(graph, values, shut)[0], [1 / (1 + np.exp(-1)), 0.5, 1], rtol=1e-12)
-
-
-def test_a_line_of_the_equations_stands_beside_its_expression():
-    graph, (value,) = trace(lambda x: [torch.tanh(x)], ["x"], HERE)
-    here = inspect.currentframe().f_lineno - 1
-    assert graph.lines[value] == f"test_tracing.py:{here}"
+def test_extreme_numbers_lose_no_digit_and_hide_no_nan():
+    assert value_of(lambda x: 1 - torch.sigmoid(x), x=[40.0])[0] == pytest.approx(np.exp(-40.0), rel=1e-12)
+    shut = {"f": [-2000.0, -3000.0, 5.0], "i": [-2001.0, -3000.0, -np.inf]}  # shares are those of their distance
+    shares = value_of(lambda f, i: torch.sigmoid(softplus(-i) - softplus(-f)), **shut)
+    np.testing.assert_allclose(shares, [1 / (1 + np.exp(-1)), 0.5, 1], rtol=1e-12)
+    assert np.isnan(value_of(lambda x, y: x * torch.where(y > 0, 0.0, y), x=[np.inf, np.nan], y=np.ones(2))).all()
 
 
 class Of(ScanEquations):
@@ -123,28 +112,17 @@ def test_what_no_kernel_does_is_refused_with_its_line(function, said):
         cell_program(Of(function))
 
 
-def test_a_part_without_a_gradient_has_a_gradient_of_zero():
-    program = cell_program(Of(lambda a, b, _: (a.detach() * 0 + 0.5, b.detach())))
-    row = program.plain.backward
+def test_an_expression_has_its_line_a_part_without_a_gradient_one_of_zero_and_a_bare_scan_its_state():
+    graph, (value,) = trace(lambda x: [torch.tanh(x)], ["x"], HERE)
+    assert graph.lines[value] == f"test_tracing.py:{inspect.currentframe().f_lineno - 1}"
+    assert bare_scan().output_is_state and bare_scan().is_light
+    row = cell_program(Of(lambda a, b, _: (a.detach() * 0 + 0.5, b.detach()))).plain.backward
     assert row.graph.number(row.writes["gx_b"]) == 0 and row.graph.number(row.writes["gx_a"]) == 0
 
 
-def test_tracing_does_not_depend_on_the_callers_modes():
+def test_tracing_does_not_depend_on_the_callers_modes_nor_on_a_hunt_for_nan():
+    gated = Of(lambda a, b, _: (torch.sigmoid(a), b))
     with torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
-        program = cell_program(Of(lambda a, b, _: (torch.sigmoid(a), b)))
-    assert set(program.plain.backward.writes) == {"delta_h", "gx_a", "gx_b"}
-
-
-def test_tracing_is_not_part_of_a_hunt_for_nan():
+        assert set(cell_program(gated).plain.backward.writes) == {"delta_h", "gx_a", "gx_b"}
     with torch.autograd.set_detect_anomaly(True):
-        assert cell_program(Of(lambda a, b, _: (torch.sigmoid(a), b))).gates == 2
-
-
-def test_nothing_that_the_equations_give_is_hidden():
-    graph, (found,) = trace(lambda x, y: [x * torch.where(y > 0, 0.0, y)], ["x", "y"], HERE)
-    (given,) = evaluate(graph, [found], {"x": np.array([np.inf, np.nan]), "y": np.ones(2)})
-    assert np.isnan(given).all()
-
-
-def test_the_output_of_a_bare_scan_is_its_state_and_costs_next_to_nothing():
-    assert bare_scan().output_is_state and bare_scan().is_light
+        assert cell_program(Of(gated.function)).gates == 2

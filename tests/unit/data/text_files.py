@@ -5,6 +5,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from gatedrnn.data import data_settings
 from gatedrnn.data.text import load_text_classification
@@ -19,6 +20,11 @@ def refused(said, read, *given, **named):
     return str(caught.value)
 
 
+def same(one, other):
+    """Whether two batches are."""
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
 def as_separated(rows, separator=","):
     def quoted(field):
         special = any(mark in field for mark in (separator, '"', "\n", "\r"))
@@ -27,14 +33,14 @@ def as_separated(rows, separator=","):
     return "".join(separator.join(map(quoted, map(str, row))) + "\n" for row in [("text", "label"), *rows])
 
 
-def as_json_lines(rows):
-    return "".join(json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n" for text, label in rows)
-
-
 def write(path, content):
     """The file at `path`, from text in UTF-8 or from bytes as they are."""
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
+
+
+def written(folder, text, name="table.csv"):
+    return write(folder / name, text)
 
 
 def write_rows(path, rows):
@@ -44,7 +50,8 @@ def write_rows(path, rows):
         pq.write_table(pa.table({"text": list(texts), "label": list(labels)}), path)
         return path
     if path.suffix in (".json", ".jsonl"):
-        return write(path, as_json_lines(rows))
+        objects = ({"text": text, "label": label} for text, label in rows)
+        return write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in objects))
     return write(path, as_separated(rows, "\t" if path.suffix == ".tsv" else ","))
 
 

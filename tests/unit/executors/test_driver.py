@@ -1,66 +1,39 @@
 """The driver of runs in workers: what is lost is submitted again, what has no memory runs alone, nothing is lost."""
 
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from train_helpers import digits_settings
 
-from gatedrnn.errors import (
-    DataError,
-    Interrupted,
-    NoCluster,
-    NonFiniteLoss,
-    OutOfMemory,
-    UsageError,
-    WorkerDiffers,
-    WorkerLost,
-)
+from gatedrnn import errors
+from gatedrnn.errors import OutOfMemory, WorkerLost
 from gatedrnn.executors import HERE, Workers, executor_for, work, workers
-from gatedrnn.executors.work import Report, Task
+from gatedrnn.executors.work import Report
 from gatedrnn.locks import sole_writer
 
 RUNS = {f"{cell}/seed-0": digits_settings(cell, total_steps=2) for cell in ("gru", "mingru", "minlstm")}
 
 
-class Job:
-    def __init__(self, task: Task) -> None:
-        self.task = task
-
-
-class Scripted:
+class Scripted(Mock):
     """An engine that works in this process, one task when it is asked; `script` has what comes of a run's turns."""
 
     on, jobs = "scripted", 2
 
-    def __init__(self, script: dict[str, list[Exception | None]]) -> None:
-        self.script, self.handed, self.together = script, list[str](), list[int]()
-        self.stopped = False
-
-    def open(self, folder: Path) -> None:
-        pass
-
-    def start(self, tasks: Sequence[Task]) -> Sequence[Job]:
+    def start(self, tasks):
         self.handed += [task.name for task in tasks]
-        return [Job(task) for task in tasks]
+        return [Mock(task=task) for task in tasks]
 
-    def wait(self, jobs: Collection[Job], seconds: float) -> Collection[Job]:
+    def wait(self, jobs, seconds):
         self.together.append(len(jobs))
         return [next(iter(jobs))] if jobs else []
 
-    def report(self, job: Job) -> Report:
+    def report(self, job):
         left = self.script.get(job.task.name, [])
         fault = left.pop(0) if left else None
         if isinstance(fault, WorkerLost):
             raise fault
         return Report(fault, 0.0, 0.0) if fault else work.work(job.task)
-
-    def stop(self, jobs: Collection[Job]) -> None:
-        self.stopped = True
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +42,8 @@ def here(tmp_path_factory):
 
 
 def run_all(folder, **script):
-    engine = Scripted({f"{cell}/seed-0": faults for cell, faults in script.items()})
-    seen = []
+    script, seen = {f"{cell}/seed-0": faults for cell, faults in script.items()}, []
+    engine = Scripted(script=script, handed=[], together=[])
     with sole_writer(folder):
         ended = Workers(engine).run_all(RUNS, folder, lambda *told: seen.append(told))
     return engine, ended, seen
@@ -85,13 +58,12 @@ def test_workers_find_what_one_process_finds(here, tmp_path):
     assert scores(ended.records) == scores(here) and list(ended.records) == list(RUNS) and not ended.diverged
     assert max(engine.together) == engine.jobs
     assert [told[2] for told in seen if told[0] and told[1] is None] == [1, 2, 3] and seen[-1][3] == 3
-    record = ended.records["gru/seed-0"].measured
-    assert record.host and record.processor
+    assert ended.records["gru/seed-0"].measured.host and ended.records["gru/seed-0"].measured.processor
 
 
 def test_a_lost_worker_is_replaced_as_often_as_is_said_and_no_more(here, tmp_path, caplog):
     lost = [WorkerLost("killed") for _ in range(workers.LOST_AT_MOST)]
-    engine, ended, _ = run_all(tmp_path / "enough", mingru=[Interrupted("asked to end", 15), *lost[1:]])
+    engine, ended, _ = run_all(tmp_path / "enough", mingru=[errors.Interrupted("asked to end", 15), *lost[1:]])
     assert engine.handed.count("mingru/seed-0") == workers.LOST_AT_MOST + 1
     assert scores(ended.records) == scores(here) and f"of {workers.LOST_AT_MOST} times" in caplog.text
     with pytest.raises(WorkerLost, match="mingru/seed-0: killed"):
@@ -110,14 +82,11 @@ def test_a_run_without_memory_is_run_once_more_alone_and_then_named(here, tmp_pa
     assert len(list((tmp_path / "twice").glob("*/*/result.json"))) == 2
 
 
-def test_a_loss_that_is_no_number_ends_its_own_run_alone(tmp_path):
-    _, ended, _ = run_all(tmp_path, gru=[NonFiniteLoss("the loss is nan")])
+def test_a_loss_that_is_no_number_ends_its_own_run_alone_and_any_other_error_the_rest_until_resumed(here, tmp_path):
+    _, ended, _ = run_all(tmp_path / "diverged", gru=[errors.NonFiniteLoss("the loss is nan")])
     assert list(ended.records) == ["mingru/seed-0", "minlstm/seed-0"] and len(ended.diverged) == 1
-
-
-def test_any_other_error_stops_the_rest_and_the_same_call_resumes(here, tmp_path):
-    with pytest.raises(DataError, match="no such file"):
-        run_all(tmp_path, mingru=[DataError("data.csv: no such file")])
+    with pytest.raises(errors.DataError, match="no such file"):
+        run_all(tmp_path, mingru=[errors.DataError("data.csv: no such file")])
     engine, ended, _ = run_all(tmp_path)
     assert scores(ended.records) == scores(here) and "gru/seed-0" not in engine.handed
 
@@ -130,46 +99,36 @@ def test_a_worker_that_is_not_like_the_driver_says_so(tmp_path):
         ({"place": Path("/nowhere")}, "does not see /nowhere"),
     ):
         report = work.work(task._replace(**{"lock": "", **change}))
-        assert isinstance(report.fault, WorkerDiffers) and said in str(report.fault)
+        assert isinstance(report.fault, errors.WorkerDiffers) and said in str(report.fault)
     assert not (tmp_path / "gru").exists()
 
 
-def test_relative_paths_begin_where_the_driver_runs(tmp_path, monkeypatch):
+def test_relative_paths_begin_where_the_driver_runs_and_a_lack_of_memory_names_its_host(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = work.task_of("gru/seed-0", RUNS["gru/seed-0"], Path("study"))
     monkeypatch.chdir("/")
     assert work.work(task).fault is None
     assert Path.cwd() == tmp_path and (tmp_path / "study" / "gru" / "seed-0" / "result.json").exists()
-
-
-def test_what_has_no_memory_is_named_with_its_host(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
-
-    monkeypatch.setattr(work, "run", full)
-    fault = work.work(work.task_of("gru/seed-0", RUNS["gru/seed-0"], tmp_path)).fault
+    full = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"
+    monkeypatch.setattr(work, "run", Mock(side_effect=RuntimeError(full)))
+    fault = work.work(task).fault
     assert isinstance(fault, OutOfMemory) and "gru/seed-0: out of memory on" in str(fault)
 
 
-@pytest.mark.parametrize("word", ["cluster", "local:80", "local,threads=2", "slurm:host", "ray,num_gpus", "ray,=1", ""])
-def test_a_place_that_is_not_known_is_a_usage_error(word):
-    with pytest.raises(UsageError, match="--on"):
-        executor_for(word)
-
-
-def test_places_by_name(monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda name: name)
-    monkeypatch.setattr("socket.create_connection", lambda *_: Mock())
-    for word, jobs, on in (
-        ("local", None, "local"), ("local", 3, "local"), ("slurm", None, "slurm"), ("ray", 2, "ray"),
-        ("ray:10.0.0.1:6379,num_gpus=1", None, "ray:10.0.0.1:6379"), ("slurm,slurm_partition=long", 9, "slurm"),
-    ):  # fmt: skip
-        executor = executor_for(word, jobs)
-        assert executor.on == on and executor.jobs == (jobs or (1 if on == "local" else None)), word
-
-
-def test_a_cluster_that_is_not_there_is_missed_before_anything_is_computed(monkeypatch):
+def test_places_by_name_and_one_that_is_not_known_or_there_is_missed_before_anything_is_computed(monkeypatch):
+    for word in ("cluster", "local:80", "local,threads=2", "slurm:host", "ray,num_gpus", "ray,=1", ""):
+        with pytest.raises(errors.UsageError, match="--on"):
+            executor_for(word)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.which", lambda name: name)
+        patch.setattr("socket.create_connection", lambda *_: Mock())
+        for word, jobs, on in (
+            ("local", None, "local"), ("local", 3, "local"), ("slurm", None, "slurm"), ("ray", 2, "ray"),
+            ("ray:10.0.0.1:6379,num_gpus=1", None, "ray:10.0.0.1:6379"), ("slurm,slurm_partition=long", 9, "slurm"),
+        ):  # fmt: skip
+            executor = executor_for(word, jobs)
+            assert executor.on == on and executor.jobs == (jobs or (1 if on == "local" else None)), word
     monkeypatch.setattr("shutil.which", lambda name: None)
     for word, said in (("ray:127.0.0.1:1", "no cluster can be reached"), ("slurm", "no sbatch on this machine")):
-        with pytest.raises(NoCluster, match=f"--on {word}: .*{said}"):
+        with pytest.raises(errors.NoCluster, match=f"--on {word}: .*{said}"):
             executor_for(word)

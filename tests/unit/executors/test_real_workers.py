@@ -8,9 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import psutil
 import pytest
@@ -35,9 +33,9 @@ SLURM = "slurm,cluster=local"
 class Driver:
     """A command that hands runs to workers, in a process of its own."""
 
-    started: ClassVar[list[subprocess.Popen]] = []
+    started = []
 
-    def __init__(self, output: Path, on: str, *flags: str, command: Sequence[str] = SEVERAL) -> None:
+    def __init__(self, output, on, *flags, command=SEVERAL):
         self.output, self.log = output, output.parent / f"{len(list(output.parent.iterdir()))}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -46,20 +44,20 @@ class Driver:
             )  # fmt: skip
         self.started.append(self.process)
 
-    def said(self) -> str:
+    def said(self):
         return self.log.read_text()
 
-    def until(self, condition: Callable[[], object]) -> None:
+    def until(self, condition):
         last = time.monotonic() + 200
         while not condition():
             assert self.process.poll() is None and time.monotonic() < last, self.said()
             time.sleep(0.01)
 
-    def ended(self, code: int = 0) -> str:
+    def ended(self, code=0):
         assert self.process.wait(timeout=800) == code, self.said()
         return self.said()
 
-    def signal_a_worker(self, number: int) -> None:
+    def signal_a_worker(self, number):
         """The one that holds the lock of a run that has saved; until another holds it."""
         self.until(lambda: saved(self.output))
         lock = next(path.parents[1] / ".lock" for path in self.output.glob("*/*/checkpoint/step-*"))
@@ -69,7 +67,7 @@ class Driver:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def none_is_left() -> Iterator[None]:
+def none_is_left():
     yield
     for process in Driver.started:
         if process.poll() is None:  # its test has failed
@@ -77,12 +75,11 @@ def none_is_left() -> Iterator[None]:
             process.wait()
 
 
-def saved(output: Path) -> bool:
-    """Whether a run is under way, and has saved."""
+def saved(output):
     return any(output.glob("*/*/checkpoint/step-*"))
 
 
-def unmeasured(output: Path) -> dict[str, Any]:
+def unmeasured(output):
     results = json.loads((output / "results.json").read_text())
     for name, run in results["measured"]["runs"].items():
         own = json.loads((output / name / "result.json").read_text())["measured"]
@@ -93,16 +90,15 @@ def unmeasured(output: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What one process finds."""
     output = tmp_path_factory.mktemp("whole") / "study"
     Driver(output, "local").ended()
     return unmeasured(output)
 
 
-@pytest.mark.parametrize(
-    ("on", "number", "then"),
-    [("local", signal.SIGINT, SLURM), (SLURM, signal.SIGTERM, "ray"), ("ray", signal.SIGINT, "local")],
-)
+INT, TERM = signal.SIGINT, signal.SIGTERM
+
+
+@pytest.mark.parametrize("on, number, then", [("local", INT, SLURM), (SLURM, TERM, "ray"), ("ray", INT, "local")])
 def test_what_is_killed_or_stopped_costs_nothing_and_goes_on_anywhere(on, number, then, whole, tmp_path):
     output = tmp_path / "study"
     driver = Driver(output, on, "--jobs", "2")
@@ -129,20 +125,19 @@ def test_a_job_whose_time_is_up_saves_and_goes_on_in_another(whole, tmp_path):
     assert "Requeued job" in logs and "lost" not in said, said
 
 
-def search_on(on: str, output: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def search_on(on, output):
     Driver(output, on, "--trials", "2", "--jobs", "2", command=ONE).ended()
     trials = json.loads(gzip.decompress((output / "trials.json.gz").read_bytes()))["trials"]
     return unmeasured(output), [{k: v for k, v in trial.items() if "seconds" not in k} for trial in trials]
 
 
-def probes_on(on: str, output: Path) -> dict[str, Any]:
+def probes_on(on, output):
     asked = "probe signed-mingru --tasks even-pairs majority --seeds 0 --lengths 512".split()
     Driver(output, on, "--jobs", "2", command=asked).ended()
     probes = json.loads((output / "probes.json").read_text())
     assert probes.pop("measured")["wall_seconds"] > 0
-    for task in probes["tasks"].values():
-        for cell in task["cells"].values():
-            del cell["tokens_per_second"]
+    for cell in (cell for task in probes["tasks"].values() for cell in task["cells"].values()):
+        del cell["tokens_per_second"]
     return probes
 
 
@@ -152,29 +147,22 @@ def test_a_search_and_probes_find_the_same_anywhere(found_on, on, tmp_path):
 
 
 @pytest.fixture
-def cluster(tmp_path) -> Iterator[tuple[str, list[subprocess.Popen]]]:
+def cluster(tmp_path):
     """Two nodes of Ray with one core each, started as a user starts them; their address, and their processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    ray = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus=1", "--disable-usage-stats"]
-    heads = [
-        ["--head", "--node-ip-address=127.0.0.1", f"--port={port}", "--include-dashboard=false"],
-        [f"--address=127.0.0.1:{port}"],
-    ]
-    nodes: list[subprocess.Popen] = []
-    environment = {**os.environ, "RAY_AUTH_MODE": "token"}
+    ray = [str(Path(sys.executable).with_name("ray")), *"start --block --num-cpus=1 --disable-usage-stats".split()]
+    head = f"--head --node-ip-address=127.0.0.1 --port={port} --include-dashboard=false"
+    nodes, chosen = [], {"start_new_session": True, "env": {**os.environ, "RAY_AUTH_MODE": "token"}}
     try:
-        for arguments in heads:
+        for arguments in (head, f"--address=127.0.0.1:{port}"):
             path = tmp_path / f"node-{len(nodes)}.log"
             with path.open("w") as log:
-                node = subprocess.Popen(
-                    [*ray, *arguments], stdout=log, stderr=log, start_new_session=True, env=environment
-                )
-                nodes.append(node)
+                nodes.append(subprocess.Popen([*ray, *arguments.split()], stdout=log, stderr=log, **chosen))
             last = time.monotonic() + 60
             while "--block" not in path.read_text():
-                assert node.poll() is None and time.monotonic() < last, path.read_text()
+                assert nodes[-1].poll() is None and time.monotonic() < last, path.read_text()
                 time.sleep(0.1)
         yield f"ray:127.0.0.1:{port}", nodes
     finally:
@@ -182,14 +170,13 @@ def cluster(tmp_path) -> Iterator[tuple[str, list[subprocess.Popen]]]:
             remove(node)
 
 
-def remove(node: subprocess.Popen) -> None:
+def remove(node):
     """As if its machine had lost its power."""
     if node.poll() is None:
         children = psutil.Process(node.pid).children(recursive=True)
-        for process in children:
-            process.suspend()
-        for process in children:
-            process.kill()
+        for end in (psutil.Process.suspend, psutil.Process.kill):
+            for process in children:
+                end(process)
         node.kill()
         node.wait()
 

@@ -1,15 +1,14 @@
 """`gatedrnn diagnose`: what it says of models whose gates are known, and its page in a browser."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from browser import needs_a_browser, visit
+from commands import call, outcome
 from train_helpers import digits_run, small_text, text_run
 
-from gatedrnn.cli.app import main
 from gatedrnn.data import Examples, data_settings
 from gatedrnn.errors import DataError
 from gatedrnn.inspect.diagnose import Diagnosis, Inspected, _of_examples, diagnose, from_run
@@ -23,74 +22,65 @@ TOKENS, WIDTH, STEPS = 3, 6, 20
 
 
 def inspected(cell="mingru", **changes):
-    """A model of three tokens and what it reads."""
     torch.manual_seed(0)
-    config = GatedRNNConfig(
-        cell=cell, vocab_size=TOKENS, pad_token_id=None, unk_token_id=None, embedding_size=4, hidden_size=WIDTH,
-        **changes,
-    )  # fmt: skip
-    model = GatedRNNForTokenClassification(config).eval()
+    named = {"vocab_size": TOKENS, "pad_token_id": None, "unk_token_id": None, "embedding_size": 4, **changes}
+    model = GatedRNNForTokenClassification(GatedRNNConfig(cell=cell, hidden_size=WIDTH, **named)).eval()
     return Inspected(model, {"input_ids": torch.randint(0, TOKENS, (5, STEPS))}, "tokens")
 
 
-def with_update(subject, value):
-    """The same, its update gates as good as constant."""
-    layer = subject.model.model.parts[0].layer
-    with torch.no_grad():
-        layer.weight_ih_l0[WIDTH:] = 0
-        layer.bias_ih_l0[WIDTH:] = math.log(value / (1 - value))
+def layer_of(subject):
+    return subject.model.model.parts[0].layer
+
+
+@torch.no_grad()
+def with_gate(bias, cell="mingru", weight=0.0):
+    """A model whose second gate, of what keeps or updates, has that weight and that bias."""
+    subject = inspected(cell)
+    layer_of(subject).weight_ih_l0[WIDTH:] = torch.as_tensor(weight)
+    layer_of(subject).bias_ih_l0[WIDTH:] = torch.as_tensor(bias)
     return subject
 
 
-def outcome(*arguments):
-    try:
-        main(tuple(str(part) for part in arguments))
-        return 0
-    except SystemExit as stop:
-        return int(stop.code or 0)
+@torch.no_grad()
+def with_zeros(cell):
+    subject = inspected(cell)
+    for weight in layer_of(subject).parameters():
+        weight.zero_()
+    return subject
 
 
-def test_a_half_life_is_the_time_in_which_half_is_gone():
-    (layer,) = diagnose(with_update(inspected(), 0.1)).layers
+def test_a_half_life_is_the_time_in_which_half_is_gone_and_saturated_gates_are_counted():
+    (layer,) = diagnose(with_gate(math.log(0.1 / 0.9))).layers
     assert layer.half_life == pytest.approx([math.log(0.5) / math.log(0.9)] * WIDTH, rel=1e-5)
     assert layer.negative is None, "no decay of this cell has a sign"
     gate = layer.gates["update"]
     assert (gate.shut, gate.open) == (0.0, 0.0) and gate.mean == pytest.approx(0.1)
+    for value, ends in ((0.01, (1.0, 0.0)), (0.99, (0.0, 1.0))):
+        gate = diagnose(with_gate(math.log(value / (1 - value)))).layers[0].gates["update"]
+        assert (gate.shut, gate.open) == ends and sum(gate.share) == pytest.approx(1)
 
 
 def test_a_decay_of_zero_ends_a_memory():
     """Decay 1 on two tokens of three and 0 on the third: what was kept is gone after three steps, on average."""
-    subject = inspected("signed-mingru")
-    layer = subject.model.model.parts[0].layer
+    subject = with_gate(0.0, "signed-mingru", weight=[1.0, 0, 0, 0])
     subject.inputs["input_ids"] = torch.tensor([[0, 1, 2] * 7])
-    with torch.no_grad():
-        subject.model.model.embeddings.map.weight.copy_(torch.tensor([[1.0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]))
-        layer.weight_ih_l0[WIDTH:] = torch.tensor([1.0, 0, 0, 0])
-        layer.bias_ih_l0[WIDTH:] = 0
+    subject.model.model.embeddings.map.weight.data.copy_(torch.tensor([[1.0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]))
     found = diagnose(subject)
     assert found.layers[0].half_life == pytest.approx([3] * WIDTH)
     assert layer_rows(found)[0]["half-life"] == "3.0"
 
 
-@pytest.mark.parametrize("value, shut, opened", [(0.01, 1.0, 0.0), (0.99, 0.0, 1.0)])
-def test_saturated_gates_are_counted(value, shut, opened):
-    gate = diagnose(with_update(inspected(), value)).layers[0].gates["update"]
-    assert (gate.shut, gate.open) == (shut, opened) and sum(gate.share) == pytest.approx(1)
-
-
 def test_signs_and_endless_memories_are_found():
-    subject = inspected("signed-mingru")
-    layer = subject.model.model.parts[0].layer
-    with torch.no_grad():
-        layer.weight_ih_l0[WIDTH:] = 0
-        layer.bias_ih_l0[WIDTH:] = torch.tensor([-5.0, -0.5, 0.5, 5.0, 5.0, 5.0])
-    found = diagnose(subject)
+    found = diagnose(with_gate([-5.0, -0.5, 0.5, 5.0, 5.0, 5.0], "signed-mingru"))
     (one,) = found.layers
     assert one.negative == [0, 0, 0, 0, 1, 1] and one.half_life == pytest.approx([1, 1, None, None, None, None])
     assert one.dead == 3, "what keeps all of itself takes nothing in; what flips its sign moves"
     row = layer_rows(found)[0]
     assert row["flip"] == "2" and row["longest"] == "endless" and row["dead"] == "3"
     assert "3 channels hardly move on these inputs" in sentences(found)[-1]
+    halves = one.model_copy(update={"half_life": [1.0, 2.0, 3.0, None, None, None]})
+    halves = found.model_copy(update={"layers": [halves]})
+    assert layer_rows(halves)[0]["half-life"] == "3.0", "that of the median channel"
 
 
 @pytest.mark.parametrize("cell", ["mingru", "lstm"])
@@ -98,11 +88,8 @@ def test_the_reach_is_the_norm_of_the_jacobian(cell, monkeypatch):
     """With a direction along each output in turn, the sum over draws is the whole Jacobian's norm."""
     subject = inspected(cell)
     model, ids = subject.model.model, subject.inputs["input_ids"]
-
-    def last(x):
-        return model.parts[0].layer(x)[0][:, -1]
-
-    jacobian = torch.autograd.functional.jacobian(last, model.embeddings(ids).detach())
+    read, layer = model.embeddings(ids).detach(), layer_of(subject)
+    jacobian = torch.autograd.functional.jacobian(lambda x: layer(x)[0][:, -1], read)
     own = torch.stack([jacobian[row, :, row] for row in range(len(ids))])  # rows, outputs, steps, features
     expected = own.square().sum((1, 3)).mean(0).sqrt().flip(0)
     monkeypatch.setattr("gatedrnn.inspect.diagnose.DRAWS", 800)
@@ -110,46 +97,22 @@ def test_the_reach_is_the_norm_of_the_jacobian(cell, monkeypatch):
 
 
 def test_where_nothing_moves_all_is_dead_and_the_gradient_is_zero():
-    subject = inspected("lstm")
-    with torch.no_grad():
-        for weight in subject.model.model.parts[0].parameters():
-            weight.zero_()
-    found = diagnose(subject)
+    found = diagnose(with_zeros("lstm"))
     assert found.layers[0].dead == WIDTH and max(found.reach) == 0
     assert "gradient of the last step is zero" in sentences(found)[1]
+    far = found.model_copy(update={"reach": [0.0, 0.0, 1.0, 0.5, 0.001]})
+    assert "for 3 of the 4 steps before it" in sentences(far)[1], "the farthest step that matters"
 
 
-def test_the_reach_is_the_farthest_step_that_matters():
-    found = diagnose(inspected()).model_copy(update={"reach": [0.0, 0.0, 1.0, 0.5, 0.001]})
-    assert "for 3 of the 4 steps before it" in sentences(found)[1]
-
-
-def test_the_half_life_is_that_of_the_median_channel():
-    found = diagnose(inspected("signed-mingru"))
-    lives = [1.0, 2.0, 3.0, None, None, None]
-    found = found.model_copy(update={"layers": [found.layers[0].model_copy(update={"half_life": lives})]})
-    assert layer_rows(found)[0]["half-life"] == "3.0"
-
-
-def test_an_infinite_gradient_is_refused_and_not_called_zero():
-    subject = inspected("gru", num_hidden_layers=1)
-    layer = subject.model.model.parts[0].layer
-    with torch.no_grad():
-        for weight in layer.parameters():
-            weight.zero_()
-        layer.weight_hh_l0[2 * WIDTH :] = 1e30 * torch.eye(WIDTH)
-        layer.weight_ih_l0[2 * WIDTH :, 0] = 1e-3
-        subject.model.model.embeddings.map.weight.zero_()
+def test_an_infinite_gradient_and_outputs_that_are_not_finite_are_refused():
+    subject = with_zeros("gru")
+    layer_of(subject).weight_hh_l0.data[2 * WIDTH :] = 1e30 * torch.eye(WIDTH)
+    layer_of(subject).weight_ih_l0.data[2 * WIDTH :, 0] = 1e-3
+    subject.model.model.embeddings.map.weight.data.zero_()
     with pytest.raises(DataError, match="gradient is not finite"):
         diagnose(subject)
-
-
-def test_outputs_that_are_not_finite_are_refused():
-    subject = inspected()
-    with torch.no_grad():
-        subject.model.model.parts[0].layer.weight_ih_l0[0] = torch.nan
     with pytest.raises(DataError, match="not finite"):
-        diagnose(subject)
+        diagnose(with_gate(torch.nan))
 
 
 def test_rows_are_as_long_as_half_of_the_longest():
@@ -161,9 +124,8 @@ def test_rows_are_as_long_as_half_of_the_longest():
 
 def test_each_layer_direction_and_cell_has_a_row_and_its_class():
     found = diagnose(inspected("mingru,lstm", num_hidden_layers=2, bidirectional=True, block=True, pooling="max"))
-    assert [row["layer"] for row in layer_rows(found)] == [
-        "layer 0", "layer 0, backwards", "layer 1", "layer 1, backwards",
-    ]  # fmt: skip
+    names = ["layer 0", "layer 0, backwards", "layer 1", "layer 1, backwards"]
+    assert [row["layer"] for row in layer_rows(found)] == names
     first, second, _ = sentences(found)
     assert first.startswith("mingru is positive") and "parity" in first and "arXiv:2411.12537" in first
     assert second.startswith("lstm is state-dependent")
@@ -171,49 +133,42 @@ def test_each_layer_direction_and_cell_has_a_row_and_its_class():
 
 @pytest.mark.slow
 @needs_a_browser
-def test_the_page_of_a_run_shows_every_figure(tmp_path: Path) -> None:
+def test_the_page_of_a_run_shows_every_figure(tmp_path):
     settings = RunSettings(
         cell="signed-mingru", hidden_size=8, threads=1, data=data_settings(task="parity", length=12),
         model=ModelSettings(embedding_size=4), train=TrainSettings(epochs=1),
     )  # fmt: skip
     run(settings, tmp_path / "run")
-    assert outcome("diagnose", tmp_path / "run", "--split", "test_48", "--rows", 4) == 0
-    seen = visit(tmp_path / "run" / "diagnosis" / "report.html")
-    assert not seen.said and len(seen.asked) == 1 and not seen.cut_off and not seen.wide
-    assert not visit(tmp_path / "run" / "diagnosis" / "report.html", 400).wide
-    assert seen.titles[:5] == [
-        "Layers", "layer 0: gates", "Memory", "Signs of the decays", "Reach of the gradient",
-    ]  # fmt: skip
+    call("diagnose", tmp_path / "run", "--split", "test_48", "--rows", 4)
+    page = tmp_path / "run" / "diagnosis" / "report.html"
+    seen = visit(page)
+    assert not seen.said and len(seen.asked) == 1 and not seen.cut_off and not seen.wide and not visit(page, 400).wide
+    assert seen.titles[:5] == ["Layers", "layer 0: gates", "Memory", "Signs of the decays", "Reach of the gradient"]
     assert all(seen.figures), "no figure is empty"
     assert "parity, test_48 split: 4 rows of 48 steps" in seen.text and str(tmp_path) not in seen.text
     kept = read_record(tmp_path / "run" / "diagnosis" / "diagnosis.json", Diagnosis)
     assert len(kept.reach) == 48 and kept.layers[0].channels == 8
 
 
-def test_a_language_model_is_inspected_on_its_split_or_on_any_text(tmp_path: Path, capsys) -> None:
-    run(text_run(small_text(tmp_path / "text.txt"), epochs=1), tmp_path / "run")
+def test_a_language_model_is_inspected_on_its_split_or_on_any_text(tmp_path, capsys):
+    run(text_run(small_text(tmp_path / "text.txt"), total_steps=2), tmp_path / "run")
     assert from_run(tmp_path / "run", "validation", 4, 16).inputs["input_ids"].shape == (4, 16)
     other = tmp_path / "other.txt"
     other.write_text("the cat sat on the mats\n" * 20)
     page = tmp_path / "page"
-    assert outcome("diagnose", tmp_path / "run" / "model", "--file", other, "--steps", 30, "--output", page) == 0
+    call("diagnose", tmp_path / "run" / "model", "--file", other, "--steps", 30, "--output", page)
     assert "other.txt" in capsys.readouterr().out and (page / "report.html").exists()
 
 
-def test_numbers_are_inspected_like_tokens(tmp_path: Path) -> None:
-    run(digits_run("gru", epochs=1), tmp_path / "run")
+def test_numbers_are_inspected_like_tokens_and_what_cannot_be_inspected_is_named(tmp_path, capsys):
+    run(digits_run("gru", total_steps=2), tmp_path / "run")
     found = diagnose(from_run(tmp_path / "run", "test", 5, 99))
     assert (found.rows, found.steps) == (5, 8) and set(found.layers[0].gates) == {"reset", "update"}
-
-
-def test_what_cannot_be_inspected_is_named(tmp_path: Path, capsys) -> None:
-    settings = digits_run(epochs=1)
-    run(settings, tmp_path / "run")
     for arguments, said in (
         (("nowhere",), "nowhere: is no run's folder"),
         ((tmp_path / "run", "--split", "train"), "has no split 'train'; there are validation, test"),
         ((tmp_path / "run", "--rows", 0), "must be at least 1"),
         ((tmp_path / "run", "--file", tmp_path / "missing.txt"), "is no language model, but predicts labels"),
     ):
-        assert outcome("diagnose", *arguments) == 2
-        assert said in " ".join(capsys.readouterr().err.split())
+        code, error = outcome(capsys, "diagnose", *arguments)
+        assert code == 2 and said in " ".join(error.split())

@@ -7,7 +7,6 @@ from layer_laws import BATCH, CELL, CELLS, EQUATIONS, HIDDEN, JOINT, STEPS, as_t
 from paths import axis
 from tolerances import assert_equal_within
 
-from gatedrnn import BlockOrthogonalRNN
 from gatedrnn.inspect.trace import trace
 
 BOTH = (False, True)
@@ -24,12 +23,10 @@ def test_what_is_traced_is_what_the_layer_does(name, two_layers_and_directions, 
     if two_layers_and_directions:
         variant |= {"num_layers": 2, "bidirectional": True}
     layer, x = layer_of(name, **variant).eval(), series()
-    traced = list(trace(layer, x))
-    outputs = [part.output.flip(1) if part.reverse else part.output for part in traced]
+    outputs = [part.output.flip(1) if part.reverse else part.output for part in trace(layer, x)]
     directions = 1 + layer.bidirectional
-    assert len(traced) == layer.num_layers * directions
-    top = torch.cat(outputs[-directions:], dim=2)
-    assert_equal_within(top, layer(x)[0], torch.float64, "output of the last layer")
+    assert len(outputs) == layer.num_layers * directions
+    assert_equal_within(torch.cat(outputs[-directions:], 2), layer(x)[0], torch.float64, "output of the last layer")
 
 
 @over(name=DECAYING)
@@ -61,58 +58,42 @@ def test_the_decay_is_what_a_state_is_multiplied_by(name):
             _, states = layer.step(x[:, t], states)
 
 
-def gates_by_hand(layer, x):
-    """Of a peephole LSTM, from its parameters alone."""
-    weights = dict(layer.named_parameters())
-    h, c = torch.zeros(2, BATCH, HIDDEN, dtype=x.dtype)
-    found = {"input": [], "forget": [], "output": []}
-    for t in range(x.shape[1]):
-        sums = x[:, t] @ weights["weight_ih_l0"].T + weights["bias_ih_l0"] + h @ weights["weight_hh_l0"].T
-        sums = sums + weights["bias_hh_l0"] if "bias_hh_l0" in weights else sums
-        i, f, g, o = sums.chunk(4, dim=1)
-        i, f = (i + weights["weight_ci_l0"] * c).sigmoid(), (f + weights["weight_cf_l0"] * c).sigmoid()
-        c = f * c + i * g.tanh()
-        o = (o + weights["weight_co_l0"] * c).sigmoid()
-        h = o * c.tanh()
-        for name, gate in zip(found, (i, f, o), strict=True):
-            found[name].append(gate)
-    return {name: torch.stack(values, 1) for name, values in found.items()}
-
-
 def test_gates_are_what_input_state_and_memory_make_of_them():
+    """Of a peephole LSTM, from its parameters alone."""
     layer, x = layer_of("lstm-peephole"), series()
     (traced,) = trace(layer, x)
-    expected = gates_by_hand(layer, x)
-    assert traced.gates.keys() == expected.keys()
-    for name, values in expected.items():
-        assert_equal_within(traced.gates[name], values, torch.float64, name)
-    assert_equal_within(traced.decay, expected["forget"], torch.float64, "decay")
+    assert list(traced.gates) == ["input", "forget", "output"]
+    h, c = torch.zeros(2, BATCH, HIDDEN, dtype=x.dtype)
+    for t in range(STEPS):
+        sums = x[:, t] @ layer.weight_ih_l0.T + layer.bias_ih_l0 + h @ layer.weight_hh_l0.T
+        i, f, g, o = sums.chunk(4, dim=1)
+        i, f = (i + layer.weight_ci_l0 * c).sigmoid(), (f + layer.weight_cf_l0 * c).sigmoid()
+        c = f * c + i * g.tanh()
+        o = (o + layer.weight_co_l0 * c).sigmoid()
+        h = o * c.tanh()
+        for name, gate in {"input": i, "forget": f, "output": o}.items():
+            assert_equal_within(traced.gates[name][:, t], gate, torch.float64, name)
+        assert_equal_within(traced.decay[:, t], f, torch.float64, "decay")
 
 
-@pytest.mark.parametrize("name, lowest", [("signed-mingru", -1.0), ("block-orthogonal", 0.0)])
-def test_a_clamped_decay_is_shown_as_it_acts(name, lowest):
-    (traced,) = trace(layer_of(name, 3, 64), series())
-    (gate,) = traced.gates.values()
-    assert torch.equal(gate, traced.decay)
-    assert gate.min() == pytest.approx(lowest, abs=1e-12) and gate.max() == pytest.approx(1.0, abs=1e-12)
+def test_a_clamped_decay_and_gates_that_share_one_whole_are_shown_as_they_act():
+    for name, lowest in (("signed-mingru", -1.0), ("block-orthogonal", 0.0)):
+        (traced,) = trace(layer_of(name, 3, 64), series())
+        (gate,) = traced.gates.values()
+        assert torch.equal(gate, traced.decay)
+        assert gate.min() == pytest.approx(lowest, abs=1e-12) and gate.max() == pytest.approx(1.0, abs=1e-12)
+    for name in ("minlstm", "lstm-normalized"):
+        (traced,) = trace(layer_of(name), series())
+        assert_equal_within(traced.gates["forget"], traced.decay, torch.float64, "forget")
+        assert_equal_within(traced.gates["input"], 1 - traced.decay, torch.float64, "input")
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_the_decay_of_a_block_is_that_of_each_channel(size):
-    layer = BlockOrthogonalRNN(3, 12, block_size=size, batch_first=True, dtype=torch.float64)
-    for weight in layer.parameters():
-        torch.nn.init.normal_(weight)
-    x = series()
+    layer, x = layer_of("block-orthogonal", 3, 12, block_size=size), series()
     (traced,) = trace(layer, x)
     d = (x @ layer.weight_ih_l0[12:24].T + layer.bias_ih_l0[12:24]).clamp(0, 1)
     assert_equal_within(traced.decay, d, torch.float64, "decay")
-
-
-@pytest.mark.parametrize("name", ["minlstm", "lstm-normalized"])
-def test_gates_that_share_one_whole_are_shown_so(name):
-    (traced,) = trace(layer_of(name), series())
-    assert_equal_within(traced.gates["forget"], traced.decay, torch.float64, "forget")
-    assert_equal_within(traced.gates["input"], 1 - traced.decay, torch.float64, "input")
 
 
 @pytest.mark.parametrize("cell", ["lstm", "mingru", "qrnn"])
@@ -121,9 +102,7 @@ def test_a_trace_goes_on_from_a_state(cell):
     layer = CELLS[cell](3, 4, num_layers=2, batch_first=True).eval()
     x = torch.randn(2, 6, 3, 2)[..., 0]  # strided
     _, state = layer(x[:, :4])
-    before = state if isinstance(state, tuple) else (state,)
-    for whole, rest in zip(trace(layer, x), trace(layer, x[:, 4:], before), strict=True):
-        for name, gate in whole.gates.items():
-            assert_equal_within(rest.gates[name], gate[:, 4:], torch.float32, name)
-        assert_equal_within(rest.memory, whole.memory[:, 4:], torch.float32, "memory")
-        assert_equal_within(rest.written, whole.written[:, 4:], torch.float32, "written")
+    for whole, rest in zip(trace(layer, x), trace(layer, x[:, 4:], as_tuple(state)), strict=True):
+        found, expected = (part.gates | {"memory": part.memory, "written": part.written} for part in (rest, whole))
+        for name, values in expected.items():
+            assert_equal_within(found[name], values[:, 4:], torch.float32, name)

@@ -14,10 +14,9 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import llvmlite.binding
 import numpy as np
@@ -32,38 +31,33 @@ from gatedrnn.kernels.cpu._views import flat
 from gatedrnn.ops.cells import cell_program, known, loop_program
 from gatedrnn.registry import CELLS
 
-Sums: TypeAlias = dict[str, dict[str, str]]
-"""By kernel and type, and by shape."""
 KEPT = Path(__file__).with_name("bits.json")
 LLVM = f"LLVM {llvmlite.binding.llvm_version_info[0]}"
 """Which products and sums are fused differs from one to the other."""
-FEATURES = "sse3 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma f16c bmi bmi2 lzcnt movbe cx16"
-TARGET = {
-    "NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ",".join(f"+{name}" for name in FEATURES.split()),
-    "NUMBA_DISABLE_INTEL_SVML": "1", "OMP_NUM_THREADS": "1",
-}  # fmt: skip
+FEATURES = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,+cx16"
+TARGET = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": FEATURES, "NUMBA_DISABLE_INTEL_SVML": "1"}
 FLOATS = {"float32": torch.float32, "float64": torch.float64}
 
 
 class Numbers:
     """Numbers that are the same everywhere: whole ones over a power of two, from the raw bits of PCG64."""
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self, dtype):
         self.dtype, self._bits = FLOATS[dtype], np.random.PCG64(0)
 
-    def __call__(self, *shape: int, spread: float = 2.0) -> torch.Tensor:
-        """Between -spread and spread, a power of two."""
+    def __call__(self, *shape, spread=2.0):
         whole = (self._bits.random_raw(math.prod(shape)) >> np.uint64(43)).astype(np.float64) - 2**20
         return torch.from_numpy(spread * whole / 2**20).to(self.dtype).view(shape)
 
-    def flags(self, there: bool, *shape: int, share: float) -> torch.Tensor | None:
+    def flags(self, there, *shape, share):
         """True for that share of them; None where there are none."""
         return self(*shape, spread=1.0) < 2 * share - 1 if there else None
 
+    def resets(self, shape, channels):
+        return self.flags(shape.cut, *shape[:2], share=0.125), self(channels) if shape.cut else None
+
 
 class Shape(NamedTuple):
-    """Of a series, and what else a call is given."""
-
     batch: int
     steps: int
     channels: int
@@ -77,49 +71,42 @@ class Shape(NamedTuple):
         return " ".join(["x".join(map(str, self[:3])), *words, *(["in chunks"] if self.threads > 1 else [])])
 
 
-SCANS = (
-    Shape(1, 1, 1), Shape(2, 7, 5, masked=True, cut=True), Shape(2, 70, 300, reverse=True),
-    Shape(1, 2000, 20, cut=True, threads=8),
-)  # fmt: skip
-WHOLE = (*SCANS[:3], Shape(1, 2000, 20, cut=True))
+ONE, FLAGGED, LONG = Shape(1, 1, 1), Shape(2, 7, 5, masked=True, cut=True), Shape(1, 2000, 20, cut=True)
+WHOLE = (ONE, FLAGGED, Shape(2, 70, 300, reverse=True), LONG)
 """Of cells whose steps cannot be taken in chunks."""
-LOOPS = (
-    Shape(1, 1, 1), Shape(2, 7, 5, masked=True, cut=True), Shape(2, 3, 300, reverse=True), Shape(37, 4, 34, masked=True)
-)  # fmt: skip
+SCANS = (*WHOLE[:3], LONG._replace(threads=8))
+LOOPS = (ONE, FLAGGED, Shape(2, 3, 300, reverse=True), Shape(37, 4, 34, masked=True))
 """One sequence more than a work item has, and more channels than a block of a product is deep."""
-SIZES = (Shape(1, 1, 1), Shape(5, 3, 37), Shape(23, 300, 70), Shape(9, 513, 257))
+SIZES = (ONE, Shape(5, 3, 37), Shape(23, 300, 70), Shape(9, 513, 257))
 """Of a product: rows, inner, columns."""
-Results = Iterator[torch.Tensor | None]
 
 
-def of_scan(cell: ScanEquations, new: Numbers, shape: Shape) -> Results:
+def of_scan(cell, new, shape):
     program, (batch, steps, channels, *_) = cell_program(known(cell)), shape
     rows = shape.masked * program.gates + len(program.diagonals)
-    given = {
-        "projected": new(batch, steps, program.gates * channels), "bias": new(rows * channels) if rows else None,
-        "h0": new(batch, channels), "mask": new.flags(shape.masked, batch, steps, share=0.75),
-        "resets": new.flags(shape.cut, batch, steps, share=0.125), "reset_state": new(channels) if shape.cut else None,
-    }  # fmt: skip
-    output, last = cpu.gated_scan(program, **given, reverse=shape.reverse)
-    projected, bias = given.pop("projected"), given.pop("bias")
+    projected, bias = new(batch, steps, program.gates * channels), new(rows * channels) if rows else None
+    h0, mask = new(batch, channels), new.flags(shape.masked, batch, steps, share=0.75)
+    others = h0, mask, *new.resets(shape, channels), shape.reverse
+    output, last = cpu.gated_scan(program, projected, bias, *others)
     states = output if program.output_is_state and not shape.masked else None
+    grads = new(batch, steps, channels), new(batch, channels)
     yield from (output, last)
-    yield from cpu.gated_scan_gradient(
-        program, new(batch, steps, channels), new(batch, channels), projected, bias, states, **given,
-        reverse=shape.reverse,
-    )  # fmt: skip
+    yield from cpu.gated_scan_gradient(program, *grads, projected, bias, states, *others)
 
 
-def of_linear_scan(new: Numbers, shape: Shape) -> Results:
-    batch, steps, channels, *_ = shape
-    decay, drive, h0 = new(batch, steps, channels, spread=1.0), new(batch, steps, channels), new(batch, channels)
-    others = h0, new.flags(shape.cut, batch, steps, share=0.125), new(channels) if shape.cut else None, shape.reverse
-    h, last = cpu.scan(decay, drive, *others)
+def of_linear_scan(size, new, shape):
+    """Of decays, or of blocks of that size."""
+    batch, steps, blocks, *_ = shape
+    forward, backward = (cpu.scan, cpu.scan_gradient) if size == 1 else (cpu.block_scan, cpu.block_scan_gradient)
+    decay = new(batch, steps, blocks, spread=1.0) if size == 1 else new(batch, steps, size, size, blocks, spread=0.5)
+    drive, h0 = new(batch, steps, size * blocks), new(batch, size * blocks)
+    others = h0, *new.resets(shape, size * blocks), shape.reverse
+    h, last = forward(decay, drive, *others)
     yield from (h, last)
-    yield from cpu.scan_gradient(new(batch, steps, channels), new(batch, channels), decay, h, *others)
+    yield from backward(new(*drive.shape), new(*last.shape), decay, h, *others)
 
 
-def of_elementwise_loop(cell: ElementwiseLoopEquations, new: Numbers, shape: Shape) -> Results:
+def of_elementwise_loop(cell, new, shape):
     program, (batch, steps, channels, *_) = cell_program(known(cell)), shape
     projected, starts = new(batch, steps, program.gates * channels), [new(batch, channels) for _ in program.states]
     bias = new((shape.masked * program.gates + len(program.diagonals)) * channels)
@@ -127,13 +114,11 @@ def of_elementwise_loop(cell: ElementwiseLoopEquations, new: Numbers, shape: Sha
     output, last = cpu.elementwise_loop(program, projected, bias, starts, mask, resets, shape.reverse)
     grads = new(batch, steps, channels), [new(batch, channels) for _ in program.states]
     states = output if program.output_is_state and not shape.masked else None
-    of_projected, of_bias, of_starts = cpu.elementwise_loop_gradient(
-        program, *grads, projected, bias, states, starts, mask, resets, shape.reverse
-    )
-    yield from (output, *last, of_projected, of_bias, *of_starts)
+    found = cpu.elementwise_loop_gradient(program, *grads, projected, bias, states, starts, mask, resets, shape.reverse)
+    yield from (output, *last, *found[:2], *found[2])
 
 
-def of_loop_cell(cell: LoopEquations, new: Numbers, shape: Shape) -> Results:
+def of_loop_cell(cell, new, shape):
     program, (batch, steps, channels, *_) = loop_program(known(cell)), shape
     size = channels * cell.block_size
     width, carried = 2 if cell.projects_state and shape.masked else size, len(program.carried)
@@ -154,34 +139,19 @@ def of_loop_cell(cell: LoopEquations, new: Numbers, shape: Shape) -> Results:
     yield from (*states, *last, *(found if batch <= 2 else found[:-1]))
 
 
-def of_block_scan(size: int, new: Numbers, shape: Shape) -> Results:
-    batch, steps, blocks, *_ = shape
-    channels = size * blocks
-    transition, drive = new(batch, steps, size, size, blocks, spread=0.5), new(batch, steps, channels)
-    others = (
-        new(batch, channels), new.flags(shape.cut, batch, steps, share=0.125), new(channels) if shape.cut else None,
-        shape.reverse,
-    )  # fmt: skip
-    h, last = cpu.block_scan(transition, drive, *others)
-    yield from (h, last)
-    yield from cpu.block_scan_gradient(new(batch, steps, channels), new(batch, channels), transition, h, *others)
-
-
-def of_stack(cell: Any, new: Numbers, shape: Shape) -> Results:
-    """Of a stack of two layers, whose inputs are as wide as the state."""
+def of_stack(cell, new, shape):
+    """Of two layers, whose inputs are as wide as the state."""
     batch, channels, layers = shape.batch, shape.channels * cell.block_size, 2
     gates, small = len(cell.projections) * channels, 2.0 ** -math.ceil(math.log2(channels * cell.block_size) / 2)
     x, before = new(batch, channels), tuple(new(layers, batch, channels) for _ in cell.states)
-    matrices, biases = [
-        [new(gates, channels, spread=small) for _ in range(layers)],
-        [new(gates) for _ in range(layers)],
-    ]
+    matrices = [new(gates, channels, spread=small) for _ in range(layers)]
+    biases = [new(gates) for _ in range(layers)]
     diagonals = [[new(channels) for _ in cell.diagonals] for _ in range(layers)]
     if isinstance(cell, LoopEquations):
-        weights = list[torch.Tensor | None]()
+        weights = []
         for matrix, bias, own in zip(matrices, biases, diagonals, strict=True):
-            recurrent = new(gates, channels // cell.heads, spread=small), bias if cell.recurrent_bias else None
-            weights += [matrix, recurrent[0], bias, recurrent[1], *own]
+            second = new(gates, channels // cell.heads, spread=small), bias, bias if cell.recurrent_bias else None
+            weights += [matrix, *second, *own]
         output, after = cpu.loop_step(loop_program(known(cell)), x, weights, before)
     else:
         after, program = tuple(torch.empty_like(s) for s in before), cell_program(known(cell))
@@ -190,7 +160,7 @@ def of_stack(cell: Any, new: Numbers, shape: Shape) -> Results:
     yield from (output, *after)
 
 
-def of_block_step(cell: BlockScanEquations, new: Numbers, shape: Shape) -> Results:
+def of_block_step(cell, new, shape):
     batch, channels = shape.batch, shape.channels * cell.block_size
     before, after = new(batch, channels), torch.zeros(batch, channels, dtype=new.dtype)
     projected, output = new(batch, len(cell.projections) * channels), torch.zeros_like(after)
@@ -198,7 +168,7 @@ def of_block_step(cell: BlockScanEquations, new: Numbers, shape: Shape) -> Resul
     yield from (after, output)
 
 
-def of_product(new: Numbers, shape: Shape) -> Results:
+def of_product(new, shape):
     rows, inner, columns, *_ = shape
     a, matrix = new(rows, inner), new(inner, columns)
     wide = padded(columns, matrix.element_size())
@@ -207,14 +177,14 @@ def of_product(new: Numbers, shape: Shape) -> Results:
     yield out[:, :columns]
 
 
-def of_masked_max(new: Numbers, shape: Shape) -> Results:
+def of_masked_max(new, shape):
     batch, steps, channels, *_ = shape
     x, mask = new(batch, steps, channels), new.flags(shape.masked, batch, steps, share=0.75)
     largest, count = cpu.masked_max(x, mask)
     yield from (largest, count, cpu.masked_max_gradient(new(batch, channels), x, mask, largest, count))
 
 
-def of_cross_entropy(new: Numbers, shape: Shape) -> Results:
+def of_cross_entropy(new, shape):
     rows, _, classes, *_ = shape
     scores, labels = new(rows, classes, spread=8.0), torch.arange(rows) % classes
     labels[rows // 2] = -100
@@ -222,94 +192,75 @@ def of_cross_entropy(new: Numbers, shape: Shape) -> Results:
     yield scores
 
 
-def of_dropout(new: Numbers, shape: Shape) -> Results:
+def of_dropout(new, shape):
     mask, generator = torch.zeros(shape[:3], dtype=new.dtype), torch.Generator().manual_seed(1)
     cpu.fill_dropout_mask(mask, 0.7, torch.full((), 1.5, dtype=new.dtype), generator)
     yield from (mask, generator.get_state())
 
 
-class Kernel(NamedTuple):
-    """A kernel, for one cell if it has cells."""
-
-    name: str
-    run: Callable[[Numbers, Shape], Results]
-    shapes: tuple[Shape, ...]
-    floats: tuple[str, ...] = tuple(FLOATS)
-
-
-def kernels() -> Iterator[Kernel]:
-    """All of them."""
-    yield Kernel("linear scan", of_linear_scan, SCANS)
-    yield Kernel("product", of_product, SIZES)
-    yield Kernel("masked max", of_masked_max, SCANS)
-    yield Kernel("cross-entropy", of_cross_entropy, SIZES, ("float32",))
-    yield Kernel("dropout", of_dropout, SIZES)
+def kernels():
+    """All of them, each for one cell if it has cells: name, what runs it, shapes, and types if not both."""
+    yield "linear scan", partial(of_linear_scan, 1), SCANS
+    yield "product", of_product, SIZES
+    yield "masked max", of_masked_max, SCANS
+    yield "cross-entropy", of_cross_entropy, SIZES, ("float32",)
+    yield "dropout", of_dropout, SIZES
     for size in (2, 3, 4):
-        yield Kernel(f"block scan of {size}", partial(of_block_scan, size), SCANS)
+        yield f"block scan of {size}", partial(of_linear_scan, size), SCANS
     for cell in (record.equations(**options) for record in CELLS.values() for options in ({}, *record.variants)):
         if isinstance(cell, BlockScanEquations) and cell.kernel is not None and cell.kernel.form == "reflections":
-            yield Kernel(f"step of {cell.word}", partial(of_block_step, cell), SIZES)
+            yield f"step of {cell.word}", partial(of_block_step, cell), SIZES
         if isinstance(cell, ScanEquations):
-            yield Kernel(f"scan of {cell.word}", partial(of_scan, cell), SCANS, _floats(cell))
+            yield f"scan of {cell.word}", partial(of_scan, cell), SCANS, _floats(cell)
         elif isinstance(cell, ElementwiseLoopEquations):
-            yield Kernel(f"loop of {cell.word}", partial(of_elementwise_loop, cell), WHOLE, ("float32",))
+            yield f"loop of {cell.word}", partial(of_elementwise_loop, cell), WHOLE, ("float32",)
         elif isinstance(cell, LoopEquations) and loop_program(known(cell)) is not None:
-            yield Kernel(f"loop of {cell.word}", partial(of_loop_cell, cell), LOOPS, ("float32",))
+            yield f"loop of {cell.word}", partial(of_loop_cell, cell), LOOPS, ("float32",)
         else:
             continue
-        yield Kernel(f"steps of {cell.word}", partial(of_stack, cell), SIZES, ("float32",))
+        yield f"steps of {cell.word}", partial(of_stack, cell), SIZES, ("float32",)
 
 
-def _floats(cell: ScanEquations) -> tuple[str, ...]:
+def _floats(cell):
     """float64 too where no function is the C library's."""
     row = cell_program(known(cell)).plain.forward
     used = {row.graph.nodes[value].operation for value in row.graph.needed(row.writes.values())}
     return tuple(FLOATS) if used.isdisjoint(COSTLY - {"div", "sqrt"}) else ("float32",)
 
 
-def computed(names: Sequence[str]) -> Sums:
-    """The sums of the kernels of these names, or of all."""
-    found: Sums = {}
-    for kernel in kernels():
-        for dtype in kernel.floats if kernel.name in names or not names else ():
-            of_shapes = found[f"{kernel.name}, {dtype}"] = {}
-            for shape in kernel.shapes:
-                torch.set_num_threads(shape.threads)
-                of_shapes[str(shape)] = _sum_of(kernel.run(Numbers(dtype), shape))
-    return found
+def computed(names):
+    """The sums of the kernels of these names, or of all, by kernel and type, and by shape."""
+    return {
+        f"{name}, {dtype}": {str(shape): _sum_of(run, dtype, shape) for shape in shapes}
+        for name, run, shapes, *floats in kernels()
+        if name in names or not names
+        for dtype in (floats[0] if floats else FLOATS)
+    }
 
 
-def _sum_of(results: Results) -> str:
-    found = hashlib.sha256()
-    for x in results:
-        if x is not None:
-            found.update(repr((x.dtype, tuple(x.shape))).encode() + x.contiguous().numpy().tobytes())
-    return found.hexdigest()[:12]
+def _sum_of(run, dtype, shape):
+    torch.set_num_threads(shape.threads)
+    results = (x for x in run(Numbers(dtype), shape) if x is not None)
+    bits = [repr((x.dtype, tuple(x.shape))).encode() + x.contiguous().numpy().tobytes() for x in results]
+    return hashlib.sha256(b"".join(bits)).hexdigest()[:12]
 
 
-def found(*names: str) -> Sums:
+def found(*names):
     """`computed`, in a process that compiles for the one processor, and finds again what it has compiled."""
     folder = _compile.folders()[0] / f"panels-{_products._VECTOR_BYTES}"  # as wide as this processor's vectors
-    run = subprocess.run(
-        [sys.executable, __file__, *names], env={**os.environ, **TARGET, "NUMBA_CACHE_DIR": str(folder)},
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    sums: Sums = json.loads(run.stdout)
-    return sums
+    env = {**os.environ, **TARGET, "OMP_NUM_THREADS": "1", "NUMBA_CACHE_DIR": str(folder)}
+    return json.loads(subprocess.check_output([sys.executable, __file__, *names], env=env, text=True))
 
 
-def kept() -> dict[str, Sums]:
-    """What was written, by LLVM."""
-    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+def kept():
+    return json.loads(KEPT.read_text())
 
 
-def write() -> None:
-    """Keep the sums of all kernels, a line for each."""
-    of_llvms = {**kept(), LLVM: found()}
-    tables = [
-        f"{json.dumps(llvm)}: {{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in sums.items()) + "\n}"
-        for llvm, sums in sorted(of_llvms.items())
-    ]
+def write():
+    tables = []
+    for llvm, sums in sorted({**kept(), LLVM: found()}.items()):
+        lines = ",\n".join(f" {json.dumps(kernel)}: {json.dumps(of_shapes)}" for kernel, of_shapes in sums.items())
+        tables.append(f"{json.dumps(llvm)}: {{\n{lines}\n}}")
     KEPT.write_text("{" + ",\n".join(tables) + "}\n")
 
 

@@ -4,35 +4,32 @@ Of two kernels that are both within a tolerance of their equations this sees tha
 """
 
 import platform
-from pathlib import Path
 
 import pytest
-from kernel_bits import LLVM, Sums, found, kept
+from kernel_bits import LLVM, found, kept
 
 FEW = ("product", "linear scan", "scan of mingru")
 """For the fast suite: what loop cells multiply by, what drives every scan, and a generated function."""
-pytestmark = pytest.mark.skipif(
-    platform.machine().lower() not in ("x86_64", "amd64"), reason="the bits are those of x86"
-)
+ON_X86 = platform.machine().lower() in ("x86_64", "amd64")
+pytestmark = pytest.mark.skipif(not ON_X86, reason="the bits are those of x86")
 
 
 @pytest.fixture(scope="module")
-def few() -> Sums:
+def few():
     """On a machine where they are not compiled yet, some seconds."""
     return found(*FEW)
 
 
-def assert_as_kept(sums: Sums) -> None:
+def assert_as_kept(sums):
     of_llvm = kept().get(LLVM, {})
     moved = [
         f"{kernel}, of {', '.join(shape for shape in shapes if of_llvm.get(kernel, {}).get(shape) != shapes[shape])}"
         for kernel, shapes in sums.items()
         if of_llvm.get(kernel) != shapes
     ]
-    script = Path(__file__).with_name("kernel_bits.py").name
     assert not moved, (
         f"with {LLVM} other bits than those kept: {'; '.join(moved)}. Another rounding is a decision: if it is meant, "
-        f"run {script} --write, and say why in the commit"
+        "run kernel_bits.py --write, and say why in the commit"
     )
 
 

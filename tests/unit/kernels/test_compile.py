@@ -16,10 +16,11 @@ import gatedrnn
 from gatedrnn.codegen.numba_source import numba_source
 from gatedrnn.codegen.row import ADD
 from gatedrnn.kernels.cpu import _compile as cache
-from gatedrnn.kernels.cpu import step
-from gatedrnn.kernels.cpu._compile import FAST, CompiledFunction, compiled
+from gatedrnn.kernels.cpu import _scan_loops, step
 from gatedrnn.kernels.cpu._rows import compiled_row
 from gatedrnn.kernels.cpu._threads import KERNELS
+
+PACKAGE = Path(gatedrnn.__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def doubling():
     def double(x):
         return 2 * x
 
-    return compiled(**FAST)(double)
+    return cache.compiled(**cache.FAST)(double)
 
 
 def compilations(function):
@@ -46,34 +47,26 @@ def files_of(folder):
     return [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".lock"]
 
 
-def test_a_compiled_function_is_loaded_for_its_types_alone(folder):
+def test_a_compiled_function_is_loaded_for_its_types_and_sources_alone(folder, monkeypatch):
     assert doubling()(3) == 6
     again = doubling()
     assert again(4) == 8 and compilations(again) == 0
     assert again(0.5) == 1.0 and compilations(again) == 1
     assert len(files_of(folder)) == 2
-
-
-def test_a_function_of_other_sources_is_compiled_again_in_its_place(folder, monkeypatch):
-    doubling()(3)
     monkeypatch.setattr(cache, "stamp", lambda: b"other sources".ljust(cache.DIGEST))
     again = doubling()
     assert again(3) == 6 and compilations(again) == 1
-    assert len(files_of(folder)) == 1
+    assert len(files_of(folder)) == 2
 
 
 def test_every_source_of_the_kernels_counts(tmp_path, monkeypatch):
-    for name in ("_math.py", "_scan_loops.py"):
-        (tmp_path / name).write_text("1")
     monkeypatch.setattr(cache, "files", lambda package: tmp_path)
-    stamp = cache.stamp.__wrapped__
-    sums = [stamp()]
-    (tmp_path / "_math.py").write_text("2")
-    sums.append(stamp())
-    (tmp_path / "_views.py").write_text("")
-    sums.append(stamp())
-    (tmp_path / "_scan_loops.run.compiled").write_text("1")
-    assert len(set(sums)) == 3 and stamp() == sums[-1]
+    (tmp_path / "_scan_loops.py").write_text("1")
+    sums = []
+    for name, text in (("_math.py", "1"), ("_math.py", "2"), ("_views.py", ""), ("_scan_loops.run.compiled", "1")):
+        (tmp_path / name).write_text(text)
+        sums.append(cache.stamp.__wrapped__())
+    assert len(set(sums)) == 3 and sums[2] == sums[3]
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:-1] + bytes([b[-1] ^ 1])])
@@ -81,17 +74,16 @@ def test_a_damaged_file_is_compiled_again(folder, damage):
     doubling()(3)
     (file,) = files_of(folder)
     file.write_bytes(damage(file.read_bytes()))
-    again = doubling()
-    assert again(3) == 6 and compilations(again) == 1
-    later = doubling()
-    assert later(3) == 6 and compilations(later) == 0
+    for expected in (1, 0):
+        again = doubling()
+        assert again(3) == 6 and compilations(again) == expected
 
 
 def test_a_line_is_logged_before_a_function_compiles_and_none_when_it_is_loaded(folder, caplog, monkeypatch):
     caplog.set_level(logging.WARNING, logger="gatedrnn")
     function, said = doubling(), []
     compile = function._compiler.compile
-    monkeypatch.setattr(function._compiler, "compile", lambda *args: (said.append(caplog.text), compile(*args))[1])
+    monkeypatch.setattr(function._compiler, "compile", lambda *args: said.append(caplog.text) or compile(*args))
     function(3)
     doubling()(3)
     assert caplog.messages == [f"compiling double for this machine, a few seconds; saved in {cache.folders()[0]}"]
@@ -120,114 +112,70 @@ def test_functions_are_saved_beside_the_sources_or_else_in_the_users_cache(tmp_p
 
 
 def test_a_function_that_fails_to_compile_leaves_no_lock(folder):
-    def wrong(x):
-        return x.nothing
-
     with pytest.raises(TypingError, match="nothing"):
-        compiled(**FAST)(wrong)(3)
+        cache.compiled(**cache.FAST)(lambda x: x.nothing)(3)
     for lock in folder.rglob("*.lock"):  # filelock before 4 removes the file with the lock
         FileLock(lock).acquire(timeout=0)
 
 
-def test_every_kernel_is_saved():
+def test_every_kernel_is_saved_and_known_by_its_name():
     forms = [form for kernel in KERNELS.values() for form in kernel]
     assert len(forms) >= 16
     generated = compiled_row(numba_source("test", ADD, {"given": "float32", "to": "float32"})).function
     for form in [*forms, generated, step._gated, step._stack, step._loop_stack]:
-        assert isinstance(form, CompiledFunction), form
+        assert isinstance(form, cache.CompiledFunction), form
+    assert KERNELS["_scan_loops.run"] is _scan_loops.RUN and _scan_loops.RUN.name == "_scan_loops.run"
 
 
-COMPILES_SLOWLY = """
-import time
-import numpy as np
-from gatedrnn.kernels.cpu.step import _products
-compile = _products._compiler.compile
-def slowly(*args):
-    time.sleep(4)  # longer than the processes start apart
-    return compile(*args)
-_products._compiler.compile = slowly
-out = np.zeros(2)
-_products(1, 2, np.ones(2), 2, np.arange(4.0), out)
-print(*out, sum(_products.stats.cache_misses.values()))
-"""
+def python(script, *before, **environment):
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1", **environment}
+    to = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*before, sys.executable, "-c", script], env=env, **to)
 
 
-def python(script, *, before=(), **environment):
-    source = str(Path(gatedrnn.__file__).parent.parent)
-    given = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1", **environment}
-    return subprocess.Popen(
-        [*before, sys.executable, "-c", script], env=given, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-
-
-@pytest.mark.slow
-def test_of_two_processes_one_compiles_and_the_other_loads(folder):
-    both = [python(COMPILES_SLOWLY, NUMBA_CACHE_DIR=str(folder)) for _ in range(2)]
-    answers = [process.communicate(timeout=120) for process in both]
-    assert sorted(out for out, _ in answers) == ["1.0 5.0 0\n", "1.0 5.0 1\n"], answers
-    assert sum(error.count("compiling") for _, error in answers) == 1, answers
-
-
-CROSS_ENTROPY = """
-import torch
-from gatedrnn.kernels.cpu import cross_entropy
-torch.manual_seed(0)
-scores = torch.randn(33, 1001)
-losses = cross_entropy(scores, torch.randint(1001, (33,)), 0.5)
-print(losses.double().sum().item(), scores.double().abs().sum().item())
-"""
-
-
-@pytest.mark.slow
-def test_a_kernel_that_was_loaded_gives_the_bits_of_the_one_that_was_compiled(folder):
-    compiled_here, loaded = (python(CROSS_ENTROPY, NUMBA_CACHE_DIR=str(folder)).communicate() for _ in range(2))
-    assert "compiling" in compiled_here[1] and "compiling" not in loaded[1]
-    assert compiled_here[0] == loaded[0] != ""
-
-
-SCANS = """
+KERNELS_RUN = """
 import torch
 from gatedrnn import MinGRU
+from gatedrnn.kernels.cpu import cross_entropy
 torch.manual_seed(0)
-layer = MinGRU(3, 4)
+scores, layer = torch.randn(33, 1001), MinGRU(3, 4)
+losses = cross_entropy(scores, torch.randint(1001, (33,)), 0.5)
 for _ in range(2):
     y, h = layer(torch.ones(5, 2, 3))
 y.sum().backward()
-print(round(float(layer.weight_ih_l0.grad.sum()), 4))
+print(*(x.double().abs().sum().item() for x in (losses, scores, y, layer.weight_ih_l0.grad)))
 """
 
 
-def in_namespace(folder, mounts, **environment):
-    """What `SCANS` prints and says, from a copy of the package, after the mounts."""
-    shutil.copytree(
-        Path(gatedrnn.__file__).parent, folder / "src" / "gatedrnn", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    (folder / "home").mkdir()
-    environment = {"HOME": str(folder / "home"), "PYTHONPATH": str(folder / "src"), "XDG_CACHE_HOME": "", **environment}
-    shell = [*"unshare --user --map-root-user --mount sh -ec".split(), f'{mounts}; exec "$@"', "sh"]
-    if shutil.which("unshare") is None or subprocess.run([*shell, "true"], cwd=folder, capture_output=True).returncode:
-        pytest.skip("no mounts in a namespace of its own here")
-    process = python(SCANS, before=shell, **environment)
-    out, said = process.communicate(timeout=250)
-    assert process.returncode == 0, said
-    return out, said
+@pytest.mark.slow
+def test_of_two_processes_one_compiles_and_the_other_loads_and_both_give_the_same_bits(folder):
+    """As does a process alone before them, and one after them."""
+    alone = python(KERNELS_RUN, NUMBA_CACHE_DIR=f"{folder}-alone").communicate(timeout=250)
+    both = [python(KERNELS_RUN, NUMBA_CACHE_DIR=str(folder)) for _ in range(2)]
+    found = [alone, *(one.communicate(timeout=250) for one in both)]
+    found.append(python(KERNELS_RUN, NUMBA_CACHE_DIR=str(folder)).communicate(timeout=250))
+    assert alone[0] and {out for out, _ in found} == {alone[0]}, found
+    whole, first, second, later = (said.count("compiling") for _, said in found)
+    assert first + second == whole > 0 == later, found
 
 
 READ_ONLY = "for d in src home; do mount --bind $d $d; mount -o remount,bind,ro $d; done; ! touch src/x 2>/dev/null"
+FULL = "mkdir -p full; mount -t tmpfs -o size=64k none full; dd if=/dev/zero of=full/x 2>/dev/null || true"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "mounts, environment",
-    [
-        (READ_ONLY, {"NUMBA_CACHE_DIR": ""}),
-        ("mkdir -p full; mount -t tmpfs -o size=64k none full; dd if=/dev/zero of=full/x 2>/dev/null || true", {}),
-    ],
-    ids=["read-only", "full disk"],
-)
-def test_kernels_run_where_nothing_can_be_saved(tmp_path, monkeypatch, mounts, environment):
+@pytest.mark.parametrize("mounts, saved_in", [(READ_ONLY, ""), (FULL, "full")], ids=["read-only", "full disk"])
+def test_kernels_run_where_nothing_can_be_saved(tmp_path, monkeypatch, mounts, saved_in):
+    """From a copy of the package, after the mounts."""
     monkeypatch.chdir(tmp_path)
-    out, said = in_namespace(tmp_path, mounts, **{"NUMBA_CACHE_DIR": str(tmp_path / "full"), **environment})
-    expected, _ = python(SCANS, NUMBA_CACHE_DIR=str(tmp_path / "other")).communicate(timeout=250)
-    assert out == expected
+    shutil.copytree(PACKAGE, "src/gatedrnn", ignore=shutil.ignore_patterns("__pycache__"))
+    Path("home").mkdir()
+    shell = [*"unshare --user --map-root-user --mount sh -ec".split(), f'{mounts}; exec "$@"', "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*shell, "true"], capture_output=True).returncode:
+        pytest.skip("no mounts in a namespace of its own here")
+    folders = {"HOME": "home", "PYTHONPATH": "src", "NUMBA_CACHE_DIR": saved_in}
+    folders = {name: folder and str(tmp_path / folder) for name, folder in folders.items()}
+    out, said = python(KERNELS_RUN, *shell, XDG_CACHE_HOME="", **folders).communicate(timeout=250)
+    expected, _ = python(KERNELS_RUN, NUMBA_CACHE_DIR=str(tmp_path / "other")).communicate(timeout=250)
+    assert out == expected != "", said
     assert said.count("cannot be saved") == 1, said

@@ -10,9 +10,7 @@ from numba.core.typing.typeof import Purpose, typeof
 import gatedrnn
 from gatedrnn.codegen import row
 from gatedrnn.kernels.cpu import _compile_ahead as ahead
-from gatedrnn.kernels.cpu import _rows as rows
-from gatedrnn.kernels.cpu import _scan_loops as loops
-from gatedrnn.kernels.cpu import _threads as threads
+from gatedrnn.kernels.cpu import _rows, _threads
 
 STEP = """
 import sys, torch, gatedrnn
@@ -45,31 +43,29 @@ def test_another_process_loads_all_kernels_recorded_and_a_line_is_logged_first(c
 
 
 def test_nothing_runs_while_calls_are_recorded():
-    kernel = threads.Kernel(lambda *_: pytest.fail("was run"), None)
-    with threads.recording() as recorded:
-        threads.share_out(kernel, 5, 3, "an argument")
-        assert not rows.row_address(row.ADD, "never compiled", ("float32", "float32"))
-    assert recorded.calls == [threads.Call(kernel, 3, ("an argument",))]
+    kernel = _threads.Kernel(lambda *_: pytest.fail("was run"), None)
+    with _threads.recording() as recorded:
+        _threads.share_out(kernel, 5, 3, "an argument")
+        assert not _rows.row_address(row.ADD, "never compiled", ("float32", "float32"))
+    assert recorded.calls == [_threads.Call(kernel, 3, ("an argument",))]
     assert [source.name for source in recorded.rows] == ["never_compiled_add"]
 
 
 @torch.no_grad()
 def test_steps_of_a_stream_are_recorded_too():
     norm, projected = {"layer_norm": True}, {"proj_size": 3}
-    for name, options in (
-        ("mingru", norm), ("mingru", norm | projected), ("para-gru", {}), ("para-gru", projected), ("gru", {}),
-    ):  # fmt: skip
+    mingru, para = [("mingru", norm), ("mingru", norm | projected)], [("para-gru", {}), ("para-gru", projected)]
+    for name, options in (*mingru, *para, ("gru", {})):
         layer = gatedrnn.registry.CELLS[name].layer(4, 8, **options)
-        with threads.recording() as recorded:
+        with _threads.recording() as recorded:
             layer.step(torch.randn(2, 4))
         assert len(recorded.rows) <= 1 and not recorded.calls, (name, options)
 
 
 @pytest.mark.parametrize("missing, can_be_saved", [(0, True), (1, True), (2, False)])
 def test_work_for_one_process_is_left_to_the_call(missing, can_be_saved, monkeypatch, caplog):
-    monkeypatch.setattr(ahead, "_processes", lambda: 2)
-    monkeypatch.setattr(ahead, "can_save", lambda: can_be_saved)
-    monkeypatch.setattr(ahead, "any_saved", lambda: True)
+    for name, value in {"_processes": 2, "can_save": can_be_saved, "any_saved": True}.items():
+        monkeypatch.setattr(ahead, name, lambda value=value: value)
     there = iter([True] * (2 - missing) + [False] * missing)
     monkeypatch.setattr(ahead.Form, "is_compiled", lambda form: next(there))
     monkeypatch.setattr(ahead.GeneratedForm, "is_compiled", lambda form: True)
@@ -87,8 +83,3 @@ def test_processes_share_work_by_length_and_module():
     assert {form.module for form in own}.isdisjoint({form.module for form in other}) and len(own) + len(other) == 5
     one, two = ahead._shares(forms[:2], 2)
     assert [form.kernel for form in (*one, *two)] == ["_scan_loops.run_backward", "_scan_loops.run"]
-
-
-def test_every_kernel_is_known_by_its_name():
-    assert threads.KERNELS["_scan_loops.run"] is loops.RUN and loops.RUN.name == "_scan_loops.run"
-    assert len(threads.KERNELS) >= 8

@@ -1,5 +1,7 @@
 """The compiled loops for the CPU against the cells' own torch forms and the plain torch scan."""
 
+from itertools import product
+
 import numba
 import pytest
 import torch
@@ -10,6 +12,8 @@ from tolerances import assert_equal_within
 
 from gatedrnn.kernels import cpu
 from gatedrnn.kernels.cpu import _math
+from gatedrnn.kernels.cpu._products import add_product, packed, padded
+from gatedrnn.kernels.cpu._views import flat
 from gatedrnn.kernels.cpu.scan import plan_for
 
 FULL = torch.float64
@@ -18,19 +22,18 @@ DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 @pytest.fixture
 def threads():
-    """A function that sets how many there are."""
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
 
 
 def problem(kernel, batch, steps, channels, dtype=torch.float64, flags=(), spread=3.0):
-    """Biased where nothing is cut: with and without a bias is tried wherever both kinds of flags are."""
+    """Arguments, and gradients of what they give; biased where nothing is cut: both are tried where both flags are."""
     torch.manual_seed(0)
     masked, cut = "mask" in flags, "resets" in flags
     count = len(CELLS[kernel].projections)
     accumulation = torch.float64 if dtype == torch.float64 else torch.float32
-    return {
+    arguments = {
         "projected": (spread * torch.randn(batch, steps, count * channels, dtype=torch.float64)).to(dtype),
         "bias": by_channel(CELLS[kernel], channels, accumulation, biased=not cut),
         "h0": torch.rand(batch, channels, dtype=accumulation),
@@ -38,32 +41,21 @@ def problem(kernel, batch, steps, channels, dtype=torch.float64, flags=(), sprea
         "resets": torch.rand(batch, steps) < 0.2 if cut else None,
         "reset_state": torch.randn(channels, dtype=accumulation) if cut and masked else None,
     }
+    return arguments, (torch.randn(batch, steps, channels).to(dtype), torch.randn_like(arguments["h0"]))
 
 
 NAMES = "output", "last", "projected", "bias", "h0", "reset_state"
-"""Of results, the last four gradients."""
 
 
 def computed(name, arguments, grads, reverse=False, keeps_output=True):
-    """By the kernels."""
-    program = PROGRAMS[name]
-    output, last = cpu.gated_scan(program, **arguments, reverse=reverse)
+    program, (projected, bias, *rest) = PROGRAMS[name], arguments.values()
+    output, last = cpu.gated_scan(program, projected, bias, *rest, reverse)
     states = output if keeps_output and arguments["mask"] is None and program.output_is_state else None
-    given = {key: x for key, x in arguments.items() if key not in ("projected", "bias")}
-    gradients = cpu.gated_scan_gradient(
-        program, *grads, arguments["projected"], arguments["bias"], states, **given, reverse=reverse
-    )
+    gradients = cpu.gated_scan_gradient(program, *grads, projected, bias, states, *rest, reverse)
     return dict(zip(NAMES, (output, last, *gradients), strict=True))
 
 
-def upstream(name, arguments):
-    projected = arguments["projected"]
-    channels = projected.shape[2] // PROGRAMS[name].gates
-    return torch.randn(*projected.shape[:2], channels).to(projected.dtype), torch.randn_like(arguments["h0"])
-
-
 def expected_of(name, arguments, grads, reverse):
-    """By the equations."""
     found = by_equations(name, **arguments, reverse=reverse, grad_output=grads[0], grad_last=grads[1], dtype=FULL)
     return dict(zip(NAMES, found, strict=True))
 
@@ -76,19 +68,16 @@ def assert_same(name, arguments, found, expected, dtype):
 
 @over(kernel=SCAN_KERNEL, flags=FLAGS, dtype=DTYPES, reverse=(False, True), keeps_output=(True, False))
 def test_each_kernel_computes_its_cells_equations(kernel, flags, dtype, reverse, keeps_output):
-    arguments = problem(kernel, 2, 23, 37, dtype, flags, spread=1.5)
-    grads = upstream(kernel, arguments)
+    arguments, grads = problem(kernel, 2, 23, 37, dtype, flags, spread=1.5)
     found = computed(kernel, arguments, grads, reverse, keeps_output)
     assert found["output"].dtype == found["projected"].dtype == dtype
     assert_same(kernel, arguments, found, expected_of(kernel, arguments, grads, reverse), dtype)
 
 
 @over(kernel=SCAN_KERNEL, reverse=(False, True))
-def test_the_division_of_the_work_does_not_matter(kernel, reverse, threads):
-    """Of channels among threads, and of time where gradients of a bias are summed up."""
+def test_the_division_of_channels_among_threads_and_of_time_does_not_matter(kernel, reverse, threads):
     for size, flags in (((1, 1, 1), FLAGS[-1]), ((3, 20, 700), FLAGS[-1]), ((2, 70, 5), ("mask",))):
-        arguments = problem(kernel, *size, flags=flags)
-        grads = upstream(kernel, arguments)
+        arguments, grads = problem(kernel, *size, flags=flags)
         expected = expected_of(kernel, arguments, grads, reverse)
         for count in (1, 2, 8):
             threads(count)
@@ -98,8 +87,8 @@ def test_the_division_of_the_work_does_not_matter(kernel, reverse, threads):
 @over(kernel=SCAN_KERNEL, flags=FLAGS, reverse=(False, True))
 def test_chunks_of_time_that_run_at_once_give_what_one_run_gives(kernel, flags, reverse, threads):
     """Where there are more threads than sequences and blocks of channels."""
-    arguments, shape = problem(kernel, 1, 1700, 20, flags=flags), (1, 1700, 20)
-    grads = upstream(kernel, arguments)
+    shape = (1, 1700, 20)
+    arguments, grads = problem(kernel, *shape, flags=flags)
     threads(1)
     assert plan_for(PROGRAMS[kernel], shape, reverse).chunks == 1
     whole = computed(kernel, arguments, grads, reverse)
@@ -108,16 +97,13 @@ def test_chunks_of_time_that_run_at_once_give_what_one_run_gives(kernel, flags, 
     assert_same(kernel, arguments, computed(kernel, arguments, grads, reverse), whole, FULL)
 
 
-@pytest.mark.parametrize("kernel", ["minlstm", "lstm-normalized"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@over(kernel=("minlstm", "lstm-normalized"), dtype=(torch.float64, torch.float32))
 def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
     forget, input_ = torch.tensor([-100.0, -200, -120, 0, 90, -1e30]), torch.tensor([-120.0, -200, -100, -1e30, 90, 0])
     order = {"forget": forget, "input": input_}
     rows = [order.get(name, torch.ones(6)) for name in CELLS[kernel].projections]
-    _, last = cpu.gated_scan(
-        PROGRAMS[kernel], torch.cat(rows)[None, None].to(dtype), None, torch.full((1, 6), 8.0).to(dtype), None, None,
-        None, False,
-    )  # fmt: skip
+    projected, h0 = torch.cat(rows)[None, None].to(dtype), torch.full((1, 6), 8.0).to(dtype)
+    _, last = cpu.gated_scan(PROGRAMS[kernel], projected, None, h0, None, None, None, False)
     candidate = 1.5 if kernel == "minlstm" else torch.tanh(torch.ones(1, dtype=torch.float64)).item()
     keep = torch.tensor([1, 0.5, 2e-9, 1, 0.5, 0], dtype=torch.float64)
     assert_equal_within(last[0], keep * 8 + (1 - keep) * candidate, torch.float32, "state")
@@ -129,34 +115,30 @@ def test_the_elementary_functions_are_accurate_to_the_last_digits_and_keep_nan()
         for i in range(x.size):
             e[i], t[i] = _math.exp(x[i]), _math.tanh(x[i])
 
+    small = torch.logspace(-9, 0, 2000)
     for dtype in (torch.float32, torch.float64):
-        x = torch.cat([torch.linspace(-86, 86, 20001), torch.logspace(-9, 0, 2000), -torch.logspace(-9, 0, 2000)]).to(
-            dtype
-        )
+        x = torch.cat([torch.linspace(-86, 86, 20001), small, -small, torch.tensor([torch.nan, torch.inf, -torch.inf])])
+        x = x.to(dtype)
         e, t = torch.empty_like(x), torch.empty_like(x)
         both(x.numpy(), e.numpy(), t.numpy())
-        few = 4 * torch.finfo(dtype).eps
-        assert ((e.double() / x.double().exp() - 1).abs() <= few).all()
-        assert ((t.double() / x.double().tanh() - 1).abs() <= few).all()
-        odd = torch.tensor([torch.nan, torch.inf, -torch.inf], dtype=dtype)
-        e, t = torch.empty_like(odd), torch.empty_like(odd)
-        both(odd.numpy(), e.numpy(), t.numpy())
-        assert e[0].isnan() and t[0].isnan() and t[1] == 1 and t[2] == -1 and e[1] > 1e37 and e[2] < 1e-37
+        for found, function in ((e, torch.exp), (t, torch.tanh)):
+            assert ((found.double() / function(x.double()) - 1)[:-3].abs() <= 4 * torch.finfo(dtype).eps).all()
+        assert e[-3].isnan() and t[-3].isnan() and t[-2] == 1 and t[-1] == -1 and e[-2] > 1e37 and e[-1] < 1e-37
 
 
 def test_bfloat16_is_rounded_as_torch_rounds_it():
     x = torch.cat([torch.randn(2000), torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 1e-37, 3.4e38])])
     ties = (torch.arange(2000, dtype=torch.int32) + 0x3F800000).view(torch.float32)
     exact = torch.cat([x, ties, torch.tensor([torch.nan])])[None, None]
-    decay = torch.zeros_like(exact).bfloat16()
-    drive = exact.bfloat16()
-    h, _ = cpu.scan(decay, drive, None, None, None, False)
-    assert torch.equal(h.nan_to_num(7), drive.nan_to_num(7))
+    rounded = exact.bfloat16()
+    one, zero = torch.ones_like(rounded), torch.zeros_like(rounded)
+    h, _ = cpu.scan(zero, rounded, None, None, None, False)
+    assert torch.equal(h.nan_to_num(7), rounded.nan_to_num(7))
     # 1 + 2^-9 lies between two bfloat16 numbers: h = 1 * h0 + 0 rounds it, ties to even.
-    one, zero = torch.ones_like(exact).bfloat16(), torch.zeros_like(exact).bfloat16()
     h, last = cpu.scan(one, zero, exact[0], None, None, False)
-    assert torch.equal(h[0].nan_to_num(7), exact[0].bfloat16().nan_to_num(7))
-    assert torch.equal(last.nan_to_num(7), exact[0].nan_to_num(7))
+    assert torch.equal(h.nan_to_num(7), rounded.nan_to_num(7)) and torch.equal(
+        last.nan_to_num(7), exact[0].nan_to_num(7)
+    )
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -170,3 +152,25 @@ def test_denormal_numbers_are_zero_in_a_kernel_and_unchanged_outside(count, thre
         assert bool(((many + many) > 0).all())
     kept, _ = cpu.scan(torch.ones_like(small), 1e3 * small, None, None, None, False)
     assert bool((kept > 0).all())
+
+
+SIZES = [(1, 1), (5, 3), (37, 64), (256, 33), (300, 70), (513, 257)]
+"""(inner, columns): within one block of the inner axis and beyond it, whole panels and parts of one."""
+
+
+@pytest.mark.parametrize("inner, columns", SIZES)
+def test_a_product_with_a_packed_matrix_is_the_product_and_no_row_depends_on_its_neighbours(inner, columns):
+    for dtype, transposed in product((torch.float32, torch.float64), (False, True)):
+        matrix, a = torch.randn(inner, columns, dtype=dtype), torch.randn(23, inner + 2, dtype=dtype)
+        panels = packed(matrix.t().contiguous() if transposed else matrix, transposed)
+        there = torch.randn(23, padded(columns, matrix.element_size()), dtype=dtype)
+
+        def added(low, rows, there=there, a=a, panels=panels):
+            out = there[low : low + rows].clone()
+            add_product(rows, inner, flat(a[low : low + rows]), inner + 2, panels, there.shape[1], flat(out))
+            return out
+
+        whole, expected = added(0, 23), there[:, :columns].double() + a[:, :inner].double() @ matrix.double()
+        assert_equal_within(whole[:, :columns], expected.to(dtype), dtype, f"product, transposed {transposed}")
+        for low, rows in product((0, 5, 14), range(1, 10)):
+            assert torch.equal(added(low, rows), whole[low : low + rows])

@@ -18,13 +18,10 @@ def test_tensors_that_a_layer_has_read_can_still_be_resized(name):
     assert all(v.untyped_storage().resizable() for v in (x, output, *layer.parameters()))
 
 
-def test_an_array_keeps_its_tensor_alive():
+def test_an_array_keeps_its_tensor_alive_and_a_series_is_found_where_it_lies():
     found = flat(torch.full((1 << 16,), 3.0))
     others = [torch.full((1 << 16,), float(i)) for i in range(8)]
     assert (found == 3).all() and len(others) == 8
-
-
-def test_a_series_is_found_where_it_lies():
     for shape, strides in (((2, 3, 4), (40, 10, 1)), ((2, 3, 4), (0, 0, 0)), ((0, 3, 4), (12, 4, 1))):
         x = torch.randn(100)[5:].as_strided(shape, strides, 5)
         elements, batch, time = strided(x)

@@ -1,6 +1,7 @@
 """Initialisation by name: the bounds, signs and spreads that each scheme promises."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -9,11 +10,11 @@ from layer_laws import CELLS, EQUATIONS, FEATURES, UNPROJECTED, every_cell
 from paths import axis
 from tolerances import assert_equal_within
 from torch.nn.functional import softplus
+from torch.special import ndtr
 
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
 
 # torch's own remark on proj_size, once per process.
-pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 WIDE_IN, WIDE, NARROW = 50, 200, 20
 NO_SIGMOID = ("own", "indrnn", "rg-lru", "lru")  # of a bias, is the decay
 SPREAD_CELL = axis(EQUATIONS, [name for name in CELLS if name not in NO_SIGMOID])
@@ -26,12 +27,8 @@ def layer_of(name, *args, **kwargs):
     return CELLS[name](*(args or (WIDE_IN, WIDE)), **({"num_layers": 2, "dtype": torch.float64} | kwargs))
 
 
-def parameters(layer):
-    return {name: weight.detach() for name, weight in layer.named_parameters()}
-
-
-def biases(layer):
-    return {name: bias for name, bias in parameters(layer).items() if name.startswith("bias")}
+def parameters(layer, prefix=""):
+    return {name: weight.detach() for name, weight in layer.named_parameters() if name.startswith(prefix)}
 
 
 def blocks(layer, name, weight):
@@ -57,10 +54,9 @@ def assert_orthogonal(blocks, dtype):
 
 
 def assert_as_promised(layer, key, weight, scheme):
-    if scheme == "torch":
-        assert_uniform(weight, -(WIDE**-0.5), WIDE**-0.5)
-    elif scheme == "fan-in":
-        assert_uniform(weight, -(weight.shape[1] ** -0.5), weight.shape[1] ** -0.5)
+    if scheme in ("torch", "fan-in"):
+        bound = (WIDE if scheme == "torch" else weight.shape[1]) ** -0.5
+        assert_uniform(weight, -bound, bound)
     elif scheme == "orthogonal" and key.startswith("weight_hh"):
         assert_orthogonal(list(blocks(layer, key, weight).values()), torch.float64)
     else:
@@ -81,28 +77,24 @@ def test_weights_fill_the_bounds_of_their_scheme_also_of_a_layer_without_memory_
             if key.startswith("weight_norm"):
                 assert (weight == 1).all()
             elif key.startswith("initial_state"):
-                assert_uniform(torch.special.ndtr(weight / 0.5), 0, 1)
+                assert_uniform(ndtr(weight / 0.5), 0, 1)
             elif not key.startswith(("bias", *own)):  # which have schemes of their own
                 assert_as_promised(layer, key, weight, scheme)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_orthogonal_is_orthogonal_in_any_dtype(dtype):
-    layer = layer_of("lstm", WIDE_IN, 24, proj_size=0, weight_init="orthogonal", dtype=dtype)
+def test_orthogonal_is_orthogonal_in_any_dtype_and_each_head(dtype):
+    chosen = {"proj_size": 0, "weight_init": "orthogonal"}
+    layer = layer_of("lstm", WIDE_IN, 24, dtype=dtype, **chosen)
     assert_orthogonal([*layer.weight_hh_l0.detach().chunk(4), *layer.weight_hh_l1.detach().chunk(4)], dtype)
-
-
-def test_each_head_of_an_orthogonal_matrix_is_orthogonal():
-    layer = layer_of("slstm", WIDE_IN, 24, num_layers=1, proj_size=0, weight_init="orthogonal", heads=3)
+    layer = layer_of("slstm", WIDE_IN, 24, num_layers=1, heads=3, **chosen)
     assert_orthogonal(layer.weight_hh_l0.detach().chunk(4 * 3), torch.float64)
 
 
 DIAGONALS = {
-    "lstm-peephole": lambda ci, cf, co: [5 * w + 0.5 for w in (ci, cf, co)],  # within a tenth
-    "sru": lambda vf, vr: [5 * w + 0.5 for w in (vf, vr)],
+    **dict.fromkeys(("lstm-peephole", "sru"), lambda *weights: [5 * w + 0.5 for w in weights]),  # within a tenth
+    **dict.fromkeys(("para-gru", "para-lstm"), lambda *weights: [ndtr(w * (5 / 4 * len(w)) ** 0.5) for w in weights]),
     "indrnn": lambda u: [u],
-    "para-gru": lambda *weights: [torch.special.ndtr(w * math.sqrt(5 / 4 * len(w))) for w in weights],
-    "para-lstm": lambda *weights: [torch.special.ndtr(w * math.sqrt(5 / 4 * len(w))) for w in weights],
     "hgrn": lambda bound: [(bound.sigmoid() - 0.001) / 0.949],
     "rg-lru": lambda decay: [((-2 * softplus(decay)).exp() - 0.9**2) / (0.999**2 - 0.9**2)],
     "lru": lambda nu, theta, gamma: [
@@ -122,9 +114,8 @@ def test_diagonal_weights_begin_as_their_cell_says(name):
     assert name != "lru" or torch.allclose(numbers[0], numbers[2]), "gamma follows from nu"
 
 
-@pytest.mark.parametrize("gap_features", [1, 30])
-def test_every_state_decays_a_little_over_a_gap(gap_features):
-    for scheme in set(WEIGHT_INITS) - {"torch"}:
+def test_every_state_decays_a_little_over_a_gap():
+    for scheme, gap_features in product(set(WEIGHT_INITS) - {"torch"}, (1, 30)):
         layer = CELLS["gru-d"](WIDE_IN, 500, weight_init=scheme, gap_features=gap_features)
         assert_uniform(layer.weight_gap_l0, 0, 0.2 / gap_features)
         assert (layer.bias_gap_l0 == 0).all()
@@ -134,11 +125,11 @@ def test_every_state_decays_a_little_over_a_gap(gap_features):
 def test_biases_are_torchs_or_zeros_or_set_once_where_a_gate_keeps_or_replaces(name):
     torchs = layer_of(name, bias_init="torch", device="meta").to_empty(device="cpu")
     torchs.reset_parameters()
-    for bias in biases(torchs).values():
+    for bias in parameters(torchs, "bias").values():
         assert_uniform(bias, -(WIDE**-0.5), WIDE**-0.5)
-    assert not any(bias.any() for bias in biases(layer_of(name, bias_init="zeros")).values())
+    assert not any(bias.any() for bias in parameters(layer_of(name, bias_init="zeros"), "bias").values())
     layer = layer_of(name, bias_init="forget-one")
-    for key, bias in biases(layer).items():
+    for key, bias in parameters(layer, "bias").items():
         for gate, block in blocks(layer, key, bias).items() if key.startswith("bias_ih") else [("", bias)]:
             assert (block == layer.cell.decay_gates.get(gate, 0)).all()
 
@@ -146,10 +137,9 @@ def test_biases_are_torchs_or_zeros_or_set_once_where_a_gate_keeps_or_replaces(n
 def scales_at_zero_input(layer):
     """1 / (1 - decay) of each channel where input, state and recurrent weights are zero; the decay is a slope."""
     bounds = {f"weight_{name}_l0" for name, read in layer.cell.diagonals.items() if read is None}
-    with torch.no_grad():
-        for key, weight in layer.named_parameters():
-            if key.startswith("weight") and key not in bounds:
-                weight.zero_()
+    for key, weight in layer.named_parameters():
+        if key.startswith("weight") and key not in bounds:
+            torch.nn.init.zeros_(weight)
     one = torch.ones(1, 1, layer.hidden_size, dtype=torch.float64)
     states = tuple((one * (name == "n")).requires_grad_() for name in layer.cell.states)
     _, last = layer(torch.zeros(1, 1, layer.input_size).double(), states if len(states) > 1 else states[0])
@@ -169,10 +159,9 @@ def test_time_scales_spread_the_decays_from_one_half_to_the_longest(name):
             assert (kept == 2).all()
         for gate, block in gates.items():
             sign = layer.cell.decay_gates.get(gate, 0)
+            assert sign or (block == 0).all()
             if sign:
                 assert_uniform(torch.logit(block) if layer.cell.clamped_decay else sign * block, 0, edge)
-            else:
-                assert (block == 0).all()
         assert not layer.cell.recurrent_bias or (layer.bias_hh_l0 == 0).all()
         if layer.cell.begins_keeping:
             continue
@@ -187,11 +176,8 @@ def test_time_scales_spread_the_decays_from_one_half_to_the_longest(name):
 
 
 def test_the_default_is_the_schemes_of_the_cell_and_drawn_anew_they_give_others():
-    for name, schemes in {
-        "lstm": ("torch", "torch"),
-        "cifg": ("fan-in", "forget-one"),
-        "mgu": ("fan-in", "zeros"),
-    }.items():
+    own = {"lstm": ("torch", "torch"), "cifg": ("fan-in", "forget-one"), "mgu": ("fan-in", "zeros")}
+    for name, schemes in own.items():
         layers = []
         for chosen in ({}, dict(zip(("weight_init", "bias_init"), schemes, strict=True))):
             torch.manual_seed(3)
@@ -206,13 +192,10 @@ def test_the_default_is_the_schemes_of_the_cell_and_drawn_anew_they_give_others(
         assert not any(torch.equal(default[a], default[b]) for a in alike for b in alike if a != b)
 
 
-def test_unknown_schemes_are_refused_with_the_known_ones():
+def test_unknown_schemes_are_refused_with_the_known_ones_and_a_longest_time_scale_needs_a_spread_and_two_steps():
     for kind, known in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):
         with pytest.raises(ValueError, match=f"{kind} must be one of {', '.join(known)}, got 'he'"):
             layer_of("mingru", **{kind: "he"})
-
-
-def test_a_longest_time_scale_needs_a_spread_and_two_steps():
     with pytest.raises(ValueError, match="longest_time_scale goes with bias_init='time-scales', and this is 'zeros'"):
         layer_of("mingru", bias_init="zeros", longest_time_scale=100)
     for unknown in (1, True, "long", math.inf, math.nan):

@@ -4,18 +4,16 @@ import torch
 from covering import Axis, over
 
 from gatedrnn.layers.runners import runner_of
-from gatedrnn.models import GatedRNNConfig
+from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNForTokenClassification
 from gatedrnn.registry import CELLS
 
 VOCABULARY, FEATURES, EMBEDDING, HIDDEN, LABELS = 11, 3, 7, 6, 4
 PAD, UNK = 0, 1  # the configuration's own defaults; `tokens` draws neither
 KINDS = {"tokens": {"vocab_size": VOCABULARY}, "numbers": {"input_size": FEATURES}}
 BUILDS = {
-    "plain": {},
-    "block": {"block": True},
-    "both-directions": {"bidirectional": True},
+    "plain": {}, "block": {"block": True}, "both-directions": {"bidirectional": True},
     "both-directions-block": {"bidirectional": True, "block": True},
-}
+}  # fmt: skip
 OPTIONS = {
     "gru": {"reset_after": False}, "mgu": {"keep": True},
     "minlstm": {"activation": "identity", "log_space": False},
@@ -23,6 +21,7 @@ OPTIONS = {
     "block-orthogonal": {"block_size": 3}, "gru-d": {"gap_features": 2}, "indrnn": {"activation": "tanh"},
     "janet": {"beta": 0.5}, "slstm": {"heads": 3}, "qrnn": {"window": 1},
 }  # fmt: skip
+HEADS = (GatedRNNForSequenceClassification, GatedRNNForTokenClassification)
 EVERY_POOLING = ("last", "mean", "max")
 BUILD, KIND = tuple(BUILDS), tuple(KINDS)
 

@@ -23,55 +23,40 @@ def name(request):
 
 
 def module(name, bidirectional=False):
-    torch.manual_seed(0)
     return BACKBONES[name](16, 24, 2, bidirectional=bidirectional, dropout=0.1).eval()
 
 
-def classifier(name, **changes):
-    torch.manual_seed(0)
-    config = GatedRNNConfig(
-        cell=name, vocab_size=11, embedding_size=16, hidden_size=24, num_hidden_layers=2, num_labels=3, **changes
-    )
-    return GatedRNNForSequenceClassification(config).eval()
+def model_of(head, name, **fields):
+    sizes = {"vocab_size": 11, "embedding_size": 16, "hidden_size": 24, "num_hidden_layers": 2}
+    return head(GatedRNNConfig(cell=name, **sizes, **fields)).eval()
+
+
+def classifier(name, **fields):
+    return model_of(GatedRNNForSequenceClassification, name, num_labels=3, **fields)
 
 
 def language_model(name):
-    torch.manual_seed(0)
-    config = GatedRNNConfig(
-        cell=name, vocab_size=11, embedding_size=16, hidden_size=24, num_hidden_layers=2, window=WINDOW
-    )
-    return GatedRNNForCausalLM(config).eval()
+    return model_of(GatedRNNForCausalLM, name, window=WINDOW)
 
 
-def test_shapes_are_kept_and_nothing_is_seen_ahead(name):
-    x = torch.randn(3, 9, 16)
-    model = module(name)
-    output = model(x, None)
+def test_shapes_are_kept_nothing_is_seen_ahead_and_padding_on_the_right_changes_nothing(name):
+    x, lengths, model = torch.randn(3, 9, 16), torch.tensor([9, 4, 1]), module(name)
+    output, later = model(x, None), x.clone()
     assert output.shape == x.shape
-    later = x.clone()
     later[:, 6:] = 0
     torch.testing.assert_close(model(later, None)[:, :6], output[:, :6])
     assert not torch.allclose(model(later, None)[:, 6:], output[:, 6:])
-
-
-def test_padding_on_the_right_changes_nothing(name):
-    x, lengths = torch.randn(3, 9, 16), torch.tensor([9, 4, 1])
-    mask = torch.arange(9) < lengths[:, None]
-    model = module(name)
+    padded = model(x, torch.arange(9) < lengths[:, None])
     for row, length in enumerate(lengths.tolist()):
-        torch.testing.assert_close(model(x, mask)[row, :length], model(x[row : row + 1, :length], None)[0])
+        torch.testing.assert_close(padded[row, :length], model(x[row : row + 1, :length], None)[0])
 
 
-def test_full_attention_sees_ahead_and_no_padding():
+def test_full_attention_sees_ahead_and_no_padding_and_what_has_no_second_direction_refuses_it():
     x, mask = torch.randn(2, 6, 16), torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
-    model = module("transformer", bidirectional=True)
-    later = x.clone()
+    model, later = module("transformer", bidirectional=True), x.clone()
     later[:, 5] = 0
     assert not torch.allclose(model(later, None)[:, 0], model(x, None)[:, 0])
     torch.testing.assert_close(model(x, mask)[1, :4], model(x[1:, :4], None)[0])
-
-
-def test_a_direction_that_it_does_not_have_is_refused():
     for name in ("mamba", enter(f"{OWN}:TCN")):
         with pytest.raises(ValueError, match="--bidirectional"):
             module(name, bidirectional=True)
@@ -101,18 +86,25 @@ def test_parameters_are_all_counted_and_multiply_adds_grow_with_attention(name):
         assert describe_structure(classifier(name))["multiply_adds_per_step"] == 0, "it cannot run"
 
 
-def test_a_text_in_pieces_is_read_as_in_one_piece(name):
+def test_a_text_in_pieces_is_read_as_in_one_piece_and_generated_with_and_without_a_state(name):
     """In halves of the window: where pieces end at such a half, the losses are the same to rounding."""
-    model, tokens = language_model(name), torch.randint(0, 11, (2, 33))
-    inputs, labels = tokens[:, :-1], tokens[:, 1:]
+    model, tokens = language_model(name), torch.randint(1, 11, (2, 33))
     with torch.no_grad():
-        whole, _ = model.token_losses(inputs, labels)
+        whole, _ = model.token_losses(tokens[:, :-1], tokens[:, 1:])
         state, parts = None, []
-        for start in range(0, 32, WINDOW):
-            piece = slice(start, start + WINDOW)
-            found, state = model.token_losses(inputs[:, piece], labels[:, piece], state)
+        for inputs, labels in zip(tokens[:, :-1].split(WINDOW, 1), tokens[:, 1:].split(WINDOW, 1), strict=True):
+            found, state = model.token_losses(inputs, labels, state)
             parts.append(found)
     torch.testing.assert_close(torch.cat(parts, 1), whole)
+    _, state = model.train().model.read(tokens[:, :WINDOW], use_cache=True)
+    found = []
+    for given in ({"past_key_values": state}, {}):
+        torch.manual_seed(1)
+        found.append(model.model.read(tokens[:, :WINDOW], **given)[0])
+    torch.testing.assert_close(*found)  # training sees its own piece alone
+    model.eval()
+    prompt, settings = tokens[:, :3], {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
+    assert torch.equal(model.generate(prompt, **settings), model.generate(prompt, use_cache=False, **settings))
 
 
 def test_every_step_looks_back_on_half_a_window_at_least_and_on_no_more_than_one(name):
@@ -128,27 +120,9 @@ def test_every_step_looks_back_on_half_a_window_at_least_and_on_no_more_than_one
             assert not moved[same:].any(), "a step beyond the window changed"
 
 
-def test_training_sees_its_own_piece_alone(name):
-    model, tokens = language_model(name), torch.randint(0, 11, (2, WINDOW))
-    model.train()
-    _, state = model.model.read(tokens, use_cache=True)
-    torch.manual_seed(1)
-    after, _ = model.model.read(tokens, past_key_values=state)
-    torch.manual_seed(1)
-    alone, _ = model.model.read(tokens)
-    torch.testing.assert_close(after, alone)
-
-
-def test_a_text_is_generated_and_the_same_with_and_without_a_state(name):
-    model, prompt = language_model(name), torch.randint(1, 11, (2, 3))
-    settings = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
-    torch.testing.assert_close(model.generate(prompt, **settings), model.generate(prompt, use_cache=False, **settings))
-
-
-def test_a_word_that_names_no_class_is_refused_in_a_sentence(tmp_path):
-    broken = tmp_path / "broken.py"
+def test_a_word_that_names_no_class_is_refused_in_a_sentence_and_a_folder_that_names_a_file_runs_nothing(tmp_path):
+    broken, clash = tmp_path / "broken.py", tmp_path / "clash.py"
     broken.write_text("1 / 0\n")
-    clash = tmp_path / "clash.py"
     clash.write_text("class lstm: ...\nclass transformer: ...\n")
     for word, why in {
         f"{tmp_path}/none.py:A": "there is no file", f"{OWN}:Nothing": "has no class Nothing",
@@ -156,17 +130,11 @@ def test_a_word_that_names_no_class_is_refused_in_a_sentence(tmp_path):
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=why):
             enter(word)
-
-
-def test_a_folder_that_names_a_file_runs_nothing(tmp_path):
-    """Only words of the user run files: a configuration that names one is refused."""
+    assert not set(BACKBONES) & set(CELLS)
     assert enter(f"{OWN}:TCN") == "TCN" and importlib.util.find_spec("own_contender") is None
+    # Only words of the user run files: a configuration that names one is refused.
     evil = tmp_path / "evil.py"
     evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     with pytest.raises(StrictDataclassError, match="there is no cell"):
         GatedRNNForSequenceClassification(GatedRNNConfig(cell=f"{evil}:Evil", vocab_size=3))
     assert not (tmp_path / "ran").exists() and "Evil" not in BACKBONES
-
-
-def test_no_backbone_has_the_name_of_a_cell():
-    assert not set(BACKBONES) & set(CELLS)

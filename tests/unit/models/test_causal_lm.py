@@ -1,18 +1,22 @@
-"""Language models: one text in parallel, in pieces, or token by token gives the same; `generate` carries the state."""
+"""Language models: in parallel, in pieces or token by token the same; at home in transformers, as are classifiers."""
 
 import copy
 
 import pytest
+import small_models as small
 import torch
 from covering import Axis, over
 from huggingface_hub.errors import StrictDataclassClassValidationError
+from safetensors.torch import load_file, save_file
 from small_models import one_of_each
 from tolerances import assert_equal_within
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, TextStreamer, Trainer, TrainingArguments, pipeline
 
+from gatedrnn.data.tokenizers import is_by_line, learn_tokenizer
 from gatedrnn.layers.runners import runner_of
-from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM
+from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
 from gatedrnn.models.structure import PARTS, count_parameters, describe_structure
+from gatedrnn.train.sample import sample
 
 MIXED = "mingru,lstm,mgu"
 STATES = one_of_each(lambda cell: (runner_of(cell), cell.carried))
@@ -45,18 +49,19 @@ def test_a_text_in_pieces_or_token_by_token_gives_the_logits_of_the_whole(cell, 
         cache = out.past_key_values
         found.append(out.logits)
     assert_equal_within(torch.cat(found, 1), model(text).logits, torch.float64, "logits")
-    assert cache.get_seq_length() == 11
+    assert cache.get_seq_length() == 11 and numbers_in(cache) == numbers_in(model(text).past_key_values)
 
 
-def test_padding_on_the_left_changes_nothing():
-    model, text = model_of(MIXED), tokens(1)
-    padded = torch.cat([torch.zeros(1, 4, dtype=torch.long), text], 1)
+@pytest.mark.parametrize("cell", [MIXED, "mingru"])
+def test_padding_on_the_left_changes_nothing_and_a_token_of_its_own_for_it_is_hidden_without_a_mask(cell):
+    model, text = model_of(cell), tokens(1)
+    padded, named = torch.cat([torch.zeros(1, 4, dtype=torch.long), text], 1), {"max_new_tokens": 6, "do_sample": False}
     mask = (torch.arange(15) >= 4).long().unsqueeze(0)
     with torch.no_grad():
         logits = model(padded, attention_mask=mask).logits[:, 4:]
         assert_equal_within(logits, model(text).logits, torch.float64, "logits")
-    both = model.generate(padded, attention_mask=mask, max_new_tokens=6, do_sample=False)
-    assert torch.equal(both[:, 4:], model.generate(text, max_new_tokens=6, do_sample=False))
+    for given in ({"attention_mask": mask}, {}):
+        assert torch.equal(model.generate(padded, **given, **named)[:, 4:], model.generate(text, **named))
 
 
 @pytest.mark.parametrize("cell", [MIXED, "slstm"])
@@ -70,37 +75,30 @@ def test_generation_with_a_state_is_generation_without_one(cell, options):
     assert torch.equal(*found)
 
 
-def test_a_conversation_goes_on_from_its_state():
+def test_a_conversation_goes_on_from_its_state_or_a_copy_or_one_that_was_saved(tmp_path):
     model, text = model_of(MIXED), tokens(1)
     first = model.generate(text, max_new_tokens=5, do_sample=False, return_dict_in_generate=True)
-    kept = copy.deepcopy(first.past_key_values)
+    save_file(first.past_key_values.tensors(), tmp_path / "state.safetensors")
+    again = GatedRNNCache.of_tensors(model.config, load_file(tmp_path / "state.safetensors"))
+    assert again.get_seq_length() == first.past_key_values.get_seq_length() == first.sequences.shape[1] - 1
     longer = torch.cat([first.sequences, tokens(1, 4)], 1)
     expected = model.generate(longer, max_new_tokens=5, do_sample=False)
-    for state in (first.past_key_values, kept):
+    for state in (copy.deepcopy(first.past_key_values), again, first.past_key_values):
         found = model.generate(longer, past_key_values=state, max_new_tokens=5, do_sample=False)
         assert torch.equal(found, expected)
 
 
-def test_the_state_does_not_grow_with_the_text():
-    model = model_of(MIXED)
-
-    def size(cache):
-        return sum(s.numel() for layer in cache.layers for s in layer.recurrent_states.values())
-
-    with torch.no_grad():
-        sizes = {size(model(tokens(2, steps)).past_key_values) for steps in (1, 40)}
-    assert sizes == {2 * 8 * 4}
+def numbers_in(cache):
+    return sum(s.numel() for layer in cache.layers for s in layer.recurrent_states.values())
 
 
 @pytest.mark.parametrize("block", [False, True])
-def test_the_structure_of_a_model_of_several_cells_counts_each(block):
+def test_the_structure_of_a_model_of_several_cells_counts_each_and_the_state_does_not_grow_with_the_text(block):
     model = model_of(MIXED, block=block, hidden_size=5)
-    structure = describe_structure(model)
+    structure, parameters = describe_structure(model), count_parameters(model)
     with torch.no_grad():
-        state = model(tokens(1)).past_key_values
-    assert structure["state_size"] == sum(s.numel() for layer in state.layers for s in layer.recurrent_states.values())
-    assert structure["state_size"] == 4 * 5 and structure["reads_state"]
-    parameters = count_parameters(model)
+        sizes = {numbers_in(model(tokens(1, steps)).past_key_values) for steps in (1, 40)}
+    assert sizes == {structure["state_size"]} == {4 * 5} and structure["reads_state"]
     assert parameters["head"] == 0 and parameters["embedding"] == 17 * 8
     assert sum(parameters[part] for part in PARTS) == parameters["total"] == sum(p.numel() for p in model.parameters())
 
@@ -122,15 +120,6 @@ def test_the_loss_and_its_gradients_are_those_of_all_logits_at_once(training, pi
     assert (out.logits is None) == training
 
 
-def test_a_loss_over_accumulated_batches_is_divided_by_all_their_labels():
-    model, text = model_of().train(), tokens()
-    with torch.no_grad():
-        alone = model(text, labels=text).loss
-        assert_equal_within(
-            model(text, labels=text, num_items_in_batch=40).loss, alone * 20 / 40, torch.float64, "loss"
-        )
-
-
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_saved_model_is_the_same_model(tied, tmp_path):
     model, text = model_of("mingru,mingru,lstm", tie_word_embeddings=tied), tokens()
@@ -144,24 +133,156 @@ def test_a_saved_model_is_the_same_model(tied, tmp_path):
     assert (again.lm_head.weight is again.model.embeddings.map.weight) == tied
 
 
-def test_a_state_that_is_carried_through_training_can_be_cut_off_from_its_history():
+def test_a_state_can_be_cut_off_from_its_history_and_a_loss_is_divided_by_the_labels_of_all_accumulated_batches():
     model, text = model_of(MIXED).train(), tokens()
     cache = GatedRNNCache(model.config)
-    first = model(text, labels=text, past_key_values=cache).loss
-    second = model(text, labels=text, past_key_values=cache).loss
-    (first + second).backward()  # through both: nothing was written over
+    losses = [model(text, labels=text, past_key_values=cache).loss for _ in range(2)]
+    sum(losses).backward()  # through both: nothing was written over
     cache.detached()
     model(text, labels=text, past_key_values=cache).loss.backward()
+    alone, found = model(text, labels=text).loss, model(text, labels=text, num_items_in_batch=40).loss
+    assert_equal_within(found, alone * 20 / 40, torch.float64, "loss")
 
 
-@pytest.mark.parametrize(
-    "changes, message",
-    [
+def test_several_answers_to_one_prompt_do_not_share_a_state():
+    model, text = model_of(MIXED), tokens(1)
+    torch.manual_seed(3)
+    found = model.generate(text, max_new_tokens=12, do_sample=True, num_return_sequences=4)
+    assert len({tuple(row.tolist()) for row in found}) > 1
+    for row in found:  # each is its own continuation: the logits of the whole row predict it
+        with torch.no_grad():
+            scores = model(row[None, :-1]).logits[0, text.shape[1] - 1 :]
+        assert (scores.log_softmax(-1).gather(1, row[text.shape[1] :, None]) > -20).all()
+
+
+KINDS = ("words", "whitespace", "tokens", "bpe", "characters", "bytes")
+TALE = "the cat sat on a mat\nand the dog sat on the cat\n"
+
+
+def language_model(kind):
+    """A model as `gatedrnn train` builds one, with its tokenizer."""
+    tokenizer = learn_tokenizer(kind, [TALE] * 3, 1, 300, stream=True)
+    named = {"vocab_size": len(tokenizer), "num_hidden_layers": 2, "eos_token_id": 1, "pad_token_id": 1}
+    model = model_of(**named, unk_token_id=0).float()
+    if is_by_line(tokenizer):
+        model.generation_config.eos_token_id = None
+    return model, tokenizer
+
+
+def test_the_pipeline_continues_a_batch_as_it_continues_each_text_alone():
+    model, tokenizer = language_model("characters")
+    write = pipeline("text-generation", model=model, tokenizer=tokenizer)
+    prompts = ["the cat", "a mat and the dog sat", "t"]
+    together = write(prompts, max_new_tokens=9, do_sample=False, batch_size=3)
+    alone = [write(prompt, max_new_tokens=9, do_sample=False) for prompt in prompts]
+    assert [row[0]["generated_text"] for row in together] == [row[0]["generated_text"] for row in alone]
+    assert all(row[0]["generated_text"].startswith(prompt) for row, prompt in zip(together, prompts, strict=True))
+    table, text = model.get_input_embeddings(), torch.tensor([[1, 3, 4, 5]])
+    model(text, labels=text).loss.backward()
+    assert table.padding_idx is None and table.weight[1].any() and table.weight.grad[1].any(), "the token between texts"
+
+
+@over(kind=KINDS, prompt=("", "the cat", "a mat\nand the dog"), way=("generate", "pipeline", "sample"))
+def test_the_first_logits_of_generate_are_those_of_forward(kind, prompt, way):
+    model, tokenizer = language_model(kind)
+    seen = []
+    model.register_forward_hook(lambda _, arguments, named, out: seen.append((named, out)), with_kwargs=True)
+    if way == "sample":
+        sample(model, tokenizer, prompt, 1)
+    elif way == "pipeline":
+        pipeline("text-generation", model=model, tokenizer=tokenizer)(prompt, max_new_tokens=1)
+    else:
+        model.generate(torch.tensor([tokenizer(prompt)["input_ids"]]) if prompt else None, max_new_tokens=1)
+    named, out = seen[0]
+    with torch.no_grad():
+        expected = model(input_ids=named["input_ids"]).logits[:, -1]
+    assert named["input_ids"][0, 0] == tokenizer.bos_token_id
+    assert_equal_within(out.logits[:, -1], expected, torch.float32, "logits")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_continuation_joins_its_prompt_as_the_whole_text_reads(kind, tmp_path, capsys):
+    model, tokenizer = language_model(kind)
+    tokenizer.save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    write = pipeline("text-generation", model=model, tokenizer=tokenizer)
+    named = {"do_sample": False, "suppress_tokens": [tokenizer.unk_token_id, tokenizer.eos_token_id]}
+    (found,) = write("the cat", max_new_tokens=6, **named)
+    ids = torch.tensor([tokenizer("the cat")["input_ids"]])
+    whole = tokenizer.decode(model.generate(ids, max_new_tokens=6, **named)[0], skip_special_tokens=True)
+    assert found["generated_text"] == whole.removeprefix(" ") and len(whole) > len(" the cat")
+    streamer = TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+    capsys.readouterr()
+    model.generate(ids, max_new_tokens=6, streamer=streamer, **named)
+    assert "the cat" + capsys.readouterr().out.removesuffix("\n") == found["generated_text"]
+
+
+def test_models_and_decoding_that_cannot_work_are_refused_and_no_prompt_begins_a_text():
+    for changes, message in (
         ({"vocab_size": None, "input_size": 3}, "needs vocab_size"), ({"bidirectional": True}, "forwards alone"),
         ({"cell": "mingru,lstm"}, "names 2 layers"),
         ({"cell": "mingru,lstm,gr"}, "there is no cell 'gr'; did you mean 'gru'"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_a_language_model_is_refused(changes, message):
-    with pytest.raises((ValueError, StrictDataclassClassValidationError), match=message):
-        model_of(**changes)
+    ):  # fmt: skip
+        with pytest.raises((ValueError, StrictDataclassClassValidationError), match=message):
+            model_of(**changes)
+    model, text = model_of(), tokens(1)
+    for way, why in (
+        ({"prompt_lookup_num_tokens": 2}, "stateful"),
+        ({"assistant_model": copy.deepcopy(model)}, "stateful"),
+        ({"past_key_values": ((torch.zeros(1), torch.zeros(1)),)}, "must be a GatedRNNCache"),
+        ({"cache_implementation": "static"}, "constant size"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=why):
+            model.generate(text, max_new_tokens=4, **way)
+    with pytest.raises(ValueError, match="cannot be cropped"):
+        model(text).past_key_values.crop(2)
+    with pytest.raises(ValueError, match="holds no token"):
+        model(torch.zeros(1, 0, dtype=torch.long))
+    assert model.generate(max_new_tokens=4, do_sample=False).shape == (1, 5)
+
+
+TEXTS = [
+    "Good!", "이 영화는 정말 재미있다 👍 , really , really good .", "bad bad bad", "never seen such words", "so-so",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, pooling", [("words", "last"), ("whitespace", "mean"), ("bpe", "max")])
+def test_a_batch_of_unequal_texts_scores_as_each_text_alone(kind, pooling, tmp_path):
+    tokenizer = learn_tokenizer(kind, TEXTS, min_count=1, vocabulary_size=400)
+    named = {"vocab_size": len(tokenizer), "pooling": pooling}
+    model = small.model_of(GatedRNNForSequenceClassification, dtype=torch.float32, **named)
+    tokenizer.save_pretrained(tmp_path)
+    for chosen in (tokenizer, AutoTokenizer.from_pretrained(tmp_path)):
+        classify = pipeline("text-classification", model=model, tokenizer=chosen, device="cpu")
+        together = classify(TEXTS, batch_size=len(TEXTS), top_k=None)
+        for text, scores in zip(TEXTS, together, strict=True):
+            (alone,) = classify([text], top_k=None)
+            assert [row["label"] for row in scores] == [row["label"] for row in alone]
+            numbers = ([row["score"] for row in rows] for rows in (scores, alone))
+            assert_equal_within(*numbers, torch.float32, text)
+
+
+def test_the_trainer_takes_the_steps_of_plain_gradient_descent(tmp_path):
+    rows, accumulation, steps, rate = 8, 2, 3, 0.5
+    inputs, labels = small.tokens(rows, 5), torch.arange(rows) % 4
+    model = small.model_of(GatedRNNForSequenceClassification, dtype=torch.float32)
+    expected, optimizer = copy.deepcopy(model), torch.optim.SGD(model.parameters(), lr=rate)
+    arguments = TrainingArguments(
+        tmp_path, max_steps=steps, per_device_train_batch_size=rows // accumulation, max_grad_norm=0.0, logging_steps=1,
+        gradient_accumulation_steps=accumulation, report_to="none", use_cpu=True, disable_tqdm=True, save_strategy="no",
+    )  # fmt: skip
+    data = [{"input_ids": x, "labels": y} for x, y in zip(inputs, labels, strict=True)]
+    optimizers = optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
+    trainer = Trainer(model, arguments, train_dataset=data, optimizers=optimizers)
+    trainer.train()
+    optimizer, losses = torch.optim.SGD(expected.parameters(), lr=rate), []
+    for _ in range(steps):
+        loss = expected(inputs, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    for (name, value), found in zip(expected.named_parameters(), model.parameters(), strict=True):
+        assert_equal_within(found, value, torch.float32, name, gradient=True)
+    logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert_equal_within(logged, losses, torch.float32, "logged losses", gradient=True)

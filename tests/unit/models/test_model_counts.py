@@ -3,7 +3,7 @@
 import pytest
 import torch
 from covering import over
-from small_models import BUILD, EMBEDDING, FEATURES, HIDDEN, KIND, LABELS, OPTIONS, VOCABULARY, config_of, every_build
+from small_models import BUILD, EMBEDDING, FEATURES, HIDDEN, KIND, LABELS, OPTIONS, VOCABULARY, config_of
 
 from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification
 from gatedrnn.models.structure import PARTS, count_parameters, describe_structure
@@ -65,11 +65,9 @@ def counts_of(cell, build, kind="tokens", embedding=EMBEDDING, hidden=HIDDEN, la
     layer = zip(*(layer_of(cell, width, hidden) for width in widths), strict=True)
     core, products = (back + directions * sum(numbers) for numbers in layer)
     counts = {
-        "embedding": mapped + embedding if mapped else VOCABULARY * embedding,
-        "core": core,
-        "block": around,
+        "embedding": mapped + embedding if mapped else VOCABULARY * embedding, "core": core, "block": around,
         "head": LABELS * (embedding if "block" in build else directions * hidden) + LABELS,
-    }
+    }  # fmt: skip
     state = hidden * BY_HAND[cell][3] + (max(widths) if cell == "qrnn" else 0)  # a window of 2 keeps an input
     return counts | {"total": sum(counts.values())}, mapped + products + feed_forward, layers * directions * state
 
@@ -87,20 +85,11 @@ def test_a_cell_has_the_structure_and_the_parameters_that_are_known_of_it(cell):
     counts, products, state = counts_of(cell, build)
     model = weightless(config_of(build=build, cell=cell))
     structure = {
-        "cell": cell,
-        "options": DEFAULTS.get(cell, {}),
-        "layers": 2,
-        "bidirectional": True,
-        "hidden_size": HIDDEN,
-        "embedding_size": EMBEDDING,
-        "gates": gates.split(),
-        "reads_state": cell in MULTIPLY | SCALE,
+        "cell": cell, "options": DEFAULTS.get(cell, {}), "layers": 2, "bidirectional": True, "hidden_size": HIDDEN,
+        "embedding_size": EMBEDDING, "gates": gates.split(), "reads_state": cell in MULTIPLY | SCALE,
         "initialisation": {"weights": "torch" if biases == "torch" else "fan-in", "biases": biases},
-        "block": False,
-        "pooling": "last",
-        "state_size": state,
-        "multiply_adds_per_step": products,
-    }
+        "block": False, "pooling": "last", "state_size": state, "multiply_adds_per_step": products,
+    }  # fmt: skip
     assert (count_parameters(model), describe_structure(model)) == (counts, structure)
     rates = {"layer_norm": True, "zoneout": 0.1, "input_dropout": 0.1, "state_dropout": 0.1}
     normed = weightless(config_of(build=build, cell=cell, **rates))
@@ -116,27 +105,17 @@ def test_a_cell_has_the_structure_and_the_parameters_that_are_known_of_it(cell):
     head=(GatedRNNForSequenceClassification, GatedRNNForTokenClassification),
 )  # fmt: skip
 def test_parameters_by_part_products_and_state_are_those_counted_by_hand(cell, build, kind, sizes, head):
-    embedding, hidden, layers = sizes
-    config = config_of(
-        kind, build, cell=cell, embedding_size=embedding, hidden_size=hidden, num_hidden_layers=layers, pooling="mean"
-    )
-    model = weightless(config, head)
-    counts, products, state = counts_of(cell, build, kind, *sizes)
-    assert count_parameters(model) == counts
+    named = dict(zip(("embedding_size", "hidden_size", "num_hidden_layers"), sizes, strict=True))
+    config = config_of(kind, build, cell=cell, pooling="mean", **named)
+    model, (counts, products, state) = weightless(config, head), counts_of(cell, build, kind, *sizes)
+    filled = head(config)
+    assert count_parameters(model) == counts == count_parameters(filled)
     assert counts["total"] == sum(counts[part] for part in PARTS) == sum(p.numel() for p in model.parameters())
     structure = describe_structure(model)
-    assert structure == structure | {
-        "layers": layers, "bidirectional": "both-directions" in build, "hidden_size": hidden,
-        "embedding_size": embedding, "block": "block" in build, "pooling": "mean", "state_size": state,
+    assert structure == describe_structure(filled) == structure | {
+        "layers": sizes[2], "bidirectional": "both-directions" in build, "hidden_size": sizes[1],
+        "embedding_size": sizes[0], "block": "block" in build, "pooling": "mean", "state_size": state,
         "multiply_adds_per_step": products,
     }  # fmt: skip
     bare = counts | {"head": 0, "total": counts["total"] - counts["head"]}
     assert (count_parameters(model.model), describe_structure(model.model)) == (bare, structure)
-
-
-@every_build
-def test_a_model_with_memory_counts_as_one_without(build):
-    config = config_of(build=build)
-    model = GatedRNNForSequenceClassification(config)
-    assert count_parameters(model) == count_parameters(weightless(config))
-    assert describe_structure(model) == describe_structure(weightless(config))

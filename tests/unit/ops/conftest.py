@@ -8,15 +8,23 @@ from gatedrnn.ops import dropout, masked_max
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kernels_of_no_layer() -> None:
+def kernels_of_no_layer():
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         cpu.cross_entropy(torch.zeros(1, 2, dtype=dtype), torch.zeros(1, dtype=torch.int64), None)
         dropout(torch.zeros(2, dtype=dtype), 0.5)
         masked_max(torch.zeros(2, 3, 4, dtype=dtype, requires_grad=True)).sum().backward()
 
 
+@pytest.fixture
+def set_threads():
+    """`torch.set_num_threads`; after the test their number is as before."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
-def torchs_compiler() -> None:
+def torchs_compiler():
     """What `torch.compile` and `opcheck` import."""
 
     @torch.library.custom_op("gatedrnn_tests::same", mutates_args=())

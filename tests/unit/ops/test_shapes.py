@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-CHECKED = "--jaxtyping-packages=gatedrnn.ops,beartype.beartype"
+PLUGIN, CHECKED = "jaxtyping._pytest_plugin", "--jaxtyping-packages=gatedrnn.ops,beartype.beartype"
 LEFT_OUT = ("refused", "compiled", "derived", "registered", "torchs_own_check")
 """Words in the names of tests that pass what does not fit, or whose calls torch makes in its own way."""
 
 
-def checked(*arguments: str | Path) -> tuple[int, str]:
+def checked(*arguments):
     """Exit code and output of a suite in which each call of an operation checks its shapes, torch.compile aside."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", CHECKED, *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", PLUGIN, CHECKED, *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parents[2])
     return ended.returncode, ended.stdout
 

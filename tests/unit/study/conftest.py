@@ -9,7 +9,7 @@ def moments_alone(speed_in_a_moment):
 
 
 @pytest.fixture
-def started(monkeypatch) -> list[str]:
+def started(monkeypatch):
     """The runs that begin, or go on, in this process: the last two names of their folders."""
     from gatedrnn.executors import here
 

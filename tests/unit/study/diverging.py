@@ -1,23 +1,19 @@
 """Runs whose loss is no number any more."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gatedrnn.errors import NonFiniteLoss
 from gatedrnn.executors import here
-from gatedrnn.train.result import RunResult
 
 
 @contextmanager
-def diverging(*folders: str) -> Iterator[None]:
+def diverging(*folders):
     """Those of this process whose folders end so."""
     original = here.run
 
-    def run(settings: Any, path: Path, on_step: Any = None) -> RunResult:
+    def run(settings, path, on_step=None):
         if path.as_posix().endswith(folders):
             raise NonFiniteLoss(f"{path}: the loss is nan at step 1")
         return original(settings, path, on_step)

@@ -1,36 +1,45 @@
-"""A comparison end to end on small tasks: the same scores again, nothing lost, nothing run twice."""
+"""A comparison end to end on small tasks: the same scores again, nothing lost, nothing run twice; and its page, opened
+in a real browser: no error, no request, figures drawn.
+"""
 
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable
-from typing import Any
+from importlib.resources import files
 
 import pytest
+import torch
+from browser import needs_a_browser, visit
 from diverging import diverging
 from finished_comparison import FinishedComparison, small_comparison
+from plotly.offline import get_plotlyjs_version
 
 from gatedrnn import manifest
-from gatedrnn.data import data_settings
+from gatedrnn.data import data_settings, load_task, tokens_in
 from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
+from gatedrnn.pages.page import PLOTLY
+from gatedrnn.study import profile
+from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.experiment import Comparison, compare
+from gatedrnn.study.figures import figures
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults
-from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.statistics import Estimate
 from gatedrnn.study.tables import score_rows
 from gatedrnn.study.verdict import headline, verdict
 from gatedrnn.study.words import difference_in_words
-from gatedrnn.train.outcomes import read_outcomes
+from gatedrnn.timing import Samples
+from gatedrnn.train.loop import Trainer
+from gatedrnn.train.outcomes import OUTCOMES, read_outcomes
 from gatedrnn.train.result import read_record
 
 
-def unmeasured(results: ComparisonResults) -> str:
+def unmeasured(results):
     return results.model_dump_json(exclude={"measured"})
 
 
-def changed(settings: CompareSettings, **contenders: Any) -> CompareSettings:
+def changed(settings, **contenders):
     """The same comparison of other contenders."""
     return settings.model_copy(update={"contenders": settings.contenders.model_copy(update=contenders)})
 
@@ -44,38 +53,22 @@ def shortest(reviews, speed_in_a_moment, tmp_path_factory):
     return FinishedComparison(settings, folder, results)
 
 
-@pytest.fixture(scope="module")
-def diverged(comparison, tmp_path_factory):
-    """The comparison without two of its runs, one of which diverged when it went on."""
-    folder = comparison.copy(tmp_path_factory.mktemp("diverged") / "comparison")
+def test_a_run_that_diverges_keeps_no_other_from_its_end_and_goes_on_to_the_same(comparison, started, tmp_path):
+    folder = comparison.copy(tmp_path / "comparison")
     for lost in ("lstm", "mingru-layers"):
         shutil.rmtree(folder / lost / "seed-0")
     (folder / "results.json").unlink()
     with diverging("lstm/seed-0"), pytest.raises(NonFiniteLoss, match="lstm/seed-0"):
         compare(comparison.settings, folder)
-    return folder
-
-
-def test_a_run_that_diverges_keeps_no_other_from_its_end(diverged):
-    names = ("lstm", "mingru-layers", "mingru-params")
-    finished = {path.parent.relative_to(diverged).as_posix() for path in diverged.rglob("result.json")}
-    assert finished == {f"{name}/seed-{seed}" for name in names for seed in (0, 1)} - {"lstm/seed-0"}
-    assert not (diverged / "results.json").exists()
-
-
-def test_a_comparison_that_goes_on_ends_the_same_but_for_what_is_measured(comparison, diverged, started, tmp_path):
-    folder = shutil.copytree(diverged, tmp_path / "comparison")
+    assert sorted(path.parts[-3] for path in folder.glob("*/seed-0/result.json")) == ["mingru-layers", "mingru-params"]
+    assert not (folder / "results.json").exists()
+    started.clear()
     results = compare(comparison.settings, folder, command="gatedrnn compare --output elsewhere")
     assert started == ["lstm/seed-0"], "a finished run was run again"
     assert unmeasured(results) == unmeasured(comparison.results)
     assert read_record(folder / "results.json", ComparisonResults) == results
     seconds = [one.measured.wall_seconds for one in (comparison.results, results)]
     assert seconds[0] > 0 and seconds[1] is None, "the time of a part was given as the time of the whole"
-
-
-def test_a_comparison_with_another_configuration_is_refused_and_kept(shortest):
-    with pytest.raises(FolderTaken, match=r"contenders\.hidden_size: 16 there, 24 here.*--fresh"):
-        compare(changed(shortest.settings, hidden_size=24), shortest.folder)
 
 
 def test_a_comparison_begun_before_a_setting_and_before_manifests_is_resumed(shortest, tmp_path):
@@ -101,52 +94,39 @@ def test_starting_over_removes_a_comparison_and_nothing_else(shortest, tmp_path)
     for file in (precious, old / "comparison.yaml", old / "lstm" / "seed-7" / "result.json"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("{}")
-    for fresh in (False, True):
-        with pytest.raises(FolderTaken, match="holds no comparison"):
-            compare(shortest.settings, precious.parent, fresh=fresh)
-    with pytest.raises(FolderTaken, match="--fresh"):
-        compare(shortest.settings, old)
+    unlike, foreign = (old, False, "--fresh"), "holds no comparison"
+    for folder, fresh, said in (unlike, (precious.parent, False, foreign), (precious.parent, True, foreign)):
+        with pytest.raises(FolderTaken, match=said):
+            compare(shortest.settings, folder, fresh=fresh)
     assert unmeasured(compare(shortest.settings, old, fresh=True)) == unmeasured(shortest.results)
     assert precious.exists() and not (old / "lstm").exists()
+    for settings in (shortest.settings, changed(shortest.settings, hidden_size=4)):
+        Comparison(settings, tmp_path / "claimed and no more").claim(fresh=False)
+    assert "hidden_size: 4" in (tmp_path / "claimed and no more" / "comparison.yaml").read_text()
 
 
-def test_a_folder_that_was_claimed_and_no_more_is_taken_by_another_comparison(shortest, tmp_path):
-    Comparison(shortest.settings, tmp_path).claim(fresh=False)
-    Comparison(changed(shortest.settings, hidden_size=4), tmp_path).claim(fresh=False)
-    assert "hidden_size: 4" in (tmp_path / "comparison.yaml").read_text()
-
-
-def test_a_record_holds_what_a_fair_comparison_must_state(comparison):
-    results = comparison.results
+def test_a_record_states_what_is_fair_with_plain_baselines_in_its_table_and_names_no_folder_and_no_host(comparison):
+    results, folder = comparison.results, comparison.folder
     assert [row.name for row in results.contenders] == ["lstm", "mingru-layers", "mingru-params"]
     for row in results.contenders:
         assert {"embedding", "core", "block", "head", "total"} <= row.parameters.model_dump().keys()
         assert [run.seed for run in row.runs] == [0, 1]
-        for run in row.runs:
-            assert 0 <= run.scores["test"].accuracy <= 1 and run.steps == results.contenders[0].runs[0].steps
-        assert row.scores["test"].mean == pytest.approx(sum(run.scores["test"].accuracy for run in row.runs) / 2)
+        scores = [run.scores["test"].accuracy for run in row.runs]
+        assert 0 <= min(scores) and max(scores) <= 1 and row.scores["test"].mean == pytest.approx(sum(scores) / 2)
+        assert {run.steps for run in row.runs} == {results.contenders[0].runs[0].steps}
     assert results.measured.runs["mingru-params/seed-1"].training_seconds > 0
     assert results.measured.environment["versions"]["torch"]
     classes = {cell: kind.name for cell, kind in results.classes.items()}
     assert classes == {"lstm": "state-dependent", "mingru": "positive"}
-    held = json.loads((comparison.folder / "results.json").read_text())
-    assert held["schema"] == ComparisonResults.VERSION
+    held = json.loads((folder / "results.json").read_text())
     first = held["contenders"][0]["runs"][0]
+    assert held["schema"] == ComparisonResults.VERSION and not {"curve", "confusion", "scores"} & first.keys()
     assert first["test_accuracy"] == results.contenders[0].runs[0].scores["test"].accuracy
-    assert not {"curve", "confusion", "scores"} & first.keys()
-
-
-def test_results_and_reports_name_no_folder_and_no_host(comparison):
     for name in ("results.json", "report.md", "report.html"):
-        text = (comparison.folder / name).read_text(encoding="utf-8")
-        assert str(comparison.folder.parent) not in text, name
+        text = (folder / name).read_text(encoding="utf-8")
+        assert str(folder.parent) not in text and "정말" not in text and "reviews.csv" in text, name
         if name != "report.html":  # plotly's own code may hold any short word
             assert not re.search(rf"\b{re.escape(os.uname().nodename)}\b", text), name
-        assert "정말" not in text, f"{name} holds text of the data"
-        assert "reviews.csv" in text
-
-
-def test_a_task_has_plain_baselines_in_the_same_table(comparison):
     results = comparison.results
     (linear,) = results.baseline.plain
     assert linear.scores["test"].mean == 1.0 and linear.scores["test"].low < 1
@@ -159,13 +139,10 @@ def test_a_task_has_plain_baselines_in_the_same_table(comparison):
     assert outcomes[f"{linear.name}/test"].values.all() and len(outcomes[f"{linear.name}/test"].counts) > 1
 
 
-def test_a_speed_is_measured_once_and_shown_and_another_margin_judges_finished_runs_anew(
-    comparison, tmp_path, monkeypatch
-):
+def test_a_speed_is_measured_once_and_another_margin_judges_finished_runs_anew(comparison, tmp_path, monkeypatch):
     first = comparison.results
     shown = {row["contender"]: row["tokens/s"] for row in score_rows(first)}
-    for name, one in first.measured.speed.items():
-        assert shown[name] == f"{one.median:,.0f}"
+    assert all(shown[name] == f"{one.median:,.0f}" for name, one in first.measured.speed.items())
     monkeypatch.setattr("gatedrnn.study.experiment.training_speed", lambda *_: pytest.fail("measured again"))
     wide = compare(comparison.settings, comparison.copy(tmp_path / "comparison"), margin=1.0)
     assert (first.margin, wide.margin) == (0.005, 1.0) and wide.pairs[0].verdict == "equivalent"
@@ -192,29 +169,24 @@ def parity(speed_in_a_moment, tmp_path_factory):
     return FinishedComparison(settings, folder, compare(settings, folder))
 
 
-def test_equal_time_is_as_many_steps_as_speed_allows_and_kept(parity):
-    speed = {name: own.median for name, own in parity.results.measured.speed.items()}
-    steps = {row.name: row.runs[0].steps for row in parity.results.contenders}
+def test_equal_time_is_as_many_steps_as_speed_allows_and_kept_and_parity_says_why_minimal_cells_fail(parity):
+    results = parity.results
+    speed = {name: own.median for name, own in results.measured.speed.items()}
+    steps = {row.name: row.runs[0].steps for row in results.contenders}
     assert steps["lstm"] == steps["mingru-params"] == 20
     assert steps["mingru-time"] == pytest.approx(20 * speed["mingru-time"] / speed["lstm"], abs=1)
     assert json.loads((parity.folder / "steps.json").read_text()) == steps
-    assert unmeasured(compare(parity.settings, parity.folder)) == unmeasured(parity.results)
+    assert unmeasured(compare(parity.settings, parity.folder)) == unmeasured(results)
+    assert any("multiplied by a value between 0 and 1" in sentence for sentence in headline(results))
+    assert set(results.contenders[0].scores) == {"validation", "test", "test_20"}
 
 
-def test_parity_says_why_the_minimal_cells_fail(parity):
-    assert any("multiplied by a value between 0 and 1" in sentence for sentence in headline(parity.results))
-    assert set(parity.results.contenders[0].scores) == {"validation", "test", "test_20"}
-
-
-def test_what_nothing_that_is_counted_would_decide_is_said(comparison):
+def test_what_nothing_that_is_counted_would_decide_is_said_and_a_difference_of_zero_has_no_sign(comparison):
     """All other words of verdicts are those of the kept reports."""
     unsure = {"verdict": "cannot tell", "more_seeds": None, "more_examples": None}
     pairs = [pair.model_copy(update=unsure) for pair in comparison.results.pairs]
     said = " ".join(verdict(comparison.results.model_copy(update={"pairs": pairs})))
     assert "would take more than 100 more seeds, and more than 1,000 times as many test examples" in said
-
-
-def test_a_difference_of_zero_has_no_sign(comparison):
     found = difference_in_words(Estimate(-0.00001, -0.01, 0.0, 3), comparison.results)
     assert found == "0.0000 [-0.0100, 0.0000]"
 
@@ -228,37 +200,34 @@ def test_memory_is_measured_for_every_contender(shortest, tmp_path):
     assert peaks["mingru"] is None or 0 < peaks["mingru"] < 2000
 
 
-def flipped(content: bytes) -> bytes:
-    half = len(content) // 2
-    return content[:half] + bytes([content[half] ^ 1]) + content[half + 1 :]
+def flipped(held):
+    half = len(held) // 2
+    return held[:half] + bytes([held[half] ^ 1]) + held[half + 1 :]
 
 
-DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
-    "truncated": lambda content: content[: len(content) // 2], "emptied": lambda _: b"", "flipped": flipped,
+DAMAGES = {
+    "truncated": lambda held: held[: len(held) // 2],
+    "emptied": lambda _: b"",
+    "flipped": flipped,
     "deleted": None,
-}  # fmt: skip
+}
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # numpy leaves a truncated archive open
 @pytest.mark.parametrize("third", range(3))
-@pytest.mark.parametrize(
-    "damage", [pytest.param(name, marks=() if name == "flipped" else pytest.mark.slow) for name in DAMAGES]
-)
+@pytest.mark.parametrize("damage", [pytest.param(n, marks=[pytest.mark.slow] * (n != "flipped")) for n in DAMAGES])
 def test_no_damage_to_a_comparison_is_silent(damage, third, shortest, tmp_path, caplog):
-    assert {path.name for path in shortest.folder.iterdir()} >= {
-        "comparison.yaml", "manifest.json", "plain.json", "plain.npz", "outcomes.npz", "speed.json", "results.json",
-        "curves.json.gz", "report.html",
-    }  # fmt: skip
+    wanted = "comparison.yaml manifest.json plain.json plain.npz outcomes.npz speed.json results.json report.html"
+    assert {path.name for path in shortest.folder.iterdir()} >= {*wanted.split(), "curves.json.gz"}
     damaged, files = tmp_path / "c", sorted(path for path in shortest.folder.rglob("*") if path.is_file())
     for file in (path.relative_to(shortest.folder) for path in files[third::3]):
         if file.name == "README.md":  # of a model, and there to be edited
             continue
         shutil.rmtree(damaged, ignore_errors=True)
-        shutil.copytree(shortest.folder, damaged)
-        if (damage_of := DAMAGES[damage]) is None:
-            (damaged / file).unlink()
-        else:
-            (damaged / file).write_bytes(damage_of((damaged / file).read_bytes()))
+        whole = (shortest.copy(damaged) / file).read_bytes()
+        (damaged / file).unlink()
+        if damage != "deleted":
+            (damaged / file).write_bytes(DAMAGES[damage](whole))
         caplog.clear()
         try:
             again = compare(shortest.settings, damaged)
@@ -269,3 +238,80 @@ def test_no_damage_to_a_comparison_is_silent(damage, third, shortest, tmp_path, 
         else:
             assert file.name in caplog.text, f"{file} {damage} was passed over"
             assert unmeasured(again) == unmeasured(shortest.results), file
+
+
+def test_speeds_are_of_the_same_batches_in_turn_and_tokens_over_the_median_time(reviews, monkeypatch):
+    steps, settings, step = [], small_comparison(reviews, train={"batch_size": 8}), Trainer._step
+
+    def counted(self, batches, begins, rate):
+        (batch,) = batches
+        steps.append((self.settings.cell, float(sum(v.double().sum() for v in batch.values()))))
+        return step(self, batches, begins, rate)
+
+    monkeypatch.setattr(Trainer, "_step", counted)
+    runs, data = {cell: settings.run(cell, 8, 0) for cell in ("lstm", "mingru")}, load_task(settings.data)
+    threads = torch.get_num_threads()
+    found = profile.training_speed(runs, data, 0.01)
+    batches = {cell: {batch for name, batch in steps if name == cell} for cell in runs}
+    assert len(batches["lstm"]) == profile.STEPS and batches["lstm"] == batches["mingru"]
+    assert all(one.low <= one.median <= one.high and one.timings >= 1 for one in found.values())
+    assert torch.get_num_threads() == threads
+    samples = Samples({0: 2.0, 1: 4.0, 2: 8.0}, 1)
+    monkeypatch.setattr(profile, "interleave", lambda actions, _: dict.fromkeys(actions, samples))
+    found = profile.training_speed(runs, data, 0.01)["lstm"]
+    batches = [data.train.batch(0, 0, index, settings.train.batch_size) for index in range(profile.STEPS)]
+    tokens = sum(tokens_in(batch) for batch in batches)
+    assert (found.median, found.low, found.high) == pytest.approx((tokens / 4, tokens / 6, tokens / 3))
+    assert found.timings == 3
+
+
+@pytest.fixture(params=[pytest.param(1280, marks=pytest.mark.slow), 400])
+def seen(comparison, request):
+    return visit(comparison.folder / "report.html", request.param)
+
+
+@needs_a_browser
+def test_the_page_draws_every_figure_without_an_error_or_a_request(comparison, seen):
+    assert seen.said == [] and seen.asked == [(comparison.folder / "report.html").as_uri()]
+    assert len(seen.figures) == 4 and all(seen.figures) and not seen.wide and not seen.cut_off
+    assert {"Learning curves", "Confusion on the test split"} <= {*seen.titles} and "mingru-params" in seen.table
+
+
+def test_an_axis_of_accuracies_ends_at_one_and_what_a_user_typed_is_shown_and_not_run(comparison):
+    curves, confusion = (beside(comparison.folder, record) for record in (Curves, Confusion))
+    for title, figure in figures(comparison.results, curves, confusion).items():
+        if title != "Confusion on the test split":
+            axis = figure.layout.xaxis if "every seed" in title else figure.layout.yaxis
+            assert (axis.autorangeoptions.clipmin, axis.autorangeoptions.clipmax) == (0, 1), title
+    text, page = ((comparison.folder / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
+    assert "    gatedrnn compare" in text
+    assert "&lt;script&gt;alert(1)" in page and "<script>alert(1)" not in page
+    script = files("gatedrnn.pages").joinpath(PLOTLY).read_text(encoding="utf-8")
+    assert f"(cartesian - minified) v{get_plotlyjs_version()}\n" in script[:200], "another version draws the figures"
+
+
+def test_the_page_is_drawn_from_records_alone_and_says_which_is_missing_or_damaged(comparison, tmp_path):
+    others = (Curves.FILE, Confusion.FILE, OUTCOMES)
+    for file in (ComparisonResults.FILE, *others):
+        shutil.copy(comparison.folder / file, tmp_path)
+    pages = comparison.folder / "report.html", write_report(tmp_path)
+    text = (comparison.folder / "report.md").read_text()
+    assert (tmp_path / "report.md").read_text() == text and "missing" not in text
+    assert len({page.read_text(encoding="utf-8").count("plotly-graph-div") for page in pages}) == 1
+    for file in others:
+        (tmp_path / file).unlink()
+    write_report(tmp_path)
+    said = (tmp_path / "report.md").read_text()
+    assert "curves.json.gz is missing in this folder, so there are no learning curves." in said
+    assert "confusion.json.gz is missing in this folder, so there is no confusion table." in said
+    assert "outcomes.npz is missing in this folder, so no hardest examples are listed." in said
+    for record in (ComparisonResults, Curves):
+        shutil.copy(comparison.folder / record.FILE, tmp_path)
+    whole = (tmp_path / Curves.FILE).read_bytes()
+    for torn in (whole[:-9], b"", whole[:40] + b"x" + whole[41:], b"{}"):
+        (tmp_path / Curves.FILE).write_bytes(torn)
+        with pytest.raises(Damaged, match=r"curves\.json\.gz: is damaged"):
+            write_report(tmp_path)
+    (tmp_path / ComparisonResults.FILE).write_text("{}")
+    with pytest.raises(Damaged, match=r"results\.json: is no ComparisonResults \(task: Field required"):
+        write_report(tmp_path)

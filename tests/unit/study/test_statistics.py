@@ -1,15 +1,26 @@
 """Intervals and verdicts: over seeds and over what the test split happens to hold, which all contenders share."""
 
+import importlib.util
+import json
 import math
+from itertools import product
+from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from covering import over
 from hypothesis import given
 from properties import few
 from scipy import stats
 
 from gatedrnn.study.statistics import Sample, Table
+
+ROOT = Path(__file__).parents[3]
+SPEC = importlib.util.spec_from_file_location("simulate_coverage", ROOT / "tools" / "simulate_coverage.py")
+simulation = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(simulation)
+SIZES = {"contenders": simulation.CONTENDERS, "seeds": simulation.SEEDS, "examples": simulation.EXAMPLES}
 
 
 def shares(right, fixed=False):
@@ -26,28 +37,28 @@ def drawn(seed, runs=3, examples=400, share=0.9):
     return np.random.default_rng(seed).random((runs, examples)) < share
 
 
-def test_one_seed_gives_no_interval_and_no_verdict():
+def test_one_seed_gives_no_interval_and_no_verdict_and_the_order_of_contenders_changes_nothing():
     table = Table([shares(drawn(0, 1)), shares(drawn(1, 1, share=0.2))])
     assert [estimate.low for estimate in table.estimates()] == [None, None]
     (pair,) = table.pairs()
-    assert pair.verdict == "cannot tell" and (pair.better, pair.difference.low, pair.more_seeds) == (None, None, None)
+    assert (pair.verdict, pair.better, pair.difference.low, pair.more_seeds) == ("cannot tell", None, None, None)
+    samples = [shares(drawn(seed, share=share)) for seed, share in enumerate((0.9, 0.8, 0.85))]
+    forward, backward = Table(samples), Table(samples[::-1])
+    assert forward.estimates() == backward.estimates()[::-1]
+    words = {"better": "worse", "worse": "better"}
+    turned = {(2 - p.second, 2 - p.first): words.get(p.verdict, p.verdict) for p in backward.pairs()}
+    assert {(p.first, p.second): p.verdict for p in forward.pairs()} == turned
 
 
-def test_a_contender_that_no_seed_changes_has_wilsons_interval():
+def test_an_interval_is_wilsons_where_seeds_change_nothing_students_where_examples_do_not_else_over_pieces():
     right = drawn(0, 1, 4000)
     (found,) = Table([shares(right, fixed=True)]).estimates()
     wilson = stats.binomtest(int(right.sum()), 4000).proportion_ci(method="wilson")
     assert (found.low, found.high) == pytest.approx((wilson.low, wilson.high), abs=2e-4)
-
-
-def test_where_examples_do_not_vary_the_interval_is_students_over_seeds():
     losses = np.array([2.0, 2.1, 2.4])
     (found,) = Table([texts(losses[:, None] * np.full(500, 10.0), np.full(500, 10))]).estimates()
     low, high = stats.t.interval(0.95, 2, loc=losses.mean(), scale=stats.sem(losses))
     assert (found.low, found.mean, found.high) == pytest.approx(np.exp([low, losses.mean(), high]))
-
-
-def test_an_interval_over_pieces_is_as_wide_as_they_differ():
     random = np.random.default_rng(1)
     counts, base = random.integers(50, 150, 400), random.normal(0, 1, 400)
     apart = 0.1 + random.normal(0, 0.3, 400)
@@ -79,19 +90,13 @@ def test_intervals_are_as_wide_as_those_of_a_hierarchical_bootstrap():
     assert difference.high - difference.low == pytest.approx(high - low, rel=0.2)
 
 
-def test_two_fixed_models_differ_by_what_other_examples_would_change():
-    generator = np.random.default_rng(0)
+def test_fixed_models_differ_by_what_other_examples_would_change_and_sooner_where_they_err_on_the_same():
+    generator, tokens = np.random.default_rng(0), np.ones(200)
     common, own = generator.normal(5, 1, 200), generator.normal(0.1, 0.2, 200)
-    tokens = np.ones(200)
     table = Table([texts([common + own], tokens, fixed=True), texts([common], tokens, fixed=True)])
-    assert table.pairs() == []
-    found = table.difference(0, 1)
-    half = stats.t.ppf(0.975, 199) * own.std(ddof=1) / math.sqrt(200)
+    found, half = table.difference(0, 1), stats.t.ppf(0.975, 199) * own.std(ddof=1) / math.sqrt(200)
     expected = [math.expm1(own.mean() + side * half) for side in (0, -1, 1)]
-    assert np.allclose([found.mean, found.low, found.high], expected)
-
-
-def test_contenders_that_err_on_the_same_examples_are_told_from_each_other_sooner():
+    assert table.pairs() == [] and np.allclose([found.mean, found.low, found.high], expected)
     hard = np.random.default_rng(2).random(2000)
     paired = Table([shares([hard < 0.90] * 3), shares([hard < 0.91] * 3)])
     apart = Table([shares([hard < 0.90] * 3), shares([hard[::-1] < 0.91] * 3)])
@@ -117,61 +122,70 @@ def test_no_interval_leaves_what_is_possible_has_no_width_or_leaves_out_its_mean
         assert min(pair.better, pair.equivalent, pair.worse) >= 0
 
 
-def test_where_all_agree_half_a_success_and_half_a_failure_give_the_width():
-    perfect = shares(np.ones((3, 2000)))
-    table = Table([perfect, perfect])
+def test_where_all_agree_half_a_success_gives_the_width_and_one_bad_seed_is_no_surer_for_others_steadiness():
+    table = Table([shares(np.ones((3, 2000)))] * 2)
     assert all(0.99 < estimate.low < 1 == estimate.high for estimate in table.estimates())
     (pair,) = table.pairs()
     assert -0.003 < pair.difference.low < 0 < pair.difference.high < 0.003 and pair.verdict == "equivalent"
     (few_examples,) = Table([shares(np.ones((3, 50)))] * 2).pairs()
     assert few_examples.verdict == "cannot tell", "fifty examples cannot show half a point"
-
-
-def test_a_contender_with_one_bad_seed_is_no_surer_for_the_others_steadiness():
-    steady, shaky = np.ones((3, 2000)), np.ones((3, 2000))
+    steady, shaky = np.ones((2, 3, 2000))
     shaky[0, :1000] = 0
-    both = Table([shares(steady), shares(steady), shares(steady), shares(shaky)])
+    both = Table([*[shares(steady)] * 3, shares(shaky)])
     assert both.estimates()[3].low < 0.7
     assert {pair.verdict for pair in both.pairs() if pair.second == 3} == {"cannot tell"}
 
 
-@pytest.mark.parametrize("others, expected", [(0, "better"), (8, "cannot tell")])
-def test_verdicts_are_corrected_for_the_pairs_of_a_table(others, expected):
+def test_verdicts_are_corrected_for_the_pairs_of_a_table_and_the_margin_is_a_region_of_practical_equivalence():
     hard = np.random.default_rng(3).random(1000)
-    equal = [shares([np.random.default_rng(number).random(1000) < 0.92] * 3) for number in range(others)]
-    table = Table([shares([hard < 0.928] * 3), shares([hard < 0.920] * 3), *equal])
-    assert table.pairs(margin=0.0)[0].verdict == expected
-
-
-def test_the_margin_is_a_region_of_practical_equivalence():
+    for others, expected in ((0, "better"), (8, "cannot tell")):
+        equal = [shares([np.random.default_rng(number).random(1000) < 0.92] * 3) for number in range(others)]
+        table = Table([shares([hard < 0.928] * 3), shares([hard < 0.920] * 3), *equal])
+        assert table.pairs(margin=0.0)[0].verdict == expected
     hard = np.random.default_rng(4).random(20_000)
     table = Table([shares([hard < 0.902] * 3), shares([hard < 0.900] * 3)])
-    assert table.pairs(margin=0.0)[0].verdict == "better"
-    assert table.pairs(margin=0.005)[0].verdict == "equivalent"
-    assert table.pairs(margin=0.0)[0].better > 0.99 > 0.01 > table.pairs(margin=0.005)[0].better
+    none, some = (table.pairs(margin)[0] for margin in (0.0, 0.005))
+    assert (none.verdict, some.verdict) == ("better", "equivalent") and none.better > 0.99 > 0.01 > some.better
 
 
 def test_what_would_help_helps():
     """More seeds of the same spread; or more examples of the same kind, where the split is what is too small."""
     random = np.random.default_rng(5)
-    losses = np.array([[2.00, 2.06], [2.03, 2.09]])
-    pieces = random.normal(0, 0.02, 300)
-    by_seeds = Table([texts([(loss + pieces) * 100 for loss in own], np.full(300, 100)) for own in losses])
-    (pair,) = by_seeds.pairs()
+    losses, pieces = np.array([[2.00, 2.06], [2.03, 2.09]]), random.normal(0, 0.02, 300)
+
+    def judged(losses):
+        return Table([texts([(loss + pieces) * 100 for loss in own], np.full(300, 100)) for own in losses]).pairs()[0]
+
+    pair = judged(losses)
     assert pair.verdict == "cannot tell" and pair.more_seeds is not None and pair.more_examples is None
-    more = np.repeat(losses, (2 + pair.more_seeds) // 2 + 1, axis=1)
-    again = Table([texts([(loss + pieces) * 100 for loss in own], np.full(300, 100)) for own in more])
-    assert again.pairs()[0].verdict == "worse" or again.pairs()[0].verdict == "better"
-    hard = random.random(200)
-    small = Table([shares([hard < 0.90] * 3), shares([random.random(200) < 0.92] * 3)])
-    (pair,) = small.pairs()
+    assert judged(np.repeat(losses, (2 + pair.more_seeds) // 2 + 1, axis=1)).verdict in ("worse", "better")
+    (pair,) = Table([shares([random.random(200) < share] * 3) for share in (0.90, 0.92)]).pairs()
     assert pair.verdict == "cannot tell" and pair.more_seeds is None and pair.more_examples > 200
 
 
-def test_a_table_is_the_same_whatever_the_order_of_its_contenders():
-    samples = [shares(drawn(seed, share=share)) for seed, share in enumerate((0.9, 0.8, 0.85))]
-    forward, backward = Table(samples), Table(samples[::-1])
-    assert forward.estimates() == backward.estimates()[::-1]
-    words = {"better": "worse", "worse": "better"}
-    turned = {(2 - p.second, 2 - p.first): words.get(p.verdict, p.verdict) for p in backward.pairs()}
-    assert {(p.first, p.second): p.verdict for p in forward.pairs()} == turned
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@over(**SIZES)
+def test_intervals_hold_the_truth_as_often_as_they_say(contenders, seeds, examples):
+    """Over fewer replicates than the kept table, since every pair costs as much: the bounds are four standard errors
+    wider."""
+    replicates = {1: 400, 4: 200, 20: 80}[contenders]
+    found = simulation.simulate(contenders, seeds, examples, replicates)
+    error = 4 * (0.95 * 0.05 / (replicates * min(contenders, 4))) ** 0.5
+    assert found.covered > 0.93 - error
+    if contenders > 1:
+        assert found.differences_covered > 0.93 - error
+        assert found.false_tables < 0.05 + 4 * (0.05 * 0.95 / replicates) ** 0.5
+
+
+def test_intervals_of_one_contender_hold_the_truth_as_often_as_they_say():
+    test_intervals_hold_the_truth_as_often_as_they_say(1, 3, 2000)
+
+
+def test_the_kept_table_covers_every_size_as_it_should():
+    kept = json.loads((ROOT / "results" / "coverage" / "coverage.json").read_text())
+    assert [(row["contenders"], row["seeds"], row["examples"]) for row in kept] == list(product(*SIZES.values()))
+    shares = [share for row in kept for share in (row["covered"], row["differences_covered"]) if share is not None]
+    assert min(shares) >= 0.93 and 0.94 <= sum(shares) / len(shares) <= 0.97
+    assert max(row["false_tables"] for row in kept if row["false_tables"] is not None) <= 0.05
+    assert all(row["replicates"] == simulation.REPLICATES for row in kept)

@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
-def trained_before(first_training: None) -> None:
+def trained_before(first_training):
     pass

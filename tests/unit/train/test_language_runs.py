@@ -1,27 +1,33 @@
-"""A language model's run: lanes carry their state, and a run that was stopped goes on with it to the same bits."""
+"""A language model's run: lanes carry their state, and a run that was stopped goes on with it to the same bits; its
+text is the same for the same seed, token by token what the whole context would give.
+"""
 
 import json
 import math
-from pathlib import Path
+from itertools import pairwise
 
 import pytest
 import torch
+from finished import copy_of
 from outcomes import Killed, assert_same_outcome, killed_at, outcome
 from torch.nn.functional import cross_entropy
-from train_helpers import small_text, text_settings
+from train_helpers import digits_settings, small_text, text_settings
 
 from gatedrnn.data import Lanes, load_task
-from gatedrnn.errors import FolderTaken
+from gatedrnn.data.ahead import StepBatches
+from gatedrnn.data.tokenizers import UNK, encode_stream
+from gatedrnn.errors import Damaged, DataError, FolderTaken
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.train.folder import RunFolder, read_metrics
 from gatedrnn.train.loop import Trainer, run
 from gatedrnn.train.objective import NextToken, rows_of
+from gatedrnn.train.optimise import Plateau, learning_rate_at
 from gatedrnn.train.outcomes import read_outcomes
-from gatedrnn.train.result import RunResult
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.train.sample import TEMPERATURES, load_language_model, sample
+from gatedrnn.train.settings import TrainSettings
 
 
-def test_a_run_stopped_again_and_again_ends_with_the_same_bits(book: Path, text_run: Path, tmp_path: Path) -> None:
+def test_a_run_stopped_again_and_again_ends_with_the_same_bits(book, text_run, tmp_path):
     """53 steps an epoch, a checkpoint every 7: before the first, on one, between two, at and after an epoch's end."""
     for step in (1, 7, 20, 53, 54, 60):
         with pytest.raises(Killed):
@@ -41,7 +47,7 @@ TRAINING_OPTIONS = {
 }  # fmt: skip
 
 
-def killed_and_resumed(settings: RunSettings, folder: Path) -> RunResult:
+def killed_and_resumed(settings, folder):
     """The result of a run that leaves the same as one that was killed."""
     whole, killed = folder / "whole", folder / "killed"
     result = run(settings, whole)
@@ -55,11 +61,11 @@ def killed_and_resumed(settings: RunSettings, folder: Path) -> RunResult:
 
 
 @pytest.mark.parametrize("way", TRAINING_OPTIONS)
-def test_every_way_of_training_resumes_to_the_same_bits(book: Path, tmp_path: Path, way: str) -> None:
+def test_every_way_of_training_resumes_to_the_same_bits(book, tmp_path, way):
     killed_and_resumed(text_settings(book, **TRAINING_OPTIONS[way]), tmp_path)
 
 
-def test_the_scores_are_those_of_a_plain_computation(book: Path, text_run: Path) -> None:
+def test_the_scores_are_those_of_a_plain_computation_and_losses_by_document_add_up_to_them(book, text_run, tmp_path):
     model = GatedRNNForCausalLM.from_pretrained(text_run / "model").eval()
     result = json.loads((text_run / "result.json").read_text())
     for split in ("validation", "test"):
@@ -75,23 +81,18 @@ def test_the_scores_are_those_of_a_plain_computation(book: Path, text_run: Path)
         pieces = read_outcomes(text_run / "outcomes.npz")[split]
         assert pieces.unit == "block of 100 tokens" and pieces.counts.sum() == len(losses)
         assert pieces.values.sum() == pytest.approx(losses.sum().item())
-
-
-def test_losses_by_document_add_up_to_the_whole(book: Path, tmp_path: Path) -> None:
     settings = text_settings(book, document_start=r"the \d*[02468] ", total_steps=5, test_fraction=0.4)
-    result = run(settings, tmp_path / "run")
-    stream = load_task(settings.data).evaluation["test"].stream
+    result, stream = run(settings, tmp_path / "run"), load_task(settings.data).evaluation["test"].stream
     found = read_outcomes(tmp_path / "run" / "outcomes.npz")["test"]
     assert found.unit == "document" and len(found.counts) == len(stream.starts) >= 20
-    assert found.counts.sum() == stream.predictions
-    assert found.rate == pytest.approx(result.scores["test"].loss)
+    assert found.counts.sum() == stream.predictions and found.rate == pytest.approx(result.scores["test"].loss)
 
 
-def test_a_state_carried_from_batch_to_batch_is_the_state_of_one_long_batch(book: Path, text_run: Path) -> None:
+def test_a_state_carried_from_batch_to_batch_is_the_state_of_one_long_batch(book, text_run):
     model = GatedRNNForCausalLM.from_pretrained(text_run / "model").eval()
     stream = load_task(text_settings(book).data).train.stream
 
-    def loss(length: int, carried: bool = True) -> float:
+    def loss(length, carried=True):
         objective, lanes = NextToken(model.config, carries=True), Lanes(stream, length, resets=False)
         total = 0.0
         for index in range(lanes.steps_per_epoch(8)):
@@ -105,7 +106,7 @@ def test_a_state_carried_from_batch_to_batch_is_the_state_of_one_long_batch(book
         assert abs(loss(16, carried=False) - loss(16)) > 1e-2
 
 
-def test_accumulated_batches_make_the_gradient_of_their_mean(book: Path, tmp_path: Path) -> None:
+def test_accumulated_batches_make_the_gradient_of_their_mean(book, tmp_path):
     """Three chunks of 16 in one step, and one of 48: the same tokens and loss; the gradient lacks what is cut."""
     whole = {"dropout": 0.0, "embedding_dropout": 0.0, "total_steps": 1, "log_every": 1}
     run(text_settings(book, accumulate=3, **whole), tmp_path / "three")
@@ -115,16 +116,14 @@ def test_accumulated_batches_make_the_gradient_of_their_mean(book: Path, tmp_pat
     assert three["gradient_norm"] == pytest.approx(one["gradient_norm"], rel=0.1)
 
 
-def test_recomputed_layers_learn_the_same(book: Path, tmp_path: Path) -> None:
+def test_recomputed_layers_learn_the_same(book, tmp_path):
     """With the state carried, which transformers' own way of recomputing would drop."""
-    plain, recomputed = (
-        run(text_settings(book, gradient_checkpointing=way, total_steps=15), tmp_path / str(way))
-        for way in (False, True)
-    )
-    assert plain.scores["test"].loss == pytest.approx(recomputed.scores["test"].loss, rel=1e-4)
+    asked = [text_settings(book, gradient_checkpointing=given, total_steps=15) for given in (False, True)]
+    plain, recomputed = (run(one, tmp_path / str(n)).scores["test"].loss for n, one in enumerate(asked))
+    assert plain == pytest.approx(recomputed, rel=1e-4)
 
 
-def test_the_average_of_the_weights_is_what_is_kept(book: Path, tmp_path: Path) -> None:
+def test_the_average_of_the_weights_is_what_is_kept(book, tmp_path):
     settings = text_settings(book, average=0.9, epochs=1)
     trainer = Trainer(settings, load_task(settings.data), RunFolder(tmp_path / "none"))
     assert trainer.steps_per_epoch == 53
@@ -141,7 +140,7 @@ def test_the_average_of_the_weights_is_what_is_kept(book: Path, tmp_path: Path) 
     assert all(torch.equal(p, own[name]) for name, p in trainer.bare.named_parameters())
 
 
-def test_training_ends_early_where_validation_does_not_improve(book: Path, tmp_path: Path) -> None:
+def test_training_ends_early_where_validation_does_not_improve(book, tmp_path):
     settings = text_settings(book, learning_rate=0.3, validate_every=4, early_stop=2, epochs=4)
     result = killed_and_resumed(settings, tmp_path)
     lines = [line for line in read_metrics(tmp_path / "killed" / "metrics.jsonl") if "validation_loss" in line]
@@ -151,7 +150,7 @@ def test_training_ends_early_where_validation_does_not_improve(book: Path, tmp_p
     assert result.scores["validation"].loss == pytest.approx(lines[best]["validation_loss"])
 
 
-def test_a_text_that_has_changed_is_not_resumed_with(tmp_path: Path) -> None:
+def test_a_text_that_has_changed_is_not_resumed_with(tmp_path):
     own = small_text(tmp_path / "own.txt")
     with pytest.raises(Killed):
         run(text_settings(own), tmp_path / "run", killed_at(1))
@@ -161,9 +160,114 @@ def test_a_text_that_has_changed_is_not_resumed_with(tmp_path: Path) -> None:
         run(text_settings(own), tmp_path / "run")
 
 
-def test_the_shares_of_all_processes_are_the_batch() -> None:
+def test_the_shares_of_all_processes_are_the_batch():
     for rows, ranks in ((4, 1), (4, 2), (5, 2), (1, 3)):
         batch = {"input_ids": torch.arange(rows * 3).view(rows, 3), "shift_labels": torch.arange(rows)}
         shares = [rows_of(batch, rank, ranks, torch.device("cpu")) for rank in range(ranks)]
         for name, tensor in batch.items():
             assert torch.equal(torch.cat([share[name] for share in shares]), tensor)
+
+
+@pytest.mark.parametrize("workers, accumulate", [(1, 1), (2, 3)])
+def test_workers_bring_the_batches_of_each_step_in_turn(workers, accumulate, book):
+    for settings in (digits_settings(), text_settings(book)):
+        data = load_task(settings.data)
+        batches = StepBatches(data.train, 3, settings.train.batch_size, accumulate)
+        steps = range(batches.steps_per_epoch - 2, batches.steps_per_epoch + 3)  # over the end of an epoch
+        before = torch.random.get_rng_state()
+        found = list(batches.ahead(steps, workers))
+        assert torch.equal(torch.random.get_rng_state(), before), "a number was drawn that dropout should have"
+        for got, want in zip(found, map(batches.__getitem__, steps), strict=True):
+            assert len(got) == len(want)
+            for one, other in zip(got, want, strict=True):
+                assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.slow
+def test_a_run_with_workers_has_the_bits_of_one_without(book, text_run, tmp_path):
+    settings = text_settings(book)
+    with pytest.raises(Killed):
+        run(settings, tmp_path / "run", killed_at(9), workers=2)
+    result = run(settings, tmp_path / "run", workers=1)
+    assert_same_outcome(text_run, tmp_path / "run")
+    assert 0 <= result.measured.waiting_share <= 1
+
+
+def rates(schedule, total=100):
+    settings = TrainSettings(schedule=schedule, learning_rate=1.0, warmup=0.1)
+    return [learning_rate_at(step, total, settings) for step in range(total)]
+
+
+def test_the_rate_rises_in_equal_parts_line_and_cosine_fall_to_zero_and_a_plateau_halves_after_its_patience():
+    for schedule in ("cosine", "linear", "constant", "plateau"):
+        assert rates(schedule)[:10] == pytest.approx([0.1 * (i + 1) for i in range(10)])
+        assert max(rates(schedule)) == 1.0
+    for schedule in ("linear", "cosine"):
+        after = rates(schedule)[10:]
+        assert after == sorted(after, reverse=True) and after[45] == pytest.approx(0.5) and after[-1] < 0.02
+    plateau, factors = Plateau(patience=1), []
+    for loss in (1.0, 0.9, 0.9, 0.95, 0.8, 0.9, 0.9, 0.9, 0.9):
+        plateau.update(loss)
+        factors.append(plateau.factor)
+    assert factors == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
+
+
+@pytest.fixture(params=["text_run", "words_run"])
+def finished(request):
+    return load_language_model(request.getfixturevalue(request.param))
+
+
+def test_the_likeliest_token_is_the_argmax_over_the_whole_context(finished):
+    model, tokenizer = finished
+    prompt, length = "the 3 cat ", 12
+    found = sample(model, tokenizer, prompt, length, temperature=0)
+    ids = [tokenizer.bos_token_id, *next(encode_stream(tokenizer, [prompt]))]
+    for _ in range(length):
+        with torch.no_grad():
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    again = [tokenizer.bos_token_id, *next(encode_stream(tokenizer, [found]))]
+    assert again == ids[: len(again)] and len(again) >= len(ids) - 1  # a last <eos> ends a text without a letter
+
+
+def test_the_same_seed_draws_the_same_text_and_another_another_heard_of_as_it_comes(finished):
+    model, tokenizer = finished
+    before, heard = torch.get_rng_state(), []
+    texts = [sample(model, tokenizer, "the ", 40, temperature=1.5, seed=seed) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2] and all(text.startswith("the") for text in texts)
+    assert len(sample(model, tokenizer, "", 30, temperature=1.0, endless=True)) >= 15, "no prompt begins a text"
+    text = sample(model, tokenizer, "the ", 10, temperature=0.5, on_text=heard.append)
+    assert heard[-1] == text and len(heard) >= 5
+    assert all(later.startswith(earlier.rstrip()) for earlier, later in pairwise(heard))
+    assert torch.equal(torch.get_rng_state(), before), "a number was drawn that others should have"
+
+
+def test_from_few_likely_tokens_fewer_different_ones_are_drawn_and_samples_are_written_for_the_report(text_run):
+    model, tokenizer = load_language_model(text_run)
+    hot, greedy = (sample(model, tokenizer, "the ", 60, temperature=heat) for heat in (5.0, 0))
+    assert sample(model, tokenizer, "the ", 60, temperature=5.0, top_k=1) == greedy != hot
+    assert sample(model, tokenizer, "the ", 60, temperature=5.0, top_p=1e-6) == greedy
+    samples = json.loads((text_run / "samples.json").read_text())
+    assert list(samples) == [f"{heat:g}" for heat in TEMPERATURES] and all(map(len, samples.values()))
+
+
+def test_the_unknown_token_can_be_forbidden(words_run):
+    model, tokenizer = load_language_model(words_run)
+    model.lm_head = torch.nn.Linear(model.lm_head.in_features, model.lm_head.out_features, bias=True)
+    torch.nn.init.zeros_(model.lm_head.bias)
+    with torch.no_grad():
+        model.lm_head.bias[tokenizer.unk_token_id] = 100.0  # it would be written always
+    assert UNK in sample(model, tokenizer, "the ", 5)
+    assert UNK not in sample(model, tokenizer, "the ", 40, temperature=2.0, no_unk=True)
+
+
+def test_what_is_no_language_model_is_refused(text_run, tmp_path):
+    with pytest.raises(DataError, match="holds no model"):
+        load_language_model(tmp_path)
+    torn = copy_of(text_run, tmp_path) / "model"
+    weights = torn / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(Damaged, match=r"model\.safetensors: has"):
+        load_language_model(torn)
+    (torn / "manifest.json").unlink()
+    with pytest.raises(DataError, match=r"model: cannot be loaded as a language model"):
+        load_language_model(torn)

@@ -1,5 +1,8 @@
 """What a run's scores are means of: written small, read back the same, a text in documents or in blocks."""
 
+import json
+import math
+
 import numpy as np
 import pytest
 from train_helpers import digits_settings
@@ -8,42 +11,33 @@ from gatedrnn.data import load_task
 from gatedrnn.errors import Damaged
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.outcomes import of_rows, of_text, read_outcomes, write_outcomes
+from gatedrnn.train.result import Scores, read_record
 
 
-def test_outcomes_are_read_as_they_were_written(tmp_path):
-    random = np.random.default_rng(0)
+def test_outcomes_are_read_as_they_were_written_take_some_kilobytes_and_are_refused_by_name_where_damaged(tmp_path):
+    random, path = np.random.default_rng(0), tmp_path / "outcomes.npz"
     written = {
         "validation": of_rows(random.random(50) > 0.5, np.ones(50)),
         "run/seed-0/test": of_text(random.random(5000), np.array([1])),
     }
-    write_outcomes(tmp_path / "outcomes.npz", written)
-    found = read_outcomes(tmp_path / "outcomes.npz")
+    write_outcomes(path, written)
+    found = read_outcomes(path)
     assert list(found) == list(written)
     for name, own in written.items():
         assert np.array_equal(found[name].values, own.values) and np.array_equal(found[name].counts, own.counts)
         assert (found[name].unit, found[name].rate) == (own.unit, own.rate)
-
-
-def test_ten_thousand_labels_take_some_kilobytes(tmp_path):
-    write_outcomes(tmp_path / "outcomes.npz", {"test": of_rows(np.arange(10_000) % 10 > 0, np.ones(10_000))})
-    assert (tmp_path / "outcomes.npz").stat().st_size < 3000
-
-
-def test_what_is_damaged_is_refused_by_name(tmp_path):
-    for content in (None, b"", b"nothing of the kind"):
-        if content is not None:
-            (tmp_path / "outcomes.npz").write_bytes(content)
+    write_outcomes(path, {"test": of_rows(np.arange(10_000) % 10 > 0, np.ones(10_000))})
+    assert path.stat().st_size < 3000
+    for content in (b"", b"nothing of the kind", None):
+        path.unlink() if content is None else path.write_bytes(content)
         with pytest.raises(Damaged, match=r"outcomes\.npz: is (damaged|missing)"):
-            read_outcomes(tmp_path / "outcomes.npz")
+            read_outcomes(path)
 
 
-@pytest.mark.parametrize(
-    "tokens, documents, pieces, unit",
-    [
-        (1000, 20, 20, "document"), (1000, 19, 10, "block of 100 tokens"), (100_000, 1, 200, "block of 500 tokens"),
-        (9000, 3000, 2000, "group of documents"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("tokens, documents, pieces, unit", [
+    (1000, 20, 20, "document"), (1000, 19, 10, "block of 100 tokens"), (100_000, 1, 200, "block of 500 tokens"),
+    (9000, 3000, 2000, "group of documents"),
+])  # fmt: skip
 def test_a_text_falls_into_documents_where_there_are_enough_and_into_blocks_elsewhere(tokens, documents, pieces, unit):
     losses = np.random.default_rng(0).random(tokens)
     found = of_text(losses, 1 + np.arange(documents) * (tokens // documents))
@@ -59,3 +53,16 @@ def test_rows_are_in_the_order_of_the_split_and_their_rate_is_the_score(digits_r
         right = np.array(result.confusion[split]).diagonal()
         by_class = np.bincount(own.labels[found[split].values == 1], minlength=10)
         assert by_class.tolist() == right.tolist()
+
+
+def no_constant(name):
+    raise AssertionError(f"{name} is no JSON")
+
+
+def test_a_loss_beyond_all_numbers_is_kept_in_plain_json(tmp_path):
+    """As of a rectifier's state, which has no bound, at a length far beyond that of training."""
+    for loss in (math.inf, -math.inf, 1.5):
+        Scores(loss=loss, accuracy=math.nan).write(tmp_path / "scores.json")
+        json.loads((tmp_path / "scores.json").read_text(), parse_constant=no_constant)
+        found = read_record(tmp_path / "scores.json", Scores)
+        assert found.loss == loss and math.isnan(found.accuracy) and found.mase is None

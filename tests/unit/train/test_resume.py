@@ -1,8 +1,14 @@
-"""A run that is stopped, however, ends with the same bits as one that is not."""
+"""A run that is stopped, however, ends with the same bits as one that is not; every file of it and of the token cache,
+damaged in each way, is named, refused or made again; on a full disk what was whole before is still whole.
+"""
 
 import json
 import os
+import resource
+import shutil
 import signal
+import subprocess
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,45 +16,46 @@ import pytest
 import torch
 import yaml
 from accelerate import PartialState
-from finished import copy_of
+from commands import call, outcome
+from finished import contents, copy_of
 from outcomes import Killed, assert_same_outcome, killed_at
-from safetensors.torch import load_file
-from train_helpers import digits_settings
+from safetensors.torch import load_file, save_file
+from train_helpers import digits_settings, text_settings
 
 from gatedrnn.data import load_task
-from gatedrnn.errors import CheckpointDamaged, FolderTaken, Interrupted, NonFiniteLoss
+from gatedrnn.data.token_cache import cache_folder
+from gatedrnn.errors import Damaged, FolderTaken, Interrupted, NonFiniteLoss
 from gatedrnn.models import GatedRNNForSequenceClassification
+from gatedrnn.records import write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.folder import MetricsLog, RunFolder, read_metrics
 from gatedrnn.train.interrupt import Ended, ended_by_signals
-from gatedrnn.train.loop import Progress, Trainer, run
+from gatedrnn.train.loop import Trainer, run
 from gatedrnn.train.result import RunResult
+from gatedrnn.train.sample import load_language_model
 
 ALONE = PartialState()
 SIGNALS = {9: signal.SIGINT, 16: signal.SIGTERM, 30: signal.SIGHUP}
 """By the step at which one comes."""
 
 
-def test_a_run_stopped_again_and_again_ends_with_the_same_bits(digits_run: Path, tmp_path: Path) -> None:
+def test_a_run_stopped_again_and_again_ends_with_the_same_bits_and_is_not_run_again(digits_run, tmp_path):
     """21 steps an epoch, a checkpoint every 7: before the first, on one, between two, at and after an epoch's end.
 
     The whole run was begun by the command, its settings in a file."""
+    folder = tmp_path / "run"
     for step in (1, 7, 10, 21, 22, 41):
         with pytest.raises(Killed):
-            run(digits_settings(), tmp_path / "run", killed_at(step))
-    run(digits_settings(), tmp_path / "run")
-    assert_same_outcome(digits_run, tmp_path / "run")
-
-
-def test_a_finished_run_is_not_run_again_and_another_configuration_is_refused(digits_run: Path, tmp_path: Path) -> None:
-    folder = copy_of(digits_run, tmp_path)
+            run(digits_settings(), folder, killed_at(step))
+    run(digits_settings(), folder)
+    assert_same_outcome(digits_run, folder)
     run(digits_settings(), folder, killed_at(1))
     with pytest.raises(FolderTaken, match=r"seed: 0 there, 1 here"):
         run(digits_settings(seed=1), folder)
     assert_same_outcome(digits_run, folder)
 
 
-def test_a_run_begun_before_a_setting_and_before_manifests_is_gone_on_with(digits_run: Path, tmp_path: Path) -> None:
+def test_a_run_begun_before_a_setting_and_before_manifests_is_gone_on_with(digits_run, tmp_path):
     folder = copy_of(digits_run, tmp_path)
     for manifest in folder.rglob("manifest.json"):
         manifest.unlink()
@@ -62,13 +69,8 @@ def test_a_run_begun_before_a_setting_and_before_manifests_is_gone_on_with(digit
         run(digits_settings(), folder)
 
 
-def test_config_yaml_holds_the_whole_run(digits_run: Path) -> None:
-    flat = yaml.safe_load((digits_run / "config.yaml").read_text())
-    assert type(digits_settings()).from_flat(flat) == digits_settings()
-
-
 @pytest.mark.parametrize("cell", ["lstm-peephole", "gru", "mingru"])
-def test_a_run_that_drops_parts_of_its_layers_resumes_to_the_same_bits(cell: str, tmp_path: Path) -> None:
+def test_a_run_that_drops_parts_of_its_layers_resumes_to_the_same_bits(cell, tmp_path):
     whole = digits_settings(cell, total_steps=9, checkpoint_every=4)
     dropped = {"bidirectional": True, "zoneout": 0.1, "input_dropout": 0.1, "state_dropout": 0.1}
     settings = whole.model_copy(update={"model": whole.model.model_copy(update=dropped)})
@@ -79,58 +81,21 @@ def test_a_run_that_drops_parts_of_its_layers_resumes_to_the_same_bits(cell: str
     assert_same_outcome(tmp_path / "whole", tmp_path / "killed")
 
 
-def test_initialisation_follows_from_the_seed(tmp_path: Path) -> None:
-    first, again, other = (
-        Trainer(digits_settings(seed=seed), load_task(digits_settings().data), RunFolder(tmp_path)).bare.state_dict()
-        for seed in (0, 0, 1)
-    )
+def test_initialisation_follows_from_the_seed(tmp_path):
+    data, folder = load_task(digits_settings().data), RunFolder(tmp_path)
+    trainers = [Trainer(digits_settings(seed=seed), data, folder) for seed in (0, 0, 1)]
+    first, again, other = (trainer.bare.state_dict() for trainer in trainers)
     assert all(torch.equal(weight, again[name]) for name, weight in first.items())
     assert not torch.equal(first["classifier.weight"], other["classifier.weight"])
 
 
-def test_a_damaged_checkpoint_is_named_and_refused(tmp_path: Path) -> None:
-    with pytest.raises(Killed):
-        run(digits_settings(), tmp_path / "run", killed_at(10))
-    (weights,) = (tmp_path / "run").glob("checkpoint/step-*/model.safetensors")
-    content = bytearray(weights.read_bytes())
-    content[len(content) // 2] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(CheckpointDamaged, match=r"step-00000007.*model\.safetensors does not match"):
-        run(digits_settings(), tmp_path / "run")
-
-
-def test_an_older_whole_checkpoint_is_taken_where_the_newest_is_damaged(tmp_path: Path) -> None:
+def test_an_older_whole_checkpoint_is_taken_for_a_damaged_one_and_a_half_written_line_is_cut_from_the_log(tmp_path):
     for step in (1, 2):
         folder = tmp_path / f"kept-{step}"
         checkpoint.save(folder, step, lambda into: (into / "weights").write_text("whole"), ALONE)
         (folder / f"step-{step:08d}").rename(tmp_path / f"step-{step:08d}")
     (tmp_path / "step-00000002" / "weights").write_text("torn")
     assert checkpoint.newest(tmp_path) == tmp_path / "step-00000001"
-
-
-@pytest.mark.parametrize("moment", ["while writing", "before the rename"])
-def test_a_kill_while_saving_leaves_the_checkpoint_before(moment: str, tmp_path: Path, monkeypatch) -> None:
-    checkpoint.save(tmp_path, 1, lambda into: (into / "weights").write_text("one"), ALONE)
-
-    def write(into: Path) -> None:
-        (into / "weights").write_text("tw")
-        if moment == "while writing":
-            raise Killed
-
-    def no_rename(self: Path, target: Path) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        if moment == "before the rename":
-            patch.setattr(Path, "rename", no_rename)
-        with pytest.raises(Killed):
-            checkpoint.save(tmp_path, 2, write, ALONE)
-    assert checkpoint.newest(tmp_path) == tmp_path / "step-00000001"
-    checkpoint.save(tmp_path, 3, lambda into: (into / "weights").write_text("three"), ALONE)
-    assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
-
-
-def test_a_half_written_line_is_cut_from_the_log(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path / "metrics.jsonl")
     for step in (5, 10, 15):
         log.append(step=step, loss=1.0)
@@ -140,51 +105,65 @@ def test_a_half_written_line_is_cut_from_the_log(tmp_path: Path) -> None:
     assert [line["step"] for line in read_metrics(log.path)] == [5, 10]
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch) -> None:
-    def poison(progress: Progress) -> None:
-        if progress.step == 9:
-            monkeypatch.setattr("gatedrnn.train.loop.rows_of", poisoned)
+@pytest.mark.parametrize("moment", ["while writing", "before the rename"])
+def test_a_kill_while_saving_leaves_the_checkpoint_before(moment, tmp_path, monkeypatch):
+    def killed(*_):
+        raise Killed
 
+    def write(into):
+        (into / "weights").write_text("tw")
+        if moment == "while writing":
+            raise Killed
+
+    checkpoint.save(tmp_path, 1, lambda into: (into / "weights").write_text("one"), ALONE)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        if moment == "before the rename":
+            patch.setattr(Path, "rename", killed)
+        checkpoint.save(tmp_path, 2, write, ALONE)
+    assert checkpoint.newest(tmp_path) == tmp_path / "step-00000001"
+    checkpoint.save(tmp_path, 3, lambda into: (into / "weights").write_text("three"), ALONE)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_path, monkeypatch):
     def poisoned(batch, *_):
         return {**batch, "input_values": batch["input_values"] * float("nan")}
+
+    def poison(progress):
+        if progress.step == 9:
+            monkeypatch.setattr("gatedrnn.train.loop.rows_of", poisoned)
 
     with pytest.raises(NonFiniteLoss, match=r"nan at step 10; checkpoint step-00000007 is kept"):
         run(digits_settings(), tmp_path / "run", poison)
     assert checkpoint.newest(tmp_path / "run" / "checkpoint") is not None
 
 
-def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path: Path, monkeypatch) -> None:
-    class Overflow(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.clone()
+def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path, monkeypatch):
+    forward, check, seen = torch.nn.Linear.forward, Trainer._demand_finite, {}
 
-        @staticmethod
-        def backward(ctx, gradient):
-            return gradient * float("inf")
+    def overflowing(self, x):
+        output = forward(self, x)
+        output.register_hook(lambda gradient: gradient * float("inf"))
+        return output
 
-    forward = torch.nn.Linear.forward
-    seen = {}
-
-    def overflowing(progress: Progress) -> None:
+    def poison(progress):
         if progress.step == 6:
-            monkeypatch.setattr(torch.nn.Linear, "forward", lambda self, x: Overflow.apply(forward(self, x)))
+            monkeypatch.setattr(torch.nn.Linear, "forward", overflowing)
 
-    def weights_after(self: Trainer, what: str, value: float) -> None:
+    def weights_after(self, what, value):
         seen["finite"] = all(p.isfinite().all() for p in self.model.parameters())
         check(self, what, value)
 
-    check = Trainer._demand_finite
     monkeypatch.setattr(Trainer, "_demand_finite", weights_after)
     with pytest.raises(NonFiniteLoss, match=r"norm of the gradient is (nan|inf) at step 7"):
-        run(digits_settings(), tmp_path / "run", overflowing)
+        run(digits_settings(), tmp_path / "run", poison)
     assert seen["finite"]
 
 
-def test_a_signal_ends_the_step_saves_and_goes_on_to_the_same_bits(digits_run: Path, tmp_path: Path) -> None:
+def test_a_signal_ends_the_step_saves_and_goes_on_to_the_same_bits(digits_run, tmp_path):
     """One that is ignored stays so, as nohup has it."""
 
-    def send(progress: Progress) -> None:
+    def send(progress):
         if progress.step in SIGNALS:
             os.kill(os.getpid(), SIGNALS[progress.step])
 
@@ -205,11 +184,11 @@ def test_a_signal_ends_the_step_saves_and_goes_on_to_the_same_bits(digits_run: P
     assert_same_outcome(digits_run, tmp_path / "run")
 
 
-def test_a_signal_in_the_middle_of_a_class_statement_ends_the_command_too() -> None:
+def test_a_signal_in_the_middle_of_a_class_statement_ends_the_command_too():
     """An import under way is full of them, and Python 3.11 turns what is raised there into a RuntimeError."""
 
     class Interrupting:
-        def __set_name__(self, owner: type, name: str) -> None:
+        def __set_name__(self, owner, name):
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(Ended) as ended, ended_by_signals():
@@ -220,19 +199,18 @@ def test_a_signal_in_the_middle_of_a_class_statement_ends_the_command_too() -> N
     assert ended.value.signal_number == signal.SIGTERM
 
 
-def test_the_best_weights_by_validation_are_the_ones_kept(tmp_path: Path) -> None:
+def test_the_best_weights_by_validation_are_the_ones_kept(tmp_path):
     settings = digits_settings(total_steps=24, validate_every=3, learning_rate=1.0, schedule="constant")
     result = run(settings, tmp_path / "run")
-    kept = result.scores["validation"]
-    lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "validation_accuracy" in line]
-    assert kept.accuracy == max(line["validation_accuracy"] for line in lines)
-    best = next(line for line in lines if line["step"] == result.best_step)
-    assert best["validation_accuracy"] == kept.accuracy and best["validation_loss"] == kept.loss
+    kept, lines = result.scores["validation"], read_metrics(tmp_path / "run" / "metrics.jsonl")
+    found = {line["step"]: line["validation_accuracy"] for line in lines if "validation_accuracy" in line}
+    assert kept.accuracy == max(found.values()) == found[result.best_step]
+    assert kept.loss in [line.get("validation_loss") for line in lines if line["step"] == result.best_step]
     assert result.best_step < result.steps == 24, "the last are the best: choose another learning rate"
 
 
 @pytest.mark.parametrize("cell", ["lstm", "mingru"])
-def test_bfloat16_trains_as_float32_does_and_keeps_its_weights_in_float32(cell: str, tmp_path: Path) -> None:
+def test_bfloat16_trains_as_float32_does_and_keeps_its_weights_in_float32(cell, tmp_path):
     loss = {}
     for precision in ("float32", "bfloat16"):
         settings = digits_settings(cell, precision=precision, total_steps=40, learning_rate=0.02)
@@ -243,7 +221,7 @@ def test_bfloat16_trains_as_float32_does_and_keeps_its_weights_in_float32(cell: 
     assert loss["bfloat16"] == pytest.approx(loss["float32"], rel=0.1)
 
 
-def test_accuracy_and_loss_are_those_of_a_plain_computation(digits_run: Path) -> None:
+def test_accuracy_and_loss_are_those_of_a_plain_computation(digits_run):
     model = GatedRNNForSequenceClassification.from_pretrained(digits_run / "model").eval()
     test = load_task(digits_settings().data).evaluation["test"]
     with torch.no_grad():
@@ -254,3 +232,209 @@ def test_accuracy_and_loss_are_those_of_a_plain_computation(digits_run: Path) ->
     assert result["test_loss"] == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item(), rel=1e-5)
     assert sum(map(sum, result["confusion"]["test"])) == len(labels)
     assert RunFolder(digits_run).finished() == RunResult.model_validate(result)
+
+
+DERIVED = {"report.html", "curves.svg", "samples.json"}
+CONFIG_GONE = ("config.yaml", "deleted")
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+DAMAGES = {
+    "truncated": truncate, "emptied": lambda path: path.write_bytes(b""), "flipped": flip, "deleted": Path.unlink
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def killed_run(book, tmp_path_factory):
+    """`text_run`, killed between two checkpoints."""
+    folder = tmp_path_factory.mktemp("killed") / "run"
+    with pytest.raises(Killed):
+        run(text_settings(book), folder, killed_at(103))
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "damage"), [
+    pytest.param(kind, damage, marks=[pytest.mark.slow] * (kind == "killed" and damage in ("truncated", "emptied")))
+    for kind in ("finished", "killed") for damage in DAMAGES
+])  # fmt: skip
+def test_no_damage_to_a_run_is_silent(kind, damage, book, text_run, killed_run, tmp_path, caplog):
+    """The file is refused by name and nothing is changed, or it is named and the run ends with the same bits."""
+    whole, gone_on_with = text_run if kind == "finished" else killed_run, set()
+    for name in sorted(path.relative_to(whole) for path in contents(whole)):
+        if name.name == "README.md":  # a model's card: nothing reads it, and it is there to be edited
+            continue
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        folder = copy_of(whole, tmp_path)
+        DAMAGES[damage](folder / name)
+        before, said = contents(folder), "holds no run" if (name.name, damage) == CONFIG_GONE else name.name
+        caplog.clear()
+        try:
+            run(text_settings(book), folder)
+        except (Damaged, FolderTaken) as refused:
+            assert said in str(refused) and "\n" not in str(refused)
+            assert contents(folder) == before, "a refusal changed the folder"
+        else:
+            assert said in caplog.text
+            assert_same_outcome(text_run, folder)
+            gone_on_with.add(name.as_posix())
+    unread = {"manifest.json"} if damage == "deleted" else set()
+    assert gone_on_with == unread | (DERIVED if kind == "finished" else {"metrics.jsonl"})
+
+
+def test_what_is_made_of_other_records_is_made_again(book, text_run, tmp_path, caplog):
+    folder = copy_of(text_run, tmp_path)
+    for name in DERIVED:
+        truncate(folder / name)
+    call("train", "--resume", folder)
+    assert all(f"{name}: has" in caplog.text for name in DERIVED)
+    assert (folder / "samples.json").read_text() == (text_run / "samples.json").read_text()
+    caplog.clear()
+    run(text_settings(book), folder)
+    assert caplog.text == ""
+
+
+def test_a_damaged_model_is_opened_by_nothing_and_one_that_another_program_saved_needs_no_sums(text_run, tmp_path):
+    folder = copy_of(text_run, tmp_path)
+    for name, damage in product(("config.json", "model.safetensors", "tokenizer.json"), DAMAGES):
+        whole = (folder / "model" / name).read_bytes()
+        DAMAGES[damage](folder / "model" / name)
+        for place in (folder, folder / "model"):
+            with pytest.raises(Damaged, match=name):
+                load_language_model(place)
+        (folder / "model" / name).write_bytes(whole)
+    (folder / "model" / "README.md").write_text("a card of one's own")
+    for part in load_language_model(folder / "model"):
+        part.save_pretrained(tmp_path / "plain")
+    load_language_model(tmp_path / "plain")
+
+
+def test_a_setting_that_was_edited_is_refused_by_its_name_and_before_the_first_checkpoint_too(killed_run, tmp_path):
+    folder, early = copy_of(killed_run, tmp_path), tmp_path / "early"
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("learning_rate: 0.01", "learning_rate: 0.001"))
+    edited = r"config.yaml: was changed since the run began \(learning_rate: 0.01 in its checkpoint, 0.001 now\)"
+    with pytest.raises(Damaged, match=edited):
+        RunFolder(folder).settings()
+    (folder / "manifest.json").unlink()  # the checkpoint knows its settings too
+    with pytest.raises(Damaged, match=edited):
+        run(RunFolder(folder).settings(), folder)
+    with pytest.raises(Killed):
+        run(digits_settings(), early, killed_at(3))
+    (early / "config.yaml").write_text((early / "config.yaml").read_text().replace("seed: 0", "seed: 1"))
+    with pytest.raises(Damaged, match=r"config\.yaml: was changed since the run began"):
+        run(digits_settings(), early)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_token_cache_is_made_again_with_a_line(damage, book, tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def tokens():
+        load_task.cache_clear()
+        data = load_task(text_settings(book).data)
+        return [lanes.stream.tokens.tolist() for lanes in (data.train, *data.evaluation.values())]
+
+    whole = tokens()
+    (entry,) = cache_folder().iterdir()
+    for path in contents(entry):
+        DAMAGES[damage](path)
+        caplog.clear()
+        assert tokens() == whole
+        assert f"{path.name} " in caplog.text and "the text is tokenised again" in caplog.text
+    caplog.clear()
+    assert tokens() == whole and not caplog.text
+    entry.rename(entry.with_name(f"making-{entry.name}"))  # as a kill would leave it
+    assert tokens() == whole and f"{entry.name}: is half-written; the text is tokenised again" in caplog.text
+    assert list(cache_folder().iterdir()) == [entry], "a lock or something half-made was left"
+
+
+def test_a_checkpoint_taken_before_there_were_manifests_is_gone_on_from(book, text_run, killed_run, tmp_path):
+    folder = copy_of(killed_run, tmp_path)
+    (folder / "manifest.json").unlink()
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().split("\n", 1)[1])
+    (step,) = (folder / "checkpoint").iterdir()
+    for name in ("settings.json", "metrics.jsonl"):
+        (step / name).unlink()
+    files = json.loads((step / "manifest.json").read_text())["files"]
+    old = {name: entry["sha256"] for name, entry in files.items() if (step / name).exists()}
+    (step / "manifest.json").write_text(json.dumps(old, indent=1))
+    run(text_settings(book), folder)
+    assert_same_outcome(text_run, folder)
+
+
+LARGE = torch.zeros(1_000_000)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of a mebibyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("a file system cannot be mounted here")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)  # torch keeps the file open that it could not write
+
+
+WRITERS = {
+    "model.safetensors": lambda into: save_file({"weight": LARGE}, into / "model.safetensors"),
+    "optimizer.bin": lambda into: torch.save(LARGE, into / "optimizer.bin"),
+    "settings.json": lambda into: write_whole(into / "settings.json", "x" * 4_000_000),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_names_the_file_and_keeps_the_checkpoint_before(name, small_disk):
+    checkpoint.save(small_disk, 1, lambda into: (into / "weights").write_text("whole"), ALONE)
+    with pytest.raises(OSError, match="kept so far: step-00000001") as full:
+        checkpoint.save(small_disk, 2, WRITERS[name], ALONE)
+    assert Path(full.value.filename).name == name
+    assert [path.name for path in small_disk.iterdir()] == ["step-00000001"], "what was half-written takes up space"
+    assert checkpoint.newest(small_disk) == small_disk / "step-00000001"
+
+
+def test_a_run_on_a_full_disk_ends_with_one_line_and_goes_on_to_the_same_bits(small_disk, tmp_path, capsys):
+    settings = digits_settings(epochs=1).model_copy(update={"hidden_size": 512})
+    run(settings, tmp_path / "whole")
+    filler, config = small_disk / "filler", tmp_path / "config.yaml"
+    filler.write_bytes(bytes(740_000))  # there is space for one checkpoint
+    config.write_text(yaml.safe_dump(settings.flat()))
+    code, said = outcome(capsys, "train", "--config", config, "--output", small_disk / "run")
+    assert code == 1 and said.count("\n") == 1, said
+    assert f"gatedrnn: {small_disk}/run/checkpoint/writing-step-00000014/" in said and "MiB are free there" in said
+    assert "kept so far: step-00000007" in said
+    filler.unlink()
+    shutil.copytree(small_disk / "run", tmp_path / "run")
+    run(settings, tmp_path / "run")
+    assert_same_outcome(tmp_path / "whole", tmp_path / "run")
+
+
+@pytest.fixture
+def small_files():
+    """As a disk without room would have it: no file grows past 100 kB."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_file_that_grows_past_what_is_allowed_is_named(small_files, digits_run, tmp_path, capsys):
+    with pytest.raises(OSError, match=r"large\.json"):
+        write_whole(tmp_path / "large.json", "x" * 200_000)
+    assert list(tmp_path.iterdir()) == []
+    flags = ["--embedding-size", 512, "--total-steps", 2, "--output", tmp_path / "run"]
+    code, error = outcome(capsys, "train", "--config", digits_run / "config.yaml", *flags)
+    assert code == 1 and error.count("\n") == 1 and "optimizer.bin: could not be written" in error
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    call("train", "--resume", tmp_path / "run")

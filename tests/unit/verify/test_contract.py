@@ -7,10 +7,9 @@ import json
 
 import pytest
 import torch
+from layer_laws import Own, Signed
 from rich.console import Console
 
-from gatedrnn import RecurrentLayer
-from gatedrnn.equations import ScanEquations
 from gatedrnn.ops import choose_backend
 from gatedrnn.registry import CELLS, CellRecord
 from gatedrnn.verify import contract, length
@@ -21,51 +20,18 @@ from gatedrnn.verify.report import as_record, print_tables, verdict, verify
 from gatedrnn.verify.tolerances import ROUNDED, TOLERANCES, allowed_error, largest_error
 
 
-def modes_of(equations):
-    return {mode for setting in settings_for(equations) for mode in setting.modes}
-
-
-class Signed(ScanEquations):
-    """A cell that no paper has: a decay of either sign, and an output that is not its state."""
-
-    name = "signed"
-    projections = ("keep", "value")
-    decay_gates = {"keep": 1}
-
-    def coefficients(self, keep, value):
-        return torch.tanh(keep), (1 - torch.tanh(keep).abs()) * value
-
-    def output(self, state, projected):
-        return torch.sin(state[0])
-
-
-class SignedLayer(RecurrentLayer):
-    """Its layer."""
-
-    cell_class = Signed
-
-
-def test_a_cell_of_ones_own_is_held_to_its_own_step_loop(monkeypatch):
-    monkeypatch.setitem(CELLS, "signed", CellRecord(SignedLayer))
-    rows = list(verify(["signed"], ["float64"]))
-    assert {row.mode for row in rows} == modes_of(Signed) | {"larger bias of keep"} and all(row.holds for row in rows)
-
-
 class WrongSign(Signed):
-    """The same cell, declared the other way round."""
+    """A cell that no paper has, of a decay of either sign, declared the other way round."""
 
     name = "wrong-sign"
     decay_gates = {"keep": -1}
 
 
-class WrongSignLayer(RecurrentLayer):
-    """Its layer."""
-
-    cell_class = WrongSign
-
-
-def test_a_decay_gate_of_the_wrong_sign_is_found_and_named(monkeypatch, capsys):
-    monkeypatch.setitem(CELLS, "wrong-sign", CellRecord(WrongSignLayer))
+def test_a_cell_of_ones_own_is_held_to_its_step_loop_and_a_decay_gate_of_the_wrong_sign_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(CELLS, "signed", CellRecord(Own))
+    monkeypatch.setitem(CELLS, "wrong-sign", CellRecord(type("WrongSignLayer", (Own,), {"cell_class": WrongSign})))
+    rows, modes = list(verify(["signed"], ["float64"])), {m for setting in settings_for(Signed) for m in setting.modes}
+    assert {row.mode for row in rows} == modes | {"larger bias of keep"} and all(row.holds for row in rows)
     rows = list(verify(["wrong-sign"], ["float64"]))
     assert [row.mode for row in rows if not row.holds] == ["larger bias of keep"]
     print_tables(rows, Console(width=400), full=False)
@@ -83,10 +49,8 @@ def test_the_declared_sign_of_every_decay_gate_holds_and_the_other_does_not(name
 
 def test_a_cell_is_checked_with_each_of_its_variants_and_with_options_that_are_given_alone(monkeypatch):
     monkeypatch.setattr(contract, "settings_for", lambda equations: SETTINGS[:1])
-    for word, checked in (
-        ("gru", {"gru", "gru:reset_after=false"}),
-        ("gru:reset_after=false", {"gru:reset_after=false"}),
-    ):
+    variant = "gru:reset_after=false"
+    for word, checked in (("gru", {"gru", variant}), (variant, {variant})):
         rows = list(verify([word], ["float64"]))
         assert {row.cell for row in rows} == checked and all(row.holds for row in rows)
 
@@ -105,16 +69,13 @@ def test_the_error_does_not_grow_with_the_length_except_in_log_space(longest, lo
     assert {"T = 100", f"T = {loop:,}"} == {mode for cell, _, mode in errors if cell == "mgu"}
 
 
-def test_a_nan_and_an_infinity_in_another_place_are_infinitely_far_off():
+def test_a_nan_and_an_infinity_elsewhere_are_infinitely_far_off_and_what_is_allowed_follows_the_largest_value():
     one, nan, infinite = torch.ones(2), torch.tensor([1.0, torch.nan]), torch.tensor([1.0, torch.inf])
     assert largest_error(nan, one) == largest_error(one, nan) == largest_error(nan, nan) == torch.inf
     assert largest_error(infinite, infinite) == 0 and largest_error(infinite, -infinite) == torch.inf
     assert largest_error(one, torch.tensor([1.0, 1.5])) == 0.5
     with pytest.raises(ValueError, match="shape"):
         largest_error(one, torch.ones(3))
-
-
-def test_what_is_allowed_follows_the_largest_expected_value():
     for dtype, tolerance in TOLERANCES.items():
         assert allowed_error(torch.tensor([0.1]), dtype) == tolerance.output
         assert allowed_error(torch.tensor([0.0, -4.0, torch.inf]), dtype, gradient=True) == 4 * tolerance.gradient
@@ -132,10 +93,7 @@ def test_a_row_beyond_what_is_allowed_fails_unless_it_is_only_shown():
     assert record["passed"] is False and [line["holds"] for line in record["rows"]] == [False, True]
 
 
-@pytest.mark.parametrize(
-    "cells, dtypes, message",
-    [(["lstn"], ["float64"], "did you mean 'lstm'"), (["gru"], ["int8"], "dtype must be one of")],
-)
-def test_an_unknown_cell_or_dtype_is_refused_with_the_known_ones(cells, dtypes, message):
-    with pytest.raises(ValueError, match=message):
-        list(verify(cells, dtypes))
+def test_an_unknown_cell_or_dtype_is_refused_with_the_known_ones():
+    for cell, dtype, message in (("lstn", "float64", "mean 'lstm'"), ("gru", "int8", "dtype must be one of")):
+        with pytest.raises(ValueError, match=message):
+            list(verify([cell], [dtype]))

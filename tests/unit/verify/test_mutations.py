@@ -8,43 +8,33 @@ from importlib import import_module
 import pytest
 
 from gatedrnn import cells, equations
-from gatedrnn.cells import activations, lstm_normalized, rg_lru
+from gatedrnn.cells import lstm_normalized
 from gatedrnn.kernels.cpu import loop
-from gatedrnn.layers import module, packing, window
+from gatedrnn.layers import module, packing, runners, window
 from gatedrnn.layers.layer import RecurrentLayer
 from gatedrnn.layers.runners import Runner
-from gatedrnn.layers.runners import scan as scan_runner
-from gatedrnn.layers.runners import torch as torch_runner
 from gatedrnn.ops import _time, gated_scan, masking, step
 from gatedrnn.ops import loop as loop_op
 from gatedrnn.ops.cells import cell_program
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import check_cell
 
-linear_scan = sys.modules["gatedrnn.ops.linear_scan"]
-scan, bare_scan, elementwise_loop = (
-    import_module(f"gatedrnn.kernels.cpu.{name}") for name in ("scan", "linear_scan", "elementwise_loop")
-)
+NAMES = "ops.linear_scan", "kernels.cpu.scan", "kernels.cpu.linear_scan", "kernels.cpu.elementwise_loop"
+linear_scan, scan, bare_scan, elementwise_loop = (import_module(f"gatedrnn.{name}") for name in NAMES)
 
 # Cell that shows it, where the line stands, the line, and what it is broken into: one of each function.
 MUTATIONS = [
     ("lstm", cells.LSTMEquations, "step", "torch.sigmoid(f) * c", "torch.sigmoid(-f) * c"),
     ("lstm-peephole", cells.PeepholeLSTMEquations, "step", "f + w_cf * c", "f - w_cf * c"),
-    ("lstm-no-output-gate", cells.NoOutputGateLSTMEquations, "step", "h = torch.tanh(c)", "h = c"),
     ("lstm-no-output-gate", cells.NoOutputGateLSTMEquations, "output", "torch.tanh(state[0])", "state[0]"),
-    ("lstm-input-gated", cells.InputGatedLSTMEquations, "coefficients", "i, f, g", "f, i, g"),
     ("lstm-normalized", equations.ConvexScanEquations, "coefficients", "torch.sigmoid(-logit) *", ""),
     ("minlstm", lstm_normalized, "normalized_log_ratio", "softplus(-forget)", "softplus(forget)"),
     ("gru", cells.GRUEquations, "step", "(1 - z) * n + z * h", "z * n + (1 - z) * h"),
-    ("mgu", cells.MGUEquations, "step", "(1 - f) * h + f * n", "f * h + (1 - f) * n"),
-    ("gru-no-reset-gate", cells.NoResetGateGRUEquations, "step", "torch.tanh(n)", "n"),
-    ("gru-input-gated", cells.InputGatedGRUEquations, "logit", "return update", "return -update"),
     ("mingru", cells.MinGRUEquations, "logit", "return -update", "return update"),
     ("mingru", equations.ConvexScanEquations, "coefficients_over", "-torch.expm1(log_decay)", "torch.exp(log_decay)"),
     ("lstm-input-gated", cells.InputGatedLSTMEquations, "coefficients_over", "gaps * ", ""),
     ("mingru", masking, "gaps_between_real_steps", "torch.where(mask, places + 1, 0)", "torch.where(mask, places, 0)"),
     ("mingru", masking, "_next", "places[:, 1:]", "places[:, :-1]"),
-    ("mingru", activations, "g", "x + 0.5", "x + 0.25"),
     ("mingru", equations.ScanEquations, "step", "decay * state[0] + ", "decay * (2 * state[0] - state[0].detach()) + "),
     ("mingru", equations.Recurrent, "drop", "x * self.dropped", "x"),
     ("mingru", linear_scan, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
@@ -63,19 +53,12 @@ MUTATIONS = [
     ("para-gru", scan.Backward, "_joined", "torch.cat(sums)", "-torch.cat(sums)"),
     ("para-gru", elementwise_loop, "elementwise_loop", "forward.last", "(0 * forward.last[0],)"),
     ("para-gru", cells.ParaGRUEquations, "step", "a_n * (r * read)", "a_n * read"),
-    ("para-lstm", cells.ParaLSTMEquations, "step", "c_o * c)", "c_o * state[1])"),
     ("slstm", cells.SLSTMEquations, "step", "torch.maximum(log_i, log_f)", "log_f"),
-    ("sru", cells.SRUEquations, "step", "diagonal(\"vr\") * read", "diagonal(\"vr\") * state[0]"),
-    ("hgrn", cells.HGRNEquations, "coefficients", "decay, torch.sigmoid(-bound) * ", "decay, "),
-    ("rg-lru", rg_lru, "_coefficients", "root * value", "square * value"),
-    ("qrnn", cells.QRNNEquations, "output", "torch.sigmoid(output) * ", ""),
     ("qrnn", window, "_of_the_last_real_step", "found > cut", "found >= cut"),
     ("qrnn", window, "beside_the_last", "inputs[:, :steps]", "inputs[:, 1:]"),
-    ("lru", cells.LRUEquations, "coefficients", "torch.stack([cos, -sin])", "torch.stack([cos, sin])"),
-    ("cifg", cells.CIFGEquations, "step", "(1 - f) * torch", "torch"),
     ("janet", cells.JANETEquations, "step", "self.beta - s_t", "-s_t"),
     ("mingru", gated_scan, "scan_in_torch", "drive * dropout_mask.unsqueeze(1)", "drive"),
-    ("mingru", scan_runner, "_direction", "if given.reverse and resets is not None", "if False"),
+    ("mingru", runners.scan, "_direction", "if given.reverse and resets is not None", "if False"),
     ("mgu", loop_op, "loop_in_torch", "z if t is None else t for", "z if t is None else t.roll(1, 0) for"),
     ("mgu", loop_op, "loop_in_kernel", "zero_masked_steps(h, mask)", "h"),
     ("mgu", loop_op, "_products", "torch.mm(left.t()", "torch.mm(-left.t()"),
@@ -83,9 +66,9 @@ MUTATIONS = [
     ("mgu", loop, "loop_cells_gradient", "grad_last_h.contiguous().clone()", "-grad_last_h.contiguous()"),
     ("mgu", loop, "loop_cells", "flags(mask), flags(resets)", "flags(None), flags(resets)"),
     ("mgu", step, "zoned", "(mask, b, a)", "(mask, a, b)"),
-    ("lstm", torch_runner, "_aligned", "if padding_gates:", "if False:"),
-    ("lstm", torch_runner, "_padded", "if not ragged_left:", "if True:"),
-    ("gru", torch_runner, "_last_valid", "lengths - 1", "lengths - 2"),
+    ("lstm", runners.torch, "_aligned", "if padding_gates:", "if False:"),
+    ("lstm", runners.torch, "_padded", "if not ragged_left:", "if True:"),
+    ("gru", runners.torch, "_last_valid", "lengths - 1", "lengths - 2"),
     ("gru", packing.Segments, "start", "hx[self.first.clamp(min=0)], 0", "hx[self.first.clamp(min=0)], 1"),
     ("gru", packing.Segments, "end", "self.last == -2", "self.last == -3"),
     ("gru", masking, "reversed_resets", "resets[:, 1:]", "resets[:, :-1]"),
@@ -95,12 +78,8 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-def package(owner):
-    """That an owner is in."""
-    return (owner.__module__ if inspect.isclass(owner) else owner.__name__).rpartition(".")[0]
-
-
-PACKAGES = [package(owner) for _, owner, *_ in MUTATIONS]
+MODULES = [owner.__module__ if inspect.isclass(owner) else owner.__name__ for _, owner, *_ in MUTATIONS]
+PACKAGES = [name.rpartition(".")[0] for name in MODULES]
 FAST = [i for i, each in enumerate(PACKAGES) if each not in PACKAGES[:i] or each not in PACKAGES[i + 1 :]]
 """The first and the last of each package."""
 
@@ -140,8 +119,7 @@ def mutate(monkeypatch, owner, name, line, broken):
     exec(source.replace(line, broken), names)
     changed = names[name]
     if inspect.isclass(owner):
-        monkeypatch.setattr(owner, name, changed)
-        return
+        return monkeypatch.setattr(owner, name, changed)
     for loaded in [loaded for key, loaded in sys.modules.items() if key.startswith("gatedrnn")]:
         for key, value in list(vars(loaded).items()):
             if value is original:

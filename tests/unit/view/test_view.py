@@ -15,45 +15,34 @@ from viewed import ALLOWED, SERIES, TEXT, expected_of, forecast, saved
 
 from gatedrnn.errors import DataError, TooLarge
 from gatedrnn.inspect.trace import trace
-from gatedrnn.models import (
-    GatedRNNConfig,
-    GatedRNNForCausalLM,
-    GatedRNNForForecasting,
-    GatedRNNForSequenceClassification,
-    GatedRNNForTokenClassification,
-)
+from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForForecasting
+from gatedrnn.models import GatedRNNForSequenceClassification as OfSequences
+from gatedrnn.models import GatedRNNForTokenClassification as OfSteps
 from gatedrnn.view import page
 from gatedrnn.view.answer import Context, step_answer
 from gatedrnn.view.page import page_of, view_of
 from gatedrnn.view.record import ViewLayer, ViewModel, ViewState
 from gatedrnn.view.step import WatchedStep, first_step, number_names
 
-SIZES = {"embedding_size": 8, "hidden_size": 8}
 SCALE = {"channel_means": [1.0, 2.0], "channel_deviations": [3.0, 4.0], "flagged_channels": [1]}
+
 KINDS = {
-    "label of the step": (GatedRNNForTokenClassification, {"num_labels": 2}),
-    "label so far": (GatedRNNForSequenceClassification, {"num_labels": 2}),
-    "numbers so far": (
-        GatedRNNForSequenceClassification,
-        {"num_labels": 1, "problem_type": "regression", "label_mean": 10.0, "label_deviation": 5.0},
-    ),
-}
-FORECASTS = {
-    "two seasons": {"seasons": [4, 6], "input_size": 3, "linear_size": 5}, "one": {}, "none": {"seasons": None},
+    "label of the step": {"head": OfSteps, "num_labels": 2}, "label so far": {"num_labels": 2},
+    "numbers so far": {"num_labels": 1, "problem_type": "regression", "label_mean": 10.0, "label_deviation": 5.0},
 }  # fmt: skip
+TWO = {"seasons": [4, 6], "input_size": 3, "linear_size": 5}
+FORECASTS = {"two seasons": TWO, "one": {}, "none": {"seasons": None}}
 
 
 def stepped(folder, rows):
     """What the module of a step finds at each, by name; the page's graph is made of it."""
     step = WatchedStep(step_answer(page.open_finished(folder).model.eval().float(), str(folder)))
     states, example = step.initial(), step.answer.example
-    seen, _ = first_step(step)
-    numbers = [f"layer_{n}_{name}" for n, one in enumerate(seen) for name in number_names(one)]
+    numbers = [f"layer_{n}_{name}" for n, one in enumerate(first_step(step)[0]) for name in number_names(one)]
     names = ["answer", *(f"{name}_after" for name in states), *numbers]
     for row in rows:
         read = torch.as_tensor(row, dtype=example.dtype).reshape(example.shape)
-        with torch.no_grad():
-            found = dict(zip(names, step(read, *states.values()), strict=True))
+        found = dict(zip(names, (x.detach() for x in step(read, *states.values())), strict=True))
         states = {name: found[f"{name}_after"] for name in states}
         yield {name: values.numpy() for name, values in found.items()}
 
@@ -78,22 +67,23 @@ def demand_the_step_of(folder, model, rows):
             np.testing.assert_allclose(found[name], values, atol=ALLOWED, rtol=ALLOWED, err_msg=name)
 
 
-def of_pooling(folder, pooling):
-    model = GatedRNNForSequenceClassification(GatedRNNConfig(vocab_size=5, num_labels=3, pooling=pooling, **SIZES))
-    model.eval().save_pretrained(folder)
-    return model
-
-
-def of_numbers(folder, kind):
-    head, fields = KINDS[kind]
-    model = head(GatedRNNConfig(input_size=2, **SIZES, **SCALE, **fields)).eval()
+def classifier(folder, head=OfSequences, **fields):
+    model = head(GatedRNNConfig(embedding_size=8, hidden_size=8, **fields)).eval()
     model.save_pretrained(folder)
     return model
 
 
+def of_pooling(folder, pooling):
+    return classifier(folder, vocab_size=5, num_labels=3, pooling=pooling)
+
+
+def of_numbers(folder, kind):
+    return classifier(folder, input_size=2, **SCALE, **KINDS[kind])
+
+
 @pytest.fixture(scope="module")
 def mingru(tmp_path_factory):
-    """Its folder and its view."""
+    """Its folder and its view, which takes longest."""
     folder = saved(tmp_path_factory.mktemp("mingru"), num_hidden_layers=1)
     return folder, view_of(folder)
 
@@ -140,34 +130,28 @@ def test_the_page_knows_the_fields_that_it_is_given():
         assert set(re.findall(r"^  (\w+): ", body, re.M)) == set(given._fields)
 
 
-def test_what_a_step_adds_and_what_it_keeps_is_the_memory(tmp_path):
-    _, _, traced = expected_of(saved(tmp_path, "lstm"), TEXT)
-    for one in traced:
+def test_what_a_step_adds_and_what_it_keeps_is_the_memory_and_watching_leaves_a_model_as_it_was(tmp_path):
+    for one in expected_of(saved(tmp_path, "lstm"), TEXT)[2]:
         before = torch.cat([torch.zeros_like(one.memory[:, :1]), one.memory[:, :-1]], dim=1)
         assert_equal_within(one.decay * before + one.written, one.memory, torch.float32, "memory")
-
-
-def test_watching_leaves_a_model_as_it_was(tmp_path):
-    model = GatedRNNForCausalLM.from_pretrained(saved(tmp_path)).eval()
+    model = GatedRNNForCausalLM.from_pretrained(tmp_path).eval()
     first_step(WatchedStep(step_answer(model, "a folder")))
     assert all("step" not in vars(module) for module in model.modules())
 
 
 @pytest.fixture
 def without_graphs(monkeypatch):
-    """Exporting them takes longest."""
     for name in ("watched_graph", "context_graph"):
         monkeypatch.setattr(page, name, lambda *given: onnx.ModelProto())
 
 
-def test_what_the_page_cannot_show_is_refused_in_a_sentence(tmp_path, monkeypatch, without_graphs):
+def test_what_the_page_cannot_show_or_be_without_node_is_said_in_a_sentence(tmp_path, monkeypatch, without_graphs):
+    symbols = {"vocab_size": 5}
     for name, fields in {
-        "both": {"vocab_size": 5, "bidirectional": True}, "uneven": {"input_size": 5, "gap_unit": 1.0},
-        "backbone": {"cell": "transformer", "vocab_size": 5}, "symbols": {"vocab_size": 5},
-        "numbers": {"input_size": 1},
+        "both": symbols | {"bidirectional": True}, "uneven": {"input_size": 5, "gap_unit": 1.0},
+        "backbone": symbols | {"cell": "transformer"}, "symbols": symbols, "numbers": {"input_size": 1},
     }.items():  # fmt: skip
-        config = GatedRNNConfig(num_labels=2, **SIZES, **fields)
-        GatedRNNForSequenceClassification(config).save_pretrained(tmp_path / name)
+        classifier(tmp_path / name, num_labels=2, **fields)
     forecast(tmp_path / "known", input_size=3, flagged_channels=[0, 2], known_size=1)
     for name, said in (
         ("both", "reads in both directions"), ("uneven", "reads uneven times"), ("known", "reads covariates"),
@@ -180,9 +164,6 @@ def test_what_the_page_cannot_show_is_refused_in_a_sentence(tmp_path, monkeypatc
     monkeypatch.setattr(page, "LARGEST", 100)
     with pytest.raises(TooLarge, match=r"parameters are more than the page shows, 100"):
         page_of([saved(tmp_path / "large")])
-
-
-def test_without_node_and_without_a_page_one_sentence_says_how(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "BUILT", tmp_path / "page.html")
     monkeypatch.setattr(page.shutil, "which", lambda name: None)
     with pytest.raises(DataError, match=r"install Node\.js 20 or newer, and run `make view`"):
@@ -194,9 +175,8 @@ def test_the_label_so_far_is_that_of_the_sequence_if_it_ended_there(tmp_path):
     for pooling in ("last", "mean", "max"):
         model = of_pooling(tmp_path / pooling, pooling)
         for step, found in enumerate(stepped(tmp_path / pooling, tokens[0])):
-            with torch.no_grad():
-                expected = model(tokens[:, : step + 1]).logits
-            assert np.abs(found["answer"] - expected.numpy()).max() < ALLOWED, pooling
+            expected = model(tokens[:, : step + 1]).logits.detach().numpy()
+            assert np.abs(found["answer"] - expected).max() < ALLOWED, pooling
 
 
 def test_models_of_several_numbers_a_step(tmp_path, without_graphs):
@@ -206,10 +186,9 @@ def test_models_of_several_numbers_a_step(tmp_path, without_graphs):
         model, found = of_numbers(tmp_path / kind, kind), view_of(tmp_path / kind)
         assert (found.answers, found.reads, found.columns, found.missing) == (kind, "numbers", 2, True)
         *_, last = stepped(tmp_path / kind, values[0])
-        with torch.no_grad():
-            expected = model(input_values=values).logits
+        expected = model(input_values=values).logits.detach().numpy()
         expected = expected[:, -1] if kind == "label of the step" else expected
-        assert np.abs(last["answer"] - expected.numpy()).max() < ALLOWED
+        assert np.abs(last["answer"] - expected).max() < ALLOWED
 
 
 def test_a_forecast_by_steps_is_that_of_the_window(tmp_path):
@@ -219,8 +198,7 @@ def test_a_forecast_by_steps_is_that_of_the_window(tmp_path):
         steps = list(stepped(tmp_path / name, Context()(values[:, None])))
         expected = model.predict(values[None]).flatten().numpy()
         assert np.abs(steps[-1]["answer"][0] / expected - 1).max() < ALLOWED
-        with torch.no_grad():
-            inputs = model.model.embeddings(model.inputs_of(values[None]))
+        inputs = model.model.embeddings(model.inputs_of(values[None])).detach()
         (first, *_) = trace(model.model.parts[0].layer, inputs)
         gate, *_ = first.gates
         for step, found in enumerate(steps):

@@ -1,14 +1,8 @@
 """Where the Triton kernels run: on the GPU if there is one, else in Triton's interpreter."""
 
-import os
-
 import numpy as np
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    # Triton reads it when it is imported, its own functions included.
-    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 def scanned_in_a_tree(scan, values):
@@ -34,7 +28,7 @@ def scanned_in_a_tree(scan, values):
 
 @pytest.fixture(scope="session")
 def device():
-    """The device of the tensors in these tests."""
+
     triton = pytest.importorskip("triton", reason="triton is not installed")
     if not triton.knobs.runtime.interpret:
         if not torch.cuda.is_available():

@@ -1,21 +1,71 @@
-"""Triton's compiler, which refuses what its interpreter runs, takes every kernel; no device is needed for that."""
+"""Triton's compiler, which refuses what its interpreter runs, takes every kernel; no device is needed for that.
+
+As a script: compile, for the GPU of that architecture, the kernels that calls with these tensors would start.
+"""
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+import torch
 
-pytest.importorskip("triton", reason="triton is not installed")
+from gatedrnn.cells import MinGRUEquations, NormalizedLSTMEquations
+from gatedrnn.codegen.scan_tile import tile_program
+
+triton = pytest.importorskip("triton", reason="triton is not installed")
+gpu = pytest.importorskip("gatedrnn.kernels.gpu")
+POINTERS = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.uint8: "*u8"}
+
+
+def compile_only(tuner, *arguments, grid, warmup, **names):
+    """In the place of a launch: its first configuration, with what a launch would derive from the arguments."""
+    configuration = tuner.configs[0]
+    given = dict(zip(tuner.arg_names, arguments, strict=False)) | names | configuration.kwargs
+    types, constants, divisible = {}, {}, {}
+    for i, parameter in enumerate(tuner.fn.params):
+        name, value = parameter.name, given[parameter.name]
+        specialised = isinstance(value, int) and not parameter.do_not_specialize
+        if parameter.is_constexpr or value is None or (specialised and value == 1):
+            types[name], constants[name] = "constexpr", value
+        elif isinstance(value, torch.Tensor):
+            types[name], divisible[i,] = POINTERS[value.dtype], [["tt.divisibility", 16]]
+        else:
+            types[name] = "i32"
+            if specialised and value % 16 == 0:
+                divisible[i,] = [["tt.divisibility", 16]]
+    source = triton.compiler.ASTSource(tuner.fn, types, constants, divisible)
+    target = triton.backends.compiler.GPUTarget("cuda", int(sys.argv[1]), 32)
+    compiled = triton.compile(source, target=target, options={"num_warps": configuration.num_warps})
+    assert compiled.asm["cubin"]
+    print(tuner.fn.fn.__name__, name, flush=True)
+
+
+def compile_calls(dtype, channels, cell, full):
+    """Start both directions of both scans, with all options or with none."""
+    series, states = torch.zeros(2, 128, channels, dtype=dtype), torch.zeros(2, channels)
+    flags = torch.zeros(2, 128, dtype=torch.bool)
+    h0, mask, *cut = (states, flags, flags, states[0].clone()) if full else (None,) * 4
+    chunk = 64 if full else None
+    gpu.scan(series, series, h0, *cut, full, chunk=chunk)
+    gpu.scan_gradient(series, states, series, series, h0, *cut, full, chunk=chunk)
+    projected, options = series.repeat(1, 1, cell.gates), (h0, mask, *cut, full)
+    bias, output = (projected[0, 0].float(), None) if full else (None, series)
+    gpu.gated_scan(cell, projected, bias, *options, chunk=chunk)
+    gpu.gated_scan_gradient(cell, series, states, projected, bias, output, *options, chunk=chunk)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["80", "90"])
 def test_every_kernel_compiles_down_to_machine_code(tmp_path, architecture):
     environment = os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    script = Path(__file__).with_name("compile_kernels.py")
-    run = subprocess.run([sys.executable, script, architecture], env=environment, capture_output=True, text=True)
+    run = subprocess.run([sys.executable, __file__, architecture], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     kernels = {line.split()[0] for line in run.stdout.splitlines()}
     assert kernels == {"_scan", "_scan_gradient", "_gated_scan", "_gated_scan_gradient"}
+
+
+if __name__ == "__main__":
+    triton.runtime.autotuner.Autotuner.run = compile_only
+    compile_calls(torch.bfloat16, 64, tile_program(MinGRUEquations()), full=False)
+    compile_calls(torch.float32, 5, tile_program(NormalizedLSTMEquations()), full=True)

@@ -1,13 +1,13 @@
-"""A cell is one file: moved out of the package it leaves no trace, and comes back as a user's, its kernel included."""
+"""A cell is one file: moved out of the package it leaves no trace, and is a user's cell, whose mistakes are told."""
 
 import importlib.util
 from pathlib import Path
 
 import pytest
-import torch
 
-from gatedrnn import cells
+from gatedrnn import RecurrentLayer, cells
 from gatedrnn.cells import mingru
+from gatedrnn.equations import ScanEquations
 from gatedrnn.ops.cells import CLASSES, EQUATIONS
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.verify.contract import check_choice
@@ -25,14 +25,11 @@ def moved(tmp_path, monkeypatch):
     return file
 
 
-def test_a_cell_that_is_moved_out_is_unknown_and_its_class_runs_without_a_kernel(moved):
+def test_a_cell_that_is_moved_out_is_unknown_and_comes_back_as_a_users_with_the_packages_kernel_and_laws(moved):
     with pytest.raises(ValueError, match="there is no cell 'mingru'; did you mean 'mgu'"):
         CellChoice.parse("mingru")
     layer = cells.MinGRU(3, 4)
     assert layer.runs_on().name.startswith("one linear_scan") and "no kernel" in layer.runs_on().reason
-
-
-def test_the_same_file_is_a_users_cell_with_the_packages_kernel_bits_and_laws(moved):
     spec = importlib.util.spec_from_file_location("own_mingru", moved)
     own = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(own)
@@ -41,8 +38,24 @@ def test_the_same_file_is_a_users_cell_with_the_packages_kernel_bits_and_laws(mo
     assert layer.runs_on().name.startswith("one kernel for gates and scan")
     rows = list(check_choice(CellChoice.parse("mingru"), ("float64",)))
     assert rows and all(row.holds for row in rows)
-    x = torch.randn(2, 20, 3)
-    reference = own.MinGRU(3, 8, batch_first=True)
-    reference.load_state_dict(layer.state_dict())
-    reference.backend = "reference"
-    torch.testing.assert_close(layer(x)[0], reference(x)[0])
+
+
+def layer_of(**members):
+    good = {"name": "own", "projections": ("candidate", "gate"), "coefficients": lambda self, v, z: (z.sigmoid(), v)}
+    equations = type("Own", (ScanEquations,), good | members)
+    return type("OwnLayer", (RecurrentLayer,), {"cell_class": equations})
+
+
+@pytest.mark.parametrize(
+    "members, words",
+    [
+        ({"projections": "gate"}, r"Own.projections must be a tuple of names"),
+        ({"coefficients": lambda self, v: (v, v)}, r"Own.coefficients cannot take its 2 projections \(candidate, "),
+        ({"coefficients": lambda self, v, z: v}, r"must return \(decay, drive\) of shapes"),
+        ({"coefficients": lambda self, v, z: (z, v[..., :1])}, r"got \[\(2, 3, 5\), \(2, 3, 1\)\]"),
+        ({"output": lambda self, state, projected: state[0].sum(-1)}, r"Own.output must return one tensor"),
+    ],
+)
+def test_a_mistake_is_told_when_the_first_layer_is_made(members, words):
+    with pytest.raises(TypeError, match=words):
+        layer_of(**members)(3, 4)
