@@ -21,6 +21,7 @@ Projections: TypeAlias = Float[Tensor, "batch time projections"]
 """W x + b of all gates, gates times channels of them."""
 Step: TypeAlias = Float[Tensor, "batch channels"]
 """One step of a series."""
+InputStep: TypeAlias = Float[Tensor, "batch features"]
 State: TypeAlias = Float[Tensor, "batch channels"]
 """What is carried from one step to the next; at least float32."""
 States: TypeAlias = Float[Tensor, "layers batch channels"]

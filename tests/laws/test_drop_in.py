@@ -6,16 +6,33 @@ from functools import partial
 import pytest
 import torch
 from covering import over
+from layer_laws import (
+    BATCH,
+    CELL,
+    CELLS,
+    EQUATIONS,
+    FEATURES,
+    HIDDEN,
+    PAIRS,
+    STEPS,
+    TORCH,
+    as_tuple,
+    assert_same,
+    every_cell,
+    iterated,
+    layer_of,
+    packed_up,
+    problem,
+    refusal,
+    run,
+    series,
+    states_of,
+)
 from refusals import refused
 from tolerances import assert_equal_within
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
 from torch.nn.utils.rnn import pack_sequence
-
-from layer_laws import (  # isort: skip
-    BATCH, CELL, CELLS, EQUATIONS, FEATURES, HIDDEN, PAIRS, STEPS, TORCH, as_tuple, assert_same, every_cell, iterated,
-    layer_of, packed_up, problem, refusal, run, series, states_of,
-)  # fmt: skip
 
 from gatedrnn import GRU, LSTM, MinGRU, registry
 

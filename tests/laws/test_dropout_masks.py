@@ -5,14 +5,34 @@ import sys
 import pytest
 import torch
 from covering import Axis, over
+from layer_laws import (
+    BATCH,
+    CELL,
+    DIAGONAL_CELLS,
+    EQUATIONS,
+    FEATURES,
+    HIDDEN,
+    INPUT_GATED_CELLS,
+    JOINT,
+    KERNEL_LOOP_CELLS,
+    LOOP_CELLS,
+    STEPS,
+    TORCH,
+    UNPROJECTED,
+    as_tuple,
+    assert_same,
+    assert_same_run,
+    every_cell,
+    every_scan_cell,
+    layer_of,
+    packed_up,
+    problem,
+    run,
+    series,
+    states_of,
+)
 from paths import axis
 from tolerances import assert_equal_within
-
-from layer_laws import (  # isort: skip
-    BATCH, CELL, DIAGONAL_CELLS, EQUATIONS, FEATURES, HIDDEN, INPUT_GATED_CELLS, JOINT, KERNEL_LOOP_CELLS, LOOP_CELLS,
-    STEPS, TORCH, UNPROJECTED, as_tuple, assert_same, assert_same_run, every_cell, every_scan_cell, layer_of, packed_up,
-    problem, run, series, states_of,
-)  # fmt: skip
 
 from gatedrnn.layers import DropoutMasks
 from gatedrnn.layers.dropout import DirectionMasks

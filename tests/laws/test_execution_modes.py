@@ -3,14 +3,34 @@
 import pytest
 import torch
 from covering import over
+from layer_laws import (
+    BATCH,
+    EQUATIONS,
+    FEATURES,
+    HIDDEN,
+    LOOP_CELL,
+    NAN,
+    STEPS,
+    TORCH,
+    as_tuple,
+    assert_same,
+    assert_same_run,
+    every_cell,
+    every_scan_cell,
+    flags_of,
+    iterated,
+    layer_of,
+    own_weights,
+    packed_up,
+    problem,
+    projection,
+    results,
+    run,
+    series,
+    states_of,
+)
 from tolerances import assert_equal_within
 from torch import nn
-
-from layer_laws import (  # isort: skip
-    BATCH, EQUATIONS, FEATURES, HIDDEN, LOOP_CELL, NAN, STEPS, TORCH, as_tuple, assert_same, assert_same_run,
-    every_cell, every_scan_cell, flags_of, iterated, layer_of, own_weights, packed_up, problem, projection, results,
-    run, series, states_of,
-)  # fmt: skip
 
 from gatedrnn.equations import output_of
 from gatedrnn.ops import linear_scan

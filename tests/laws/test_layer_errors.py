@@ -7,13 +7,25 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from layer_laws import (
+    BATCH,
+    FEATURES,
+    HIDDEN,
+    JOINT,
+    NAN,
+    STATES,
+    STEPS,
+    TORCH,
+    as_tuple,
+    every_cell,
+    layer_of,
+    packed_up,
+    results,
+    series,
+    states_of,
+)
 from refusals import refused
 from torch import nn
-
-from layer_laws import (  # isort: skip
-    BATCH, FEATURES, HIDDEN, JOINT, NAN, STATES, STEPS, TORCH, as_tuple, every_cell, layer_of, packed_up, results,
-    series, states_of,
-)  # fmt: skip
 
 from gatedrnn import GRU, MGU, LSTMCell, MinGRU, MinLSTM, RecurrentLayer
 from gatedrnn.equations import Diagonal, ScanEquations

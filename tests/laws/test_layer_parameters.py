@@ -5,16 +5,25 @@ from itertools import product
 import pytest
 import torch
 from covering import over
+from layer_laws import (
+    BATCH,
+    CELLS,
+    EQUATIONS,
+    FEATURES,
+    HIDDEN,
+    LOOP_CELLS,
+    PROJECTED_STATES,
+    STEPS,
+    TORCH,
+    assert_same_run,
+    projection,
+    series,
+)
 from minGRU_pytorch.minGRU import minGRU
 from minGRU_pytorch.minLSTM import minLSTM
 from refusals import refused
 from tolerances import assert_equal_within
 from torch import nn
-
-from layer_laws import (  # isort: skip
-    BATCH, CELLS, EQUATIONS, FEATURES, HIDDEN, LOOP_CELLS, PROJECTED_STATES, STEPS, TORCH, assert_same_run, projection,
-    series,
-)  # fmt: skip
 
 from gatedrnn import MinGRU, MinLSTM, from_min_gru_pytorch
 

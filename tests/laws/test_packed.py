@@ -5,14 +5,25 @@ from functools import partial
 import pytest
 import torch
 from covering import over
+from layer_laws import (
+    FEATURES,
+    HIDDEN,
+    STEPS,
+    TORCH,
+    as_many,
+    assert_same,
+    assert_same_run,
+    every_cell,
+    layer_of,
+    problem,
+    projection,
+    refusal,
+    run,
+    series,
+)
 from refusals import refused
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
-
-from layer_laws import (  # isort: skip
-    FEATURES, HIDDEN, STEPS, TORCH, as_many, assert_same, assert_same_run, every_cell, layer_of, problem, projection,
-    refusal, run, series,
-)  # fmt: skip
 
 LENGTHS = {
     "sorted": (7, 5, 5, 1), "unsorted": (2, 7, 1, 5), "shorter than the rectangle": (3, 5, 1, 2), "one": (STEPS,)

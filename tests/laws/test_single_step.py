@@ -7,16 +7,26 @@ from itertools import product
 import pytest
 import torch
 from covering import over
+from layer_laws import (
+    BATCH,
+    FEATURES,
+    HIDDEN,
+    STEPS,
+    as_tuple,
+    assert_same,
+    assert_same_run,
+    begun_anew,
+    packed_up,
+    refusal,
+    run,
+    series,
+)
 from paths import axis
 from refusals import refused
 from small_cells import CELLS as EQUATIONS
 from small_cells import VARIANTS
 from torch import nn
 from torch.nn.utils import parametrizations, prune
-
-from layer_laws import (  # isort: skip
-    BATCH, FEATURES, HIDDEN, STEPS, as_tuple, assert_same, assert_same_run, begun_anew, packed_up, refusal, run, series,
-)  # fmt: skip
 
 from gatedrnn import registry
 

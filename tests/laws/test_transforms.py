@@ -9,17 +9,35 @@ from functools import partial
 import pytest
 import torch
 from covering import over
+from layer_laws import (
+    BATCH,
+    CELL,
+    CELLS,
+    EQUATIONS,
+    FEATURES,
+    HIDDEN,
+    JOINT,
+    STEPS,
+    TORCH,
+    as_tuple,
+    assert_same,
+    assert_same_run,
+    every_cell,
+    flags_of,
+    layer_of,
+    packed_up,
+    problem,
+    results,
+    run,
+    series,
+    states_of,
+)
 from paths import axis
 from refusals import refused
 from tolerances import assert_equal_within
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad, jvp, vmap
 from torch.utils._pytree import tree_map
-
-from layer_laws import (  # isort: skip
-    BATCH, CELL, CELLS, EQUATIONS, FEATURES, HIDDEN, JOINT, STEPS, TORCH, as_tuple, assert_same, assert_same_run,
-    every_cell, flags_of, layer_of, packed_up, problem, results, run, series, states_of,
-)  # fmt: skip
 
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.verify.tolerances import ROUNDED

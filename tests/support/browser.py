@@ -1,8 +1,10 @@
 """A page as a real browser shows it."""
 
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -35,14 +37,14 @@ class Seen(NamedTuple):
     wide: bool  # whether it must be scrolled sideways
 
 
-def needs_a_browser(test):
+def needs_a_browser(test: Callable[..., None]) -> Callable[..., None]:
     for mark in BROWSER_MARKS:
         test = mark(test)
     return test
 
 
 @contextmanager
-def launched():
+def launched() -> Iterator[Any]:
     """Chromium, until it is left."""
     from playwright.sync_api import sync_playwright
 
@@ -52,7 +54,7 @@ def launched():
         browser.close()
 
 
-def visit(page, width=1280):
+def visit(page: Path, width: int = 1280) -> Seen:
     from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
     with launched() as browser:

@@ -5,24 +5,24 @@ import pytest
 from gatedrnn.cli.app import main
 
 
-def exit_code(*arguments):
+def exit_code(*arguments: object) -> int:
     with pytest.raises(SystemExit) as stop:
         main([str(part) for part in arguments])
     return int(stop.value.code or 0)
 
 
-def call(*arguments):
+def call(*arguments: object) -> None:
     """A command that succeeds."""
     assert exit_code(*arguments) == 0
 
 
-def outcome(capsys, *arguments):
+def outcome(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
     """Exit code, and what was said on the error stream."""
     capsys.readouterr()
     return exit_code(*arguments), capsys.readouterr().err
 
 
-def printed(capsys, *arguments):
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """What a command that succeeds prints."""
     capsys.readouterr()
     call(*arguments)

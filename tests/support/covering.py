@@ -4,12 +4,15 @@ Most faults show where two values meet (Kuhn, Wallace and Gallo 2004, "Software 
 takes a covering array of strength 2; `make exhaustive` takes the product.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from inspect import signature
 from itertools import combinations, product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
+
+Key = TypeVar("Key")
+Values = Sequence[Any] | Mapping[str, Any]  # of an axis
 
 
 class Axis(NamedTuple):
@@ -19,7 +22,7 @@ class Axis(NamedTuple):
     every: Sequence[Any]
 
 
-def over(where=None, **axes):
+def over(where: Callable[..., bool] | None = None, **axes: Values | Axis) -> pytest.MarkDecorator:
     """Run a test over the axes that its arguments name.
 
     Args:
@@ -33,13 +36,13 @@ def over(where=None, **axes):
     return pytest.mark.over(where, axes)
 
 
-def cases(where, axes, exhaustive):
+def cases(where: Callable[..., bool] | None, axes: Mapping[str, Values | Axis], exhaustive: bool) -> list[Any]:
     """The parameters of each case, as `parametrize` takes them."""
     chosen = [axis[exhaustive] if isinstance(axis, Axis) else axis for axis in axes.values()]  # the fast part, or every
     named = [axis if isinstance(axis, Mapping) else dict(enumerate(axis)) for axis in chosen]
     asked = signature(where).parameters if where else ()
 
-    def exists(row):
+    def exists(row: Iterable[tuple[object, object]]) -> bool:
         given = {name: value for name, (_, value) in zip(axes, row, strict=True)}
         return where is None or where(**{name: given[name] for name in asked})
 
@@ -50,14 +53,14 @@ def cases(where, axes, exhaustive):
     return [pytest.param(*(value for _, value in row), id="-".join(_word(*pair) for pair in row)) for row in kept]
 
 
-def covering(rows):
+def covering(rows: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
     """Few of the rows of numbers, in which every pair of values meets that meets in any; always the same ones."""
     return few_that_cover({row: set(pairs(row)) for row in map(tuple, rows)})
 
 
-def few_that_cover(parts):
+def few_that_cover(parts: Mapping[Key, Collection[object]]) -> list[Key]:
     """Few of the keys, whose parts together are all parts: the one with the most new ones, the first among equals."""
-    left, found = {key: set(own) for key, own in parts.items()}, []
+    left, found = {key: set(own) for key, own in parts.items()}, list[Key]()
     while any(left.values()):
         found.append(max(left, key=lambda key: len(left[key])))
         covered = left.pop(found[-1])
@@ -66,12 +69,12 @@ def few_that_cover(parts):
     return found
 
 
-def pairs(row):
+def pairs(row: Iterable[int]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """Every two values of a row, each with the number of its axis."""
     return combinations(enumerate(row), 2)
 
 
-def _word(name, value):
+def _word(name: object, value: object) -> str:
     """Of a value in a test's id: the name that it has, or itself where that is short."""
     if isinstance(name, str):
         return name

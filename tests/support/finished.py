@@ -4,7 +4,10 @@ Who changes a run takes a copy of it. What stands in a fixture beside the run wa
 """
 
 import shutil
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
 from once import made_once
@@ -14,35 +17,35 @@ FORECAST_FLAGS = [*SERIES_FLAGS, *"--total-steps 40 --horizon 6 --season 12 --co
 ROLES = "--target heat --series-column place --time-column when --known price --calendar hour-of-day".split()
 
 
-def copy_of(run, tmp_path):
+def copy_of(run: Path, tmp_path: Path) -> Path:
     return shutil.copytree(run, tmp_path / "run")
 
 
-def made(factory, name, make):
+def made(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Iterator[Path]:
     folder = made_once(factory, name, make)
     before = contents(folder)
     yield folder
     assert contents(folder) == before, f"a test changed {name}, which others read: let it take a copy"
 
 
-def contents(folder):
+def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def helper(name, *given, **named):
+def helper(name: str, *given: object, **named: object) -> Any:
     """What a function of train_helpers gives, which loads much of the package."""
     return getattr(import_module("train_helpers"), name)(*given, **named)
 
 
-def call(*arguments):
+def call(*arguments: object) -> None:
     import_module("commands").call(*arguments)
 
 
-def table(file, make, *given):
+def table(file: str, make: str, *given: object) -> object:
     """The fixture of a file, which a function of train_helpers writes."""
 
     @pytest.fixture(scope="session")
-    def fixture(tmp_path_factory):
+    def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         name = file.partition(".")[0]
         for folder in made(tmp_path_factory, name, lambda folder: helper(make, folder / file, *given)):
             yield folder / file
@@ -50,15 +53,15 @@ def table(file, make, *given):
     return fixture
 
 
-def trained(factory, name, settings):
+def trained(factory: pytest.TempPathFactory, name: str, settings: dict[str, Any]) -> Iterator[Path]:
     """By the command, which writes reports and samples beside the run; the settings come from a file."""
     config = factory.mktemp("settings") / f"{name}.yaml"
-    config.write_text(import_module("yaml").safe_dump(settings.flat()))
+    config.write_text(import_module("yaml").safe_dump(settings))
     yield from made(factory, name, lambda folder: call("train", "--config", config, "--output", folder))
 
 
 @pytest.fixture(scope="session")
-def first_training(tmp_path_factory):
+def first_training(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What the first of a process imports and compiles takes longer than the training of most tests."""
     flags = ["--hidden-size", 4, "--total-steps", 1, "--threads", 1]
     call("train", "--task", "digits", *flags, "--output", tmp_path_factory.mktemp("first") / "run")
@@ -68,29 +71,29 @@ book = table("book.txt", "small_text")
 
 
 @pytest.fixture(scope="session")
-def text_run(book, tmp_path_factory):
+def text_run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A language model by characters: `text_settings(book)`."""
-    yield from trained(tmp_path_factory, "text-run", helper("text_settings", book))
+    yield from trained(tmp_path_factory, "text-run", helper("text_settings", book).flat())
 
 
 @pytest.fixture(scope="session")
-def words_run(book, tmp_path_factory):
+def words_run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A language model of one layer by words, which lacks some."""
     changes = {"tokenizer": "words", "min_count": 2, "layers": 1, "batch_size": 4, "epochs": 1}
-    yield from trained(tmp_path_factory, "words-run", helper("text_settings", book, "mingru", **changes))
+    yield from trained(tmp_path_factory, "words-run", helper("text_settings", book, "mingru", **changes).flat())
 
 
 @pytest.fixture(scope="session")
-def digits_run(tmp_path_factory):
+def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A classifier of series of equal steps: `digits_settings()`."""
-    yield from trained(tmp_path_factory, "digits-run", helper("digits_settings"))
+    yield from trained(tmp_path_factory, "digits-run", helper("digits_settings").flat())
 
 
 rising = table("rising.csv", "rising_and_falling", 80)
 
 
 @pytest.fixture(scope="session")
-def series_run(rising, tmp_path_factory):
+def series_run(rising: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A classifier of series of unequal lengths with missing values, from a table."""
     data = ["--task", "series-classification", "--train-file", rising]
     flags = [*data, *SERIES_FLAGS, "--total-steps", 40, "--learning-rate", 0.03]
@@ -101,7 +104,7 @@ heat = table("heat.csv", "seasons")
 
 
 @pytest.fixture(scope="session")
-def forecast_run(heat, tmp_path_factory):
+def forecast_run(heat: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A forecast of two series with a season and a covariate that is known ahead."""
     flags = [heat, *ROLES, *FORECAST_FLAGS]
     yield from made(tmp_path_factory, "forecast-run", lambda folder: call("forecast", *flags, "--output", folder))

@@ -4,11 +4,17 @@ Who changes it takes a copy, whose runs are finished too. Speeds of small compar
 """
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from finished import helper, made
+
+if TYPE_CHECKING:
+    from gatedrnn.data import DataSettings
+    from gatedrnn.study.results import ComparisonResults
+    from gatedrnn.study.settings import CompareSettings
 
 COMMAND = "gatedrnn compare <script>alert(1)</script>"
 
@@ -16,16 +22,15 @@ COMMAND = "gatedrnn compare <script>alert(1)</script>"
 class FinishedComparison(NamedTuple):
     """What `compare` was asked and returned."""
 
-    settings: Any
-    folder: Path
-    """With the report."""
-    results: Any
+    settings: "CompareSettings"
+    folder: Path  # with the report
+    results: "ComparisonResults"
 
-    def copy(self, folder):
+    def copy(self, folder: Path) -> Path:
         return shutil.copytree(self.folder, folder)
 
 
-def small_comparison(data, train=None, **contenders):
+def small_comparison(data: "DataSettings", train: dict[str, Any] | None = None, **contenders: Any) -> "CompareSettings":
     """Two cells and a few steps each, dropout included so that random numbers matter."""
     from gatedrnn.study.settings import CompareSettings, ContenderSettings
 
@@ -35,7 +40,7 @@ def small_comparison(data, train=None, **contenders):
 
 
 @pytest.fixture(scope="session")
-def speed_in_a_moment():
+def speed_in_a_moment() -> Iterator[None]:
     from gatedrnn.study import experiment
 
     with pytest.MonkeyPatch.context() as patch:
@@ -44,7 +49,7 @@ def speed_in_a_moment():
 
 
 @pytest.fixture(scope="session")
-def reviews(tmp_path_factory):
+def reviews(tmp_path_factory: pytest.TempPathFactory) -> Iterator["DataSettings"]:
     """A text task that words decide: two classes, unequal lengths, a comma and Korean in them."""
     from gatedrnn.data import data_settings
 
@@ -56,7 +61,9 @@ def reviews(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def comparison(reviews, speed_in_a_moment, tmp_path_factory):
+def comparison(
+    reviews: "DataSettings", speed_in_a_moment: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FinishedComparison]:
     """LSTM and minGRU on reviews, both ways of matching, two seeds."""
     from gatedrnn.study.experiment import compare
     from gatedrnn.study.report import write_report
@@ -65,7 +72,7 @@ def comparison(reviews, speed_in_a_moment, tmp_path_factory):
 
     settings = small_comparison(reviews)
 
-    def make(folder):
+    def make(folder: Path) -> None:
         compare(settings, folder, command=COMMAND)
         write_report(folder)
 

@@ -2,13 +2,17 @@
 
 import torch
 from covering import Axis, few_that_cover
-from layer_laws import as_tuple, packed_up
+from layer_laws import Named, Way, as_tuple, packed_up
 from layer_laws import flags_of as flags_of
+from torch import Tensor
 
-from gatedrnn.equations import GappedEquations, LoopEquations, ScanEquations
+from gatedrnn import RecurrentLayer
+from gatedrnn.codegen.loop import LoopProgram
+from gatedrnn.equations import Equations, GappedEquations, LoopEquations, ScanEquations
 from gatedrnn.ops import cells
-from gatedrnn.ops.cells import cell_program, known, loop_program
+from gatedrnn.ops.cells import Cell, cell_program, known, loop_program
 from gatedrnn.registry import CELLS
+from gatedrnn.shapes import StateTuple
 
 _ALL = [cell.equations(**options) for cell in CELLS.values() for options in ({}, *cell.variants)]
 SCAN_KERNELS = {cell.word: cell for cell in _ALL if isinstance(cell, ScanEquations)}
@@ -18,20 +22,21 @@ LOOP_KERNELS = {
 FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
 
 
-def _properties(cell):
+def _properties(cell: Equations) -> set[object]:
     """What kernels branch on, and the functions that a step calls."""
-    if isinstance(cell, LoopEquations):
-        program, rows = loop_program(known(cell)), loop_program(known(cell)).forward
-        own = program.gated, bool(program.separate), program.passes_output, cell.heads, cell.projects_state
+    program = loop_program(known(cell)) or cell_program(cell)
+    assert program is not None, f"{cell.word} has no kernel"
+    if isinstance(program, LoopProgram):
+        own = [program.gated, bool(program.separate), program.passes_output, cell.heads, cell.projects_state]
     else:
-        program, rows = cell_program(known(cell)), [cell_program(known(cell)).plain.forward]
-        own = program.output_is_state, program.is_light
+        own = [program.output_is_state, program.is_light]
+    rows = program.forward if isinstance(program, LoopProgram) else (program.plain.forward,)
     every = *own, program.states, bool(program.diagonals), cell.recurrent_bias
     used = {row.graph.nodes[value].operation for row in rows for value in row.graph.needed(row.writes.values())}
-    return used | set(enumerate(every))
+    return {*used, *enumerate(every)}
 
 
-def axis_of(cells):
+def axis_of(cells: dict[str, Cell]) -> Axis:
     """All of them; in the fast suite few, whose properties together are all that any has."""
     found = few_that_cover({word: _properties(cells[word]) for word in reversed(cells)})
     return Axis(fast=[word for word in cells if word in found], every=list(cells))
@@ -40,13 +45,13 @@ def axis_of(cells):
 SCAN_KERNEL, LOOP_KERNEL = axis_of(SCAN_KERNELS), axis_of(LOOP_KERNELS)
 
 
-def by_channel(cell, channels, dtype, biased):
+def by_channel(cell: Equations, channels: int, dtype: torch.dtype, biased: bool) -> Tensor | None:
     """Random biases, if any, and diagonal weights after them, as the operations take them; None without both."""
     rows = biased * len(cell.projections) + len(cell.diagonals)
     return torch.randn(rows * channels, dtype=dtype) if rows else None
 
 
-def apart(cell, channels, joined):
+def apart(cell: Equations, channels: int, joined: Tensor | None) -> tuple[Tensor | None, list[Tensor]]:
     """Those two again: the bias, or None, and the list of diagonal weights."""
     if joined is None:
         return None, []
@@ -55,23 +60,24 @@ def apart(cell, channels, joined):
     return torch.cat(parts[:count]) if count else None, parts[count:]
 
 
-def forget(*names):
+def forget(*names: str) -> None:
     """Cells that a test has registered."""
     for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
         for name in names:
             table.pop(name, None)
 
 
-def results(layer, backend, x, hx, flags, twice):
+def results(layer: RecurrentLayer, backend: str, x: Tensor, hx: StateTuple, flags: Named, twice: bool) -> list[Tensor]:
     """Output, last states, gradients and, if `twice`, those of the gradients' squares, by that backend."""
     layer.backend = backend
+    call: Way = layer  # whose own signature knows no dict of tensors alone
     x, hx = x.clone().requires_grad_(), tuple(s.clone().requires_grad_() for s in hx)
-    output, last = layer(x, packed_up(hx), **flags)
+    output, last = call(x, packed_up(hx), **flags)
     loss = (output.double() ** 2).sum() + sum(k * s.double().sum() for k, s in enumerate(as_tuple(last), 1))
     inputs = [x, *hx, *layer.parameters()]
     first = torch.autograd.grad(loss, inputs, create_graph=twice)
     found = [output, *as_tuple(last), *first]
     if twice:
-        squares = sum((g.double() ** 2).sum() for g in first)
+        squares = sum(((g.double() ** 2).sum() for g in first), torch.zeros(()))
         found += torch.autograd.grad(squares, inputs, materialize_grads=True)
     return [value.detach() for value in found]

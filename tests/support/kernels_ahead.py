@@ -18,8 +18,6 @@ from gatedrnn.kernels import cpu
 
 FOLDERS = ("laws", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
 """Of the tests that run layers."""
-
-
 SECONDS = pytest.StashKey[float]()
 
 
@@ -76,7 +74,7 @@ def layers() -> Iterator[RecurrentLayer]:
             yield layer_of(name, dtype=dtype, bias=bias, state_dropout=0.2, zoneout=0.0 if name in JOINT else 0.2)
 
 
-def inputs(layer: RecurrentLayer) -> Iterator[tuple[torch.Tensor, object, dict[str, torch.Tensor]]]:
+def inputs(layer: RecurrentLayer) -> Iterator[tuple[torch.Tensor, object, dict[str, Any]]]:
     """A series alone, one with a state and flags, and one with times."""
     x = series(dtype=layer.weight_ih_l0.dtype)
     hx, flags = packed_up(states_of(layer, dtype=x.dtype)), torch.zeros(x.shape[:2], dtype=torch.bool)

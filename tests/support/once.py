@@ -1,9 +1,13 @@
 """What costs much is made once for all worker processes, by the one that needs it first."""
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 from filelock import FileLock
 
 
-def made_once(factory, name, make):
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """The folder of that name, which `make` fills; tests read it, and copy what they change.
 
     A lock for each name: two workers that need different things make them at the same time.

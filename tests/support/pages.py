@@ -9,12 +9,12 @@ GUIDE = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ENGLISH, KOREAN, *GUIDE]
 
 
-def blocks(page, language):
+def blocks(page: Path, language: str) -> list[str]:
     """The fenced blocks of one language."""
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.S | re.M)
 
 
-def commands(page, program):
+def commands(page: Path, program: str) -> list[str]:
     """The lines of its shell blocks that call `program`."""
     lines = [line for block in blocks(page, "bash") for line in block.splitlines()]
     return [line for line in lines if line.startswith(program + " ")]

@@ -3,6 +3,7 @@
 import torch
 from kernel_cells import SCAN_KERNELS as CELLS
 from kernel_cells import apart, axis_of
+from torch import Tensor
 
 from gatedrnn.ops.cells import cell_program, tile_program
 from gatedrnn.ops.gated_scan import scan_in_torch
@@ -12,17 +13,20 @@ TILE = axis_of({name: CELLS[name] for name in TILES})
 PROGRAMS = {name: cell_program(cell) for name, cell in CELLS.items()}
 
 
-def by_equations(name, projected, bias, h0, mask, resets, reset_state, reverse, grad_output, grad_last, dtype):
+def by_equations(
+    name: str, projected: Tensor, bias: Tensor | None, h0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
+    reset_state: Tensor | None, reverse: bool, grad_output: Tensor, grad_last: Tensor, dtype: torch.dtype,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Output, last state, and gradients of projections, bias, h0 and reset_state, by operations of torch in `dtype`."""
 
-    def leaf(x, shape):
+    def leaf(x: Tensor | None, *shape: int) -> Tensor:
         return (torch.zeros(shape, device=projected.device) if x is None else x.detach()).to(dtype).requires_grad_()
 
     channels = grad_output.shape[2]
-    projected, added = leaf(projected, None), leaf(bias, projected.shape[2])
+    projected, added = leaf(projected), leaf(bias, projected.shape[2])
     own, diagonals = apart(CELLS[name], channels, added)
     whole = projected if own is None else projected + own
-    start, reset_start = leaf(h0, (len(projected), channels)), leaf(reset_state, channels)
+    start, reset_start = leaf(h0, len(projected), channels), leaf(reset_state, channels)
     reset_to = None if resets is None else reset_start
     output, last = scan_in_torch(
         CELLS[name], whole, start, mask, resets, reset_to, reverse, diagonals=diagonals, backend="reference"

@@ -3,13 +3,13 @@
 import torch
 
 from gatedrnn import registry
-from gatedrnn.equations import Recurrent
+from gatedrnn.equations import Equations, Option, Recurrent
 from gatedrnn.layers.parameters import diagonal_size
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
 PRE_ACTIVATIONS = torch.tensor([-1000.0, -30.0, -3.0, -0.5, -0.0, 0.0, 0.5, 3.0, 30.0, 1000.0], dtype=torch.float64)
 
-VARIANTS = {name: (name, {}) for name in registry.CELLS} | {
+VARIANTS: dict[str, tuple[str, dict[str, Option]]] = {name: (name, {}) for name in registry.CELLS} | {
     "gru-reset-before": ("gru", {"reset_after": False}),
     "mgu-keep": ("mgu", {"keep": True}),
     "minlstm-identity": ("minlstm", {"activation": "identity"}),
@@ -17,7 +17,7 @@ VARIANTS = {name: (name, {}) for name in registry.CELLS} | {
 }  # what is tested: the name on the command line, and the options of the equations
 
 
-def cell_of(variant):
+def cell_of(variant: str) -> Equations:
     name, options = VARIANTS[variant]
     return registry.CELLS[name].equations(**options)
 
@@ -26,7 +26,7 @@ CELLS = {variant: cell_of(variant) for variant in VARIANTS}
 MINIMAL = ("minlstm", "mingru")
 
 
-def step_without_recurrence(cell, projected, state):
+def step_without_recurrence(cell: Equations, projected: list[torch.Tensor], state: torch.Tensor) -> torch.Tensor:
     """The next state where gates read nothing but `projected`; `state` is the kept one of (h,), (h, c) and, with n = 1,
     (h, c, n, m)."""
     width, rows = state.shape[-1], len(cell.projections) * state.shape[-1]

@@ -17,6 +17,7 @@ import traceback
 from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from processes import heeds_signals
 
@@ -36,43 +37,41 @@ class Strike:
 class Run:
     """The command line, and how many processes share it."""
 
-    arguments: list
+    arguments: list[Any]
     strike: Strike | None = None
     processes: int = 1
-    rows: Path | None = None
-    """Where each process logs the rows that it reads at each step; its rank is appended."""
+    rows: Path | None = None  # where each process logs the rows that it reads at each step; its rank is appended
 
 
-def command_of(run):
+def command_of(run: Run) -> list[str]:
     """That makes this process run it; each of the processes that share it, where torchrun starts them."""
     return [__file__, json.dumps(asdict(run), default=str)]
 
 
-def endings(*runs):
+def endings(*runs: Run) -> list[list[int]]:
     """Runs one after the other; the exit code of each process, below zero of a signal."""
-    asked = json.dumps([asdict(run) for run in runs], default=str)
+    command = [sys.executable, __file__, json.dumps([asdict(run) for run in runs], default=str)]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # whose libraries a fork would not survive
-    started = {"env": environment, "preexec_fn": heeds_signals}
-    done = subprocess.run([sys.executable, __file__, asked], capture_output=True, text=True, **started)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, preexec_fn=heeds_signals)
     assert done.returncode == 0, done.stderr
     print(done.stderr)  # shown where a test fails
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def warmed_up():
+def warmed_up() -> None:
     from gatedrnn.cli.app import main
 
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr), suppress(SystemExit):
         main(["train", "--task", "digits", "--total-steps", "1", "--threads", "1", "--output", f"{folder}/run"])
 
 
-def ended(run):
+def ended(run: dict[str, Any]) -> list[int]:
     """The exit codes of a run. Where one process ends otherwise than well, the others are ended, as by torchrun."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     started = [forked(run, rank, port) for rank in range(run["processes"])]
-    codes = {}
+    codes: dict[int, int] = {}
     while len(codes) < len(started):
         process, status = os.wait()
         codes[process] = os.waitstatus_to_exitcode(status)
@@ -82,9 +81,8 @@ def ended(run):
     return [codes[process] for process in started]
 
 
-def forked(run, rank, port):
-    process = os.fork()
-    if process:
+def forked(run: dict[str, Any], rank: int, port: int) -> int:
+    if process := os.fork():
         return process
     from accelerate.state import AcceleratorState
 
@@ -98,23 +96,26 @@ def forked(run, rank, port):
             AcceleratorState._reset_state(reset_partial_state=True)  # of the process alone, from the step before
         struck(run, rank)
     except SystemExit as stop:
-        code = stop.code or 0
+        code = int(stop.code or 0)
     except BaseException:
         traceback.print_exc()
     sys.stderr.flush()
     os._exit(code)
 
 
-def struck(run, rank):
+def struck(run: dict[str, Any], rank: int) -> None:
     """The command, in this process."""
     from gatedrnn import manifest
     from gatedrnn.cli.app import main
+    from gatedrnn.data import Batch
+    from gatedrnn.records import Json, write_whole
     from gatedrnn.train import folder, loop
+    from gatedrnn.train.objective import rows_of
 
     strike = Strike(**run["strike"]) if run["strike"] else None
-    passed = dict.fromkeys(["", strike.point if strike else ""], 0)
+    passed, now = dict.fromkeys(["", strike.point if strike else ""], 0), [0]
 
-    def passes(point):
+    def passes(point: str) -> None:
         if strike and (strike.point, strike.rank) == (point, rank):
             passed[point] += 1
             if passed[point] == strike.times and strike.seconds:
@@ -122,11 +123,9 @@ def struck(run, rank):
             elif passed[point] == strike.times:
                 os.kill(os.getpid(), strike.number)
 
-    rename, remove, write, write_whole = Path.rename, shutil.rmtree, manifest.write, folder.write_whole
-    step, rows_of = loop.Trainer._step, loop.rows_of
-    now = [0]
+    rename, remove, write, step = Path.rename, shutil.rmtree, manifest.write, loop.Trainer._step
 
-    def watched_rename(self, target):
+    def watched_rename(self: Path, target: Path) -> Path:
         ours = target.name.startswith("step-")
         if ours:
             passes("before the rename")
@@ -135,41 +134,43 @@ def struck(run, rank):
             passes("after the rename")
         return found
 
-    def watched_remove(path, *rest, **named):
+    def watched_remove(path: str | Path, *rest: Any, **named: Any) -> None:
         if Path(path).name.startswith("step-"):
             passes("before the removal")
         if Path(path).name == "checkpoint":
             passes("result written")
         remove(path, *rest, **named)
 
-    def watched_sums(path, files, **facts):
+    def watched_sums(path: Path, files: dict[str, manifest.Entry], **facts: Json) -> None:
         if path.name.startswith("writing-"):
             passes("temporary written")
         if "result.json" in files:
             passes("model written")
         write(path, files, **facts)
 
-    def watched_text(path, text):
+    def watched_text(path: Path, text: str | bytes) -> None:
         if path.name == "result.json":
             passes("sums written")
         write_whole(path, text)
 
-    def watched_step(self, *given):
+    def watched_step(self: loop.Trainer, *given: Any) -> tuple[float, float, int]:
         now[0] = self.state.step
         found = step(self, *given)
         passes("step")
         return found
 
-    def watched_rows(batch, *of_rank):
+    def watched_rows(batch: Batch, *of_rank: Any) -> Batch:
         share = rows_of(batch, *of_rank)
         if run["rows"]:
             with Path(f"{run['rows']}-{rank}").open("a") as file:
                 file.write(json.dumps([now[0], share["input_ids"].tolist()]) + "\n")
         return share
 
-    Path.rename, shutil.rmtree = watched_rename, watched_remove
-    manifest.write, folder.write_whole = watched_sums, watched_text
-    loop.Trainer._step, loop.rows_of = watched_step, watched_rows
+    for owner, name, watched in (
+        (Path, "rename", watched_rename), (shutil, "rmtree", watched_remove), (manifest, "write", watched_sums),
+        (folder, "write_whole", watched_text), (loop.Trainer, "_step", watched_step), (loop, "rows_of", watched_rows),
+    ):  # fmt: skip
+        setattr(owner, name, watched)
     main([str(part) for part in run["arguments"]])
 
 

@@ -5,7 +5,9 @@ import torch
 from gatedrnn.verify.tolerances import allowed_error, largest_error
 
 
-def assert_equal_within(actual, expected, dtype, what, *, gradient=False):
+def assert_equal_within(
+    actual: object, expected: object, dtype: torch.dtype | str, what: str, *, gradient: bool = False
+) -> None:  # fmt: skip
     """Fail if `actual` differs from `expected` in shape, or in any number by more than the table allows for `dtype`.
 
     `what` names the thing in the message. Infinities must stand in the same places; a NaN equals nothing.

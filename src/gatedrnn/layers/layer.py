@@ -47,7 +47,7 @@ from gatedrnn.ops.dropout import dropout
 from gatedrnn.ops.flops import register_flop_formulas
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.step import one_step
-from gatedrnn.shapes import Features, Flags, Gaps, Hidden, Series, States, StateTuple, Step, time_first
+from gatedrnn.shapes import Features, Flags, Gaps, Hidden, InputStep, Series, States, StateTuple, Step, time_first
 
 HiddenT = TypeVar("HiddenT", bound=Hidden, default=Any)
 """The form of `hx` and `h_n`: a tensor, or for LSTMs the pair (h, c)."""
@@ -267,7 +267,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         return self._laid_out(output, batched), self._as_hidden(state, batched)
 
     def step(
-        self, x: Step, hx: States | StateTuple | None = None, *,
+        self, x: InputStep, hx: States | StateTuple | None = None, *,
         resets: Flags | None = None, gaps: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
     ) -> tuple[Step, HiddenT]:  # fmt: skip
         """One step of a stream: the same values as the whole sequence at once.
@@ -396,7 +396,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             x = self._dropped(_concatenated(outputs), layer)
         return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
 
-    def _streamed(self, x: Step, hx: Any) -> tuple[Step, StateTuple] | None:
+    def _streamed(self, x: InputStep, hx: Any) -> tuple[Step, StateTuple] | None:
         """A step by as few calls as can be, of an input that `streams` approves of; None where none runs it."""
         if self.cell.window == 1:
             return self._runner.stream(self, x, hx)
@@ -408,7 +408,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         return None if found is None else (found[0], (*found[1], x.clone()[None]))
 
     def _step_in_torch(
-        self, x: Step, state: StateTuple, gaps: Tensor | None, masks: DropoutMasks | None
+        self, x: InputStep, state: StateTuple, gaps: Tensor | None, masks: DropoutMasks | None
     ) -> tuple[Step, StateTuple]:
         """One step of the whole stack by the equations."""
         finals: list[StateTuple] = []

@@ -41,7 +41,7 @@ from gatedrnn.ops.elementwise_loop import has_elementwise_loop
 from gatedrnn.ops.gated_scan import has_projected_scan
 from gatedrnn.ops.loop import has_loop_kernel
 from gatedrnn.ops.step import one_step
-from gatedrnn.shapes import Hidden, State, Step
+from gatedrnn.shapes import Hidden, InputStep, State, Step
 
 TORCH_STEPS: dict[str, Any] = {"LSTM": _VF.lstm_cell, "GRU": _VF.gru_cell}
 """torch's own step, where it has one: two products of its library, as fast as memory delivers the weights."""
@@ -166,7 +166,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             gates = split_gates(len(self.cell.projections), linear(read, weights["weight_ih"], weights.get("bias_ih")))
         return output_of(self.cell, tuple(state)[: len(self.cell.states)], gates)
 
-    def _stream(self, x: Step, hx: State | tuple[State, ...] | None) -> tuple[State, ...] | None:
+    def _stream(self, x: InputStep, hx: State | tuple[State, ...] | None) -> tuple[State, ...] | None:
         """The step of rows that `streams` approves of in one call; None where none runs it, and where shapes or dtypes
         do not fit."""
         cell, sizes = self.cell, (self.input_size, self.hidden_size)
@@ -205,7 +205,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
     def _state_dtype(self, x: Tensor) -> torch.dtype:
         return x.dtype if self.cell.recurrent_bias else accumulation_dtype(x.dtype)
 
-    def _take_state(self, hx: State | tuple[State, ...] | None, x: Step, batched: bool) -> tuple[State, ...]:
+    def _take_state(self, hx: State | tuple[State, ...] | None, x: InputStep, batched: bool) -> tuple[State, ...]:
         sizes, dtype = state_sizes(self.cell, self.input_size, self.hidden_size), self._state_dtype(x)
         if hx is None:
             if self.cell.learns_initial_state:
@@ -232,7 +232,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
 
 
-def _takes(x: Step, hx: State | tuple[State, ...] | None, states: int) -> bool:
+def _takes(x: InputStep, hx: State | tuple[State, ...] | None, states: int) -> bool:
     """Whether a step is torch's: of a batch, on a CPU, in one dtype throughout; in half precision sums are ours."""
     if type(x) is not Tensor or x.dim() != 2 or x.dtype not in DTYPES or not x.is_cpu:
         return False

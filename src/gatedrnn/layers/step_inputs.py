@@ -15,7 +15,7 @@ from gatedrnn.layers.arguments import autocast_dtype
 from gatedrnn.layers.module import RecurrentModule
 from gatedrnn.layers.parameters import diagonal_size
 from gatedrnn.ops.backends import observed
-from gatedrnn.shapes import Hidden, State, Step
+from gatedrnn.shapes import Hidden, InputStep, State, Step
 
 ROWS = 8
 """Rows of a step up to which a kernel's own products are faster than a library's."""
@@ -57,7 +57,7 @@ def state_shapes(layer: RecurrentModule, x: Step) -> list[tuple[int, ...]] | Non
     return [(layer.num_layers, len(x), layer.hidden_size)] * len(layer.cell.states)
 
 
-def takes_products(layer: RecurrentModule, x: Step, state: State) -> bool:
+def takes_products(layer: RecurrentModule, x: InputStep, state: State) -> bool:
     """Whether a kernel's own products are faster than a library's: of few rows with small matrices, or where the
     library has one thread too."""
     if layer.layer_norm or layer.proj_size or x.dtype != state.dtype or autocast_dtype(x.device) is not None:

@@ -19,7 +19,7 @@ from gatedrnn.ops.backends import (
     transforming,
 )
 from gatedrnn.ops.cells import block_kernel
-from gatedrnn.shapes import Channels, Flags, Series, State, Step
+from gatedrnn.shapes import Channels, Flags, InputStep, Series, State, Step
 
 BLOCK_BACKENDS = ("auto", "reference", "torch", "native")
 
@@ -218,7 +218,7 @@ def has_block_step(cell: BlockScanEquations, device: torch.device) -> bool:
 
 
 def block_step(
-    cell: BlockScanEquations, x: Step, weights: Sequence[Tensor | None], before: State, after: State
+    cell: BlockScanEquations, x: InputStep, weights: Sequence[Tensor | None], before: State, after: State
 ) -> Step:  # fmt: skip
     """One step without gradients: the product, then gates and state in one kernel call; the output.
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from refusals import refused
 from train_helpers import digits_settings
 
 from gatedrnn import errors
@@ -66,8 +67,7 @@ def test_a_lost_worker_is_replaced_as_often_as_is_said_and_no_more(here, tmp_pat
     engine, ended, _ = run_all(tmp_path / "enough", mingru=[errors.Interrupted("asked to end", 15), *lost[1:]])
     assert engine.handed.count("mingru/seed-0") == workers.LOST_AT_MOST + 1
     assert scores(ended.records) == scores(here) and f"of {workers.LOST_AT_MOST} times" in caplog.text
-    with pytest.raises(WorkerLost, match="mingru/seed-0: killed"):
-        run_all(tmp_path / "too often", mingru=[*lost, WorkerLost("killed")])
+    refused(WorkerLost, "mingru/seed-0: killed", run_all, tmp_path / "too often", mingru=[*lost, WorkerLost("killed")])
     finished = {path.parent.parent.name for path in (tmp_path / "too often").glob("*/seed-0/result.json")}
     assert finished == {"gru", "minlstm"}, "the others have not ended"
 
@@ -77,16 +77,14 @@ def test_a_run_without_memory_is_run_once_more_alone_and_then_named(here, tmp_pa
     engine, ended, _ = run_all(tmp_path / "once", gru=[full])
     assert scores(ended.records) == scores(here)
     assert engine.handed[-1] == "gru/seed-0" and engine.together[-1] == 1, "it did not run alone"
-    with pytest.raises(OutOfMemory, match="out of memory on node-7"):
-        run_all(tmp_path / "twice", gru=[full, full])
+    refused(OutOfMemory, "out of memory on node-7", run_all, tmp_path / "twice", gru=[full, full])
     assert len(list((tmp_path / "twice").glob("*/*/result.json"))) == 2
 
 
 def test_a_loss_that_is_no_number_ends_its_own_run_alone_and_any_other_error_the_rest_until_resumed(here, tmp_path):
     _, ended, _ = run_all(tmp_path / "diverged", gru=[errors.NonFiniteLoss("the loss is nan")])
     assert list(ended.records) == ["mingru/seed-0", "minlstm/seed-0"] and len(ended.diverged) == 1
-    with pytest.raises(errors.DataError, match="no such file"):
-        run_all(tmp_path, mingru=[errors.DataError("data.csv: no such file")])
+    refused(errors.DataError, "no such file", run_all, tmp_path, mingru=[errors.DataError("data.csv: no such file")])
     engine, ended, _ = run_all(tmp_path)
     assert scores(ended.records) == scores(here) and "gru/seed-0" not in engine.handed
 
@@ -117,8 +115,7 @@ def test_relative_paths_begin_where_the_driver_runs_and_a_lack_of_memory_names_i
 
 def test_places_by_name_and_one_that_is_not_known_or_there_is_missed_before_anything_is_computed(monkeypatch):
     for word in ("cluster", "local:80", "local,threads=2", "slurm:host", "ray,num_gpus", "ray,=1", ""):
-        with pytest.raises(errors.UsageError, match="--on"):
-            executor_for(word)
+        refused(errors.UsageError, "--on", executor_for, word)
     with monkeypatch.context() as patch:
         patch.setattr("shutil.which", lambda name: name)
         patch.setattr("socket.create_connection", lambda *_: Mock())
@@ -130,5 +127,4 @@ def test_places_by_name_and_one_that_is_not_known_or_there_is_missed_before_anyt
             assert executor.on == on and executor.jobs == (jobs or (1 if on == "local" else None)), word
     monkeypatch.setattr("shutil.which", lambda name: None)
     for word, said in (("ray:127.0.0.1:1", "no cluster can be reached"), ("slurm", "no sbatch on this machine")):
-        with pytest.raises(errors.NoCluster, match=f"--on {word}: .*{said}"):
-            executor_for(word)
+        refused(errors.NoCluster, f"--on {word}: .*{said}", executor_for, word)

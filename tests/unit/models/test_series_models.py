@@ -7,6 +7,7 @@ import pytest
 import torch
 from covering import over
 from huggingface_hub.errors import StrictDataclassError
+from refusals import refused
 from tolerances import assert_equal_within
 from transformers import AutoModelForTimeSeriesPrediction
 
@@ -195,8 +196,7 @@ def test_covariates_of_another_shape_a_configuration_that_cannot_be_and_streams_
             model_of(**fields)
     model = model_of("transformer", num_hidden_layers=1, hidden_size=8, embedding_size=8)
     assert model.predict(torch.randn(2, 20)).shape == (2, 5, 3)
-    with pytest.raises(ValueError, match="no state of constant size"):
-        model.start(torch.randn(2, 20))
+    refused(ValueError, "no state of constant size", model.start, torch.randn(2, 20))
 
 
 BATCH, STEPS, FEATURES = 3, 8, 4
@@ -292,16 +292,11 @@ def test_without_an_embedding_the_first_layer_reads_the_inputs_as_they_are_and_a
 
 def test_what_cannot_be_read_is_refused():
     for fields in ({"vocab_size": 5}, {"input_size": 3, "block": True}, {"input_size": 3, "cell": "transformer"}):
-        with pytest.raises(StrictDataclassError, match="embedding_size 0 is for numbers"):
-            GatedRNNConfig(embedding_size=0, **fields)
+        refused(StrictDataclassError, "embedding_size 0 is for numbers", GatedRNNConfig, embedding_size=0, **fields)
     values, gaps = (tensor.float() for tensor in given())
     model = GatedRNNForSequenceClassification(config("gru-d"))
-    with pytest.raises(ValueError, match="pass gaps, the time since the step before"):
-        model(input_values=values)
-    with pytest.raises(ValueError, match="it reads whole series"):
-        model.model(input_values=values, gaps=gaps, use_cache=True)
+    refused(ValueError, "pass gaps, the time since the step before", model, input_values=values)
+    refused(ValueError, "it reads whole series", model.model, input_values=values, gaps=gaps, use_cache=True)
     even = GatedRNNForSequenceClassification(GatedRNNConfig(input_size=FEATURES, pad_token_id=None))
-    with pytest.raises(ValueError, match="leave out gaps"):
-        even(input_values=values.nan_to_num(), gaps=gaps)
-    with pytest.raises(StrictDataclassError, match="gap_unit must be above 0"):
-        GatedRNNConfig(vocab_size=5, gap_unit=1.0)
+    refused(ValueError, "leave out gaps", even, input_values=values.nan_to_num(), gaps=gaps)
+    refused(StrictDataclassError, "gap_unit must be above 0", GatedRNNConfig, vocab_size=5, gap_unit=1.0)

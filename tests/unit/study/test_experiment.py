@@ -14,6 +14,7 @@ from browser import needs_a_browser, visit
 from diverging import diverging
 from finished_comparison import FinishedComparison, small_comparison
 from plotly.offline import get_plotlyjs_version
+from refusals import refused
 
 from gatedrnn import manifest
 from gatedrnn.data import data_settings, load_task, tokens_in
@@ -81,12 +82,10 @@ def test_a_comparison_begun_before_a_setting_and_before_manifests_is_resumed(sho
         config.write_text(whole.replace(f"  {setting}\n", ""))
         assert unmeasured(compare(shortest.settings, folder)) == unmeasured(shortest.results)
         config.write_text(whole.replace(setting, other))
-        with pytest.raises(FolderTaken, match=other.replace(": ", ": .*")):
-            compare(shortest.settings, folder)
+        refused(FolderTaken, other.replace(": ", ": .*"), compare, shortest.settings, folder)
     for nonsense in ("hours: of training", "a word", "- 1"):
         config.write_text(nonsense)
-        with pytest.raises(FolderTaken, match="another configuration"):
-            compare(shortest.settings, folder)
+        refused(FolderTaken, "another configuration", compare, shortest.settings, folder)
 
 
 def test_starting_over_removes_a_comparison_and_nothing_else(shortest, tmp_path):
@@ -96,8 +95,7 @@ def test_starting_over_removes_a_comparison_and_nothing_else(shortest, tmp_path)
         file.write_text("{}")
     unlike, foreign = (old, False, "--fresh"), "holds no comparison"
     for folder, fresh, said in (unlike, (precious.parent, False, foreign), (precious.parent, True, foreign)):
-        with pytest.raises(FolderTaken, match=said):
-            compare(shortest.settings, folder, fresh=fresh)
+        refused(FolderTaken, said, compare, shortest.settings, folder, fresh=fresh)
     assert unmeasured(compare(shortest.settings, old, fresh=True)) == unmeasured(shortest.results)
     assert precious.exists() and not (old / "lstm").exists()
     for settings in (shortest.settings, changed(shortest.settings, hidden_size=4)):
@@ -310,8 +308,6 @@ def test_the_page_is_drawn_from_records_alone_and_says_which_is_missing_or_damag
     whole = (tmp_path / Curves.FILE).read_bytes()
     for torn in (whole[:-9], b"", whole[:40] + b"x" + whole[41:], b"{}"):
         (tmp_path / Curves.FILE).write_bytes(torn)
-        with pytest.raises(Damaged, match=r"curves\.json\.gz: is damaged"):
-            write_report(tmp_path)
+        refused(Damaged, r"curves\.json\.gz: is damaged", write_report, tmp_path)
     (tmp_path / ComparisonResults.FILE).write_text("{}")
-    with pytest.raises(Damaged, match=r"results\.json: is no ComparisonResults \(task: Field required"):
-        write_report(tmp_path)
+    refused(Damaged, r"results\.json: is no ComparisonResults \(task: Field required", write_report, tmp_path)

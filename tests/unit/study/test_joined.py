@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import call, outcome
+from refusals import refused
 
 from gatedrnn.errors import Damaged, UsageError
 from gatedrnn.study.joined import join
@@ -88,10 +89,8 @@ def test_contenders_of_one_alone_are_left_out_folders_name_equal_tasks_and_what_
         (comparison(0.9, task="other"), "a, b: 1 contender in common"),
         (comparison(0.9, 0.8, task="other", margin=0.02), "a and b: margins of 0.005 and 0.02; judge one anew"),
     ):
-        with pytest.raises(UsageError, match=said):
-            join([(Path("a"), comparison(0.9, 0.8)), (Path("b"), second)])
-    with pytest.raises(UsageError, match="one comparison alone"):
-        join([(Path("a"), DIGITS)])
+        refused(UsageError, said, join, [(Path("a"), comparison(0.9, 0.8)), (Path("b"), second)])
+    refused(UsageError, "one comparison alone", join, [(Path("a"), DIGITS)])
 
 
 def test_an_unfinished_comparison_is_named_and_the_folder_of_a_suite_stands_for_its_comparisons(tmp_path):
@@ -99,8 +98,7 @@ def test_an_unfinished_comparison_is_named_and_the_folder_of_a_suite_stands_for_
     for folder in (one, two, other):
         folder.mkdir()
         for said in ("no comparison", "not finished; its command continues it")[: 1 + (folder != other)]:
-            with pytest.raises(Damaged, match=said):
-                joined_comparisons([folder, RESULTS / "digits"])
+            refused(Damaged, said, joined_comparisons, [folder, RESULTS / "digits"])
             (folder / "comparison.yaml").touch(exist_ok=True)
     (other / "comparison.yaml").unlink()
     assert comparisons_in([tmp_path]) == [one, two] and comparisons_in([one, other]) == [one, other]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from finished import copy_of
 from outcomes import Killed, assert_same_outcome, killed_at, outcome
+from refusals import refused
 from torch.nn.functional import cross_entropy
 from train_helpers import digits_settings, small_text, text_settings
 
@@ -156,8 +157,7 @@ def test_a_text_that_has_changed_is_not_resumed_with(tmp_path):
         run(text_settings(own), tmp_path / "run", killed_at(1))
     own.write_text(own.read_text() + "\none line more")
     load_task.cache_clear()
-    with pytest.raises(FolderTaken, match="the data have changed since this run began"):
-        run(text_settings(own), tmp_path / "run")
+    refused(FolderTaken, "the data have changed since this run began", run, text_settings(own), tmp_path / "run")
 
 
 def test_the_shares_of_all_processes_are_the_batch():
@@ -261,13 +261,10 @@ def test_the_unknown_token_can_be_forbidden(words_run):
 
 
 def test_what_is_no_language_model_is_refused(text_run, tmp_path):
-    with pytest.raises(DataError, match="holds no model"):
-        load_language_model(tmp_path)
+    refused(DataError, "holds no model", load_language_model, tmp_path)
     torn = copy_of(text_run, tmp_path) / "model"
     weights = torn / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(Damaged, match=r"model\.safetensors: has"):
-        load_language_model(torn)
+    refused(Damaged, r"model\.safetensors: has", load_language_model, torn)
     (torn / "manifest.json").unlink()
-    with pytest.raises(DataError, match=r"model: cannot be loaded as a language model"):
-        load_language_model(torn)
+    refused(DataError, r"model: cannot be loaded as a language model", load_language_model, torn)

@@ -19,6 +19,7 @@ from accelerate import PartialState
 from commands import call, outcome
 from finished import contents, copy_of
 from outcomes import Killed, assert_same_outcome, killed_at
+from refusals import refused
 from safetensors.torch import load_file, save_file
 from train_helpers import digits_settings, text_settings
 
@@ -50,8 +51,7 @@ def test_a_run_stopped_again_and_again_ends_with_the_same_bits_and_is_not_run_ag
     run(digits_settings(), folder)
     assert_same_outcome(digits_run, folder)
     run(digits_settings(), folder, killed_at(1))
-    with pytest.raises(FolderTaken, match=r"seed: 0 there, 1 here"):
-        run(digits_settings(seed=1), folder)
+    refused(FolderTaken, r"seed: 0 there, 1 here", run, digits_settings(seed=1), folder)
     assert_same_outcome(digits_run, folder)
 
 
@@ -65,8 +65,7 @@ def test_a_run_begun_before_a_setting_and_before_manifests_is_gone_on_with(digit
     assert config.read_text() != whole
     run(digits_settings(), folder, killed_at(1))
     config.write_text(whole.replace("beta2: 0.999\n", "beta2: much\n"))
-    with pytest.raises(FolderTaken, match=r"beta2: 'much' there, 0.999 here"):
-        run(digits_settings(), folder)
+    refused(FolderTaken, r"beta2: 'much' there, 0.999 here", run, digits_settings(), folder)
 
 
 @pytest.mark.parametrize("cell", ["lstm-peephole", "gru", "mingru"])
@@ -308,8 +307,7 @@ def test_a_damaged_model_is_opened_by_nothing_and_one_that_another_program_saved
         whole = (folder / "model" / name).read_bytes()
         DAMAGES[damage](folder / "model" / name)
         for place in (folder, folder / "model"):
-            with pytest.raises(Damaged, match=name):
-                load_language_model(place)
+            refused(Damaged, name, load_language_model, place)
         (folder / "model" / name).write_bytes(whole)
     (folder / "model" / "README.md").write_text("a card of one's own")
     for part in load_language_model(folder / "model"):
@@ -322,16 +320,13 @@ def test_a_setting_that_was_edited_is_refused_by_its_name_and_before_the_first_c
     config = folder / "config.yaml"
     config.write_text(config.read_text().replace("learning_rate: 0.01", "learning_rate: 0.001"))
     edited = r"config.yaml: was changed since the run began \(learning_rate: 0.01 in its checkpoint, 0.001 now\)"
-    with pytest.raises(Damaged, match=edited):
-        RunFolder(folder).settings()
+    refused(Damaged, edited, RunFolder(folder).settings)
     (folder / "manifest.json").unlink()  # the checkpoint knows its settings too
-    with pytest.raises(Damaged, match=edited):
-        run(RunFolder(folder).settings(), folder)
+    refused(Damaged, edited, run, RunFolder(folder).settings(), folder)
     with pytest.raises(Killed):
         run(digits_settings(), early, killed_at(3))
     (early / "config.yaml").write_text((early / "config.yaml").read_text().replace("seed: 0", "seed: 1"))
-    with pytest.raises(Damaged, match=r"config\.yaml: was changed since the run began"):
-        run(digits_settings(), early)
+    refused(Damaged, r"config\.yaml: was changed since the run began", run, digits_settings(), early)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -430,8 +425,7 @@ def small_files():
 
 
 def test_a_file_that_grows_past_what_is_allowed_is_named(small_files, digits_run, tmp_path, capsys):
-    with pytest.raises(OSError, match=r"large\.json"):
-        write_whole(tmp_path / "large.json", "x" * 200_000)
+    refused(OSError, r"large\.json", write_whole, tmp_path / "large.json", "x" * 200_000)
     assert list(tmp_path.iterdir()) == []
     flags = ["--embedding-size", 512, "--total-steps", 2, "--output", tmp_path / "run"]
     code, error = outcome(capsys, "train", "--config", digits_run / "config.yaml", *flags)

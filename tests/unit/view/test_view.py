@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 import torch
 from pages import ROOT
+from refusals import refused
 from tolerances import assert_equal_within
 from viewed import ALLOWED, SERIES, TEXT, expected_of, forecast, saved
 
@@ -157,17 +158,14 @@ def test_what_the_page_cannot_show_or_be_without_node_is_said_in_a_sentence(tmp_
         ("both", "reads in both directions"), ("uneven", "reads uneven times"), ("known", "reads covariates"),
         ("backbone", "transformer has no gates"), ("nothing", "nothing"),
     ):  # fmt: skip
-        with pytest.raises(DataError, match=said):
-            view_of(tmp_path / name)
+        refused(DataError, said, view_of, tmp_path / name)
     with pytest.raises(DataError, match=r"do not read the same \(mingru · symbols: symbols and mingru · numbers: numb"):
         page_of([tmp_path / "symbols", tmp_path / "numbers"])
     monkeypatch.setattr(page, "LARGEST", 100)
-    with pytest.raises(TooLarge, match=r"parameters are more than the page shows, 100"):
-        page_of([saved(tmp_path / "large")])
+    refused(TooLarge, r"parameters are more than the page shows, 100", page_of, [saved(tmp_path / "large")])
     monkeypatch.setattr(page, "BUILT", tmp_path / "page.html")
     monkeypatch.setattr(page.shutil, "which", lambda name: None)
-    with pytest.raises(DataError, match=r"install Node\.js 20 or newer, and run `make view`"):
-        page.built_page()
+    refused(DataError, r"install Node\.js 20 or newer, and run `make view`", page.built_page)
 
 
 def test_the_label_so_far_is_that_of_the_sequence_if_it_ended_there(tmp_path):

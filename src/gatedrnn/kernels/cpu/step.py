@@ -22,7 +22,7 @@ from gatedrnn.kernels.cpu._math import ZERO, flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu._rows import address_of, call_row, copy_bytes, dtype_name, row_address
 from gatedrnn.kernels.cpu._threads import on_team, recorded_rows, team
 from gatedrnn.kernels.cpu._views import LIKE, at_address, block, borrowed, copy, keep_alive, view
-from gatedrnn.shapes import Channels, State, Step
+from gatedrnn.shapes import Channels, InputStep, State, Step
 
 BLOCK = 32  # channels of a work item
 WORTH_A_THREAD = 1 << 17  # weights of a layer below which a second thread costs more than it saves
@@ -60,8 +60,8 @@ def gated_step(
 
 
 def stack_step(
-    program: CellProgram, x: Step, weights: Sequence[Tensor], biases: Sequence[Tensor], diagonals: Sequence[Tensor],
-    before: Sequence[State], after: Sequence[State],
+    program: CellProgram, x: InputStep, weights: Sequence[Tensor], biases: Sequence[Tensor],
+    diagonals: Sequence[Tensor], before: Sequence[State], after: Sequence[State],
 ) -> Step:  # fmt: skip
     """The top layer's output at one step of a stack, without any other call in between.
 
@@ -201,7 +201,7 @@ class _Layer(NamedTuple):
 
 
 def loop_step(
-    program: LoopProgram, x: Step, weights: Sequence[Tensor | None], before: tuple[State, ...]
+    program: LoopProgram, x: InputStep, weights: Sequence[Tensor | None], before: tuple[State, ...]
 ) -> tuple[Step, tuple[State, ...]]:  # fmt: skip
     """The top layer's output at one step of a stack, and the states after it.
 
