@@ -4,9 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from covering import Axis, few_that_cover
 
-from gatedrnn.equations import (  # isort: skip
-    ElementwiseLoopEquations, Equations, GappedLoopEquations, GappedScanEquations, PositiveScanEquations,
-)  # fmt: skip
+from gatedrnn.equations import (
+    ElementwiseLoopEquations,
+    Equations,
+    GappedLoopEquations,
+    GappedScanEquations,
+    PositiveScanEquations,
+)
 from gatedrnn.layers.runners import runner_of
 
 
