@@ -6,9 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from pages import ROOT
+from pages import ROOT, SHARED, needs_shared_data
 from refusals import refused
-from shared_data import SHARED, needs_shared_data
 
 sys.path.insert(0, str(ROOT / "docs"))
 import course

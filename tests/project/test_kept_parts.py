@@ -4,8 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from pages import ROOT
-from shared_data import SHARED
+from pages import ROOT, SHARED
 
 sys.path.insert(0, str(ROOT / "tools"))
 import kept_parts

@@ -1,4 +1,6 @@
-"""The command line, called in this process."""
+"""The command line, called in this process; and what holds for those that tests start."""
+
+import signal
 
 import pytest
 
@@ -27,3 +29,9 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     capsys.readouterr()
     call(*arguments)
     return capsys.readouterr().out
+
+
+def heeds_signals() -> None:
+    """For `preexec_fn`: what nohup or a shell starts in the background ignores signals, and so would its children."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)

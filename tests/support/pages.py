@@ -1,9 +1,13 @@
-"""The READMEs and the pages of the documentation, and the code blocks in them."""
+"""The READMEs and the pages of the documentation, and the code blocks in them; real data beside the repository."""
 
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT.parent / "shared" / "data"
+needs_shared_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"the real data are not at {SHARED}")
 ENGLISH, KOREAN = ROOT / "README.md", ROOT / "README.ko.md"
 GUIDE = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ENGLISH, KOREAN, *GUIDE]

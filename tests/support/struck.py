@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from processes import heeds_signals
+from commands import heeds_signals
 
 
 @dataclass(frozen=True)

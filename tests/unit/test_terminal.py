@@ -10,8 +10,6 @@ from rich.table import Table
 from gatedrnn.terminal import Console, plain
 
 OBEYED = "\x1b\x9b\x07\r\x00\x08\x7f\u202e\u2066\u200f\u2028\ud800"
-
-
 ANY_TEXT = st.lists(st.integers(0, 0x10FFFF).map(chr)).map("".join)  # st.text() would first read all of Unicode
 
 

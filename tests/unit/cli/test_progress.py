@@ -60,30 +60,37 @@ def test_a_text_is_said_to_be_tokenised_before_its_first_step(often, tmp_path, m
     assert lines.index("tokenising pages.txt by characters") < first
 
 
+def piped(*before, arguments):
+    """The lines of standard output, a pipe; from a file, since processes of a comparison import it."""
+    Path("often.py").write_text(OFTEN)
+    command = [sys.executable, *before, "often.py", *map(str, arguments)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0 and "step" not in process.stderr, process.stderr
+    return process.stdout.splitlines()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_without_a_terminal_comparisons_and_probes_say_how_far_they_are(jobs, often, speed_in_a_moment, capsys):
-    flags = ["--cells", "mingru", "minlstm", "--match", "layers", "--seeds", 0, "--epochs", 8, "--jobs", jobs]
-    lines = printed(capsys, "compare", *DIGITS, *flags, "--output", "c").splitlines()
+def test_without_a_terminal_comparisons_and_probes_say_how_far_they_are(jobs):
+    flags = ["--cells", "mingru", "minlstm", "--match", "layers", "--seeds", 0, "--epochs", 20, "--jobs", jobs]
+    lines = piped(arguments=["compare", *DIGITS, *flags, "--output", "c"])
     found = [match for line in lines if (match := LINE.match(line))]
     assert {match[1] for match in found} == {"mingru/seed-0", "minlstm-layers/seed-0"}, lines
     assert all(re.fullmatch(r"[01] of 2 runs finished, .+ left", match[4]) for match in found)
     notice = "measuring the training speed of 2 contenders on digits, about "
     assert any(re.match(rf"{notice}\d+ s, for ", line) for line in lines), lines
     flags = "--tasks parity --seeds 0 --lengths 64 --jobs 1 --output probes".split()
-    lines = printed(capsys, "probe", "mingru", *flags).splitlines()
+    lines = piped(arguments=["probe", "mingru", *flags])
     assert any(LINE.match(line) and line.startswith("parity/mingru/seed-0: ") for line in lines), lines
 
 
 @pytest.mark.slow
 def test_of_several_processes_the_first_alone_says_how_far_they_are():
-    Path("often.py").write_text(OFTEN)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "often.py", "train", *DIGITS]
-    process = subprocess.run([*command, "--epochs", "2", "--output", "run"], capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    steps = [int(match[2]) for line in process.stdout.splitlines() if (match := LINE.match(line))]
-    assert steps and steps == sorted(steps), process.stdout
-    assert process.stdout.count("report: ") == 1 and "step" not in process.stderr
+    several = "-m", "torch.distributed.run", "--nproc_per_node", "2"
+    lines = piped(*several, arguments=["train", *DIGITS, "--epochs", 2, "--output", "run"])
+    steps = [int(match[2]) for line in lines if (match := LINE.match(line))]
+    assert steps and steps == sorted(steps), lines
+    assert "\n".join(lines).count("report: ") == 1
 
 
 def test_the_time_left_is_that_of_all_runs_at_the_pace_since_the_first_was_heard_of(monkeypatch):

@@ -16,8 +16,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import SHARED, needs_shared_data
 from properties import few
-from shared_data import SHARED, needs_shared_data
 from text_files import refused, same, write
 
 from gatedrnn.data import Lanes, data_settings, encoding, load_task, shards, stream

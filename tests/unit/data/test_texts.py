@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
-from shared_data import SHARED, needs_shared_data
+from pages import SHARED, needs_shared_data
 from text_files import as_separated, load, numbered_rows, refused, write, write_rows, written
 from transformers import AutoTokenizer
 

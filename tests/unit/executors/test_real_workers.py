@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import heeds_signals
+from commands import heeds_signals
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 COMMAND = """

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import call, outcome
+from commands import call, heeds_signals, outcome
 from outcomes import assert_same_outcome, checkpoint_step
 from outcomes import outcome as left_by
-from processes import heeds_signals
 from safetensors.torch import save_file
 from struck import Run, Strike, command_of, endings
 from train_helpers import text_settings

@@ -28,7 +28,6 @@ def scanned_in_a_tree(scan, values):
 
 @pytest.fixture(scope="session")
 def device():
-
     triton = pytest.importorskip("triton", reason="triton is not installed")
     if not triton.knobs.runtime.interpret:
         if not torch.cuda.is_available():
