@@ -53,9 +53,9 @@ def test_every_path_of_a_cell_is_that_of_a_cell_in_the_fast_suite():
 @pytest.mark.slow
 def test_a_fast_test_that_takes_long_fails(tmp_path):
     test = "import subprocess, sys, time\n\ndef test_in_a_child():\n    subprocess.run([sys.executable, '-c', '{}'])\n"
-    burn = "import time\nwhile time.process_time() < 2.2: pass".replace("\n", "\\n")
+    burn = "import time\nwhile time.process_time() < 8: pass".replace("\n", "\\n")
     (tmp_path / "test_long.py").write_text(test.format(burn))
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", tmp_path]
     said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout
-    assert "a fast test may take 2: shorten it, or mark it slow" in said
+    assert "shorten or mark it slow" in said

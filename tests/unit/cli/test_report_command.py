@@ -19,7 +19,7 @@ def kept(tmp_path):
     return tmp_path
 
 
-def test_csv_has_a_line_for_each_contender_and_split_latex_escapes_and_a_file_is_written_where_named(kept, capsys):
+def test_csv_has_a_line_for_each_contender_and_split(kept, capsys):
     lines = list(csv.DictReader(io.StringIO(printed(capsys, "report", "digits", "ag_news", "--format", "csv"))))
     assert len(lines) == 2 * (9 + 8)
     tested = {(one["task"], one["contender"]): one for one in lines if one["split"] == "test"}
@@ -27,6 +27,9 @@ def test_csv_has_a_line_for_each_contender_and_split_latex_escapes_and_a_file_is
     assert float(line["low"]) < float(line["mean"]) < float(line["high"]) and line["seeds"] == "5"
     assert line["verdict"] == "cannot tell" and float(line["difference"]) > 0
     assert (plain["match"], plain["core_parameters"], plain["cell"]) == ("plain", "", "")
+
+
+def test_latex_escapes_and_a_file_is_written_where_it_is_named(kept, capsys):
     for folders, columns in (["digits"], 5), (["digits", "ag_news"], 4):
         text = printed(capsys, "report", *folders, "--format", "latex")
         rows = [line for line in text.splitlines() if line.endswith(r"\\")]
