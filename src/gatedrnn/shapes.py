@@ -22,6 +22,7 @@ Projections: TypeAlias = Float[Tensor, "batch time projections"]
 Step: TypeAlias = Float[Tensor, "batch channels"]
 """One step of a series."""
 InputStep: TypeAlias = Float[Tensor, "batch features"]
+"""One step of the input."""
 State: TypeAlias = Float[Tensor, "batch channels"]
 """What is carried from one step to the next; at least float32."""
 States: TypeAlias = Float[Tensor, "layers batch channels"]
