@@ -1,6 +1,6 @@
 """The records under results/ for the slides: how they are read, formatted and put on charts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -191,6 +191,12 @@ def difference(results: ComparisonResults, name: str, other: str) -> str:
 def times(value: float) -> str:
     """A ratio, in two digits."""
     return f"{value:.1f}" if value < 10 else f"{value:.0f}"
+
+
+def between(ratios: Iterable[float]) -> tuple[str, str]:
+    """The smallest and the largest."""
+    found = sorted(ratios)
+    return times(found[0]), times(found[-1])
 
 
 def rounded(speed: float) -> str:
