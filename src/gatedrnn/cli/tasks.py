@@ -88,7 +88,8 @@ def _with_defaults_of(task: str, kind: type[Settings], recipe: Mapping[str, obje
         rare = name in kind.expert or task in kind.without.get(name, ())
         shown = Parameter(show=expert or not rare)
         fields[name] = (Annotated[field.annotation, *field.metadata, shown], _field(task, name, field, recipe))
-    return create_model(kind.__name__, __base__=kind, **fields)
+    # Its fields have their descriptions, and it has no source: to look for one takes pydantic a walk over all modules.
+    return create_model(kind.__name__, __base__=kind, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)
 
 
 def _field(task: str, name: str, field: FieldInfo, recipe: Mapping[str, object]) -> Any:
