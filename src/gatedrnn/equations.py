@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from inspect import signature
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, final
 
@@ -179,19 +179,25 @@ class Equations(ABC):
     @cached_property
     def options(self) -> dict[str, Option]:
         """The constructor's keyword arguments with the values that this cell has."""
-        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+        return {name: getattr(self, name) for name in options_of(type(self))}
 
     @cached_property
     def chosen_options(self) -> dict[str, Option]:
         """Those of the options that are not the default."""
-        defaults = signature(type(self)).parameters
-        return {name: value for name, value in self.options.items() if value != defaults[name].default}
+        defaults = options_of(type(self))
+        return {name: value for name, value in self.options.items() if value != defaults[name]}
 
     @cached_property
     def word(self) -> str:
         """Name and chosen options in one word: "gru", "gru:reset_after=false"."""
         chosen = (f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.chosen_options.items())
         return ":".join([self.name, *chosen])
+
+
+@cache  # Python looks through all modules for the signature of a class without a constructor
+def options_of(equations: type[Equations]) -> Mapping[str, Option]:
+    """Keyword arguments of a cell's constructor, with their defaults."""
+    return {name: parameter.default for name, parameter in signature(equations).parameters.items()}
 
 
 class GappedEquations(Equations):

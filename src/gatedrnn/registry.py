@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from inspect import signature
 from typing import Any, TypeVar
 
-from gatedrnn.equations import Equations, Option
+from gatedrnn.equations import Equations, Option, options_of
 from gatedrnn.layers import RecurrentLayer, SingleStep
 from gatedrnn.ops.cells import CLASSES, known
 
@@ -35,9 +34,9 @@ class CellRecord:
         return self.equations.name
 
     @property
-    def options(self) -> dict[str, Option]:
+    def options(self) -> Mapping[str, Option]:
         """Keyword arguments of the equations, with their defaults."""
-        return {name: parameter.default for name, parameter in signature(self.equations).parameters.items()}
+        return options_of(self.equations)
 
 
 CELLS: dict[str, CellRecord] = {}

@@ -146,8 +146,7 @@ def ratio_of(numerator: Samples, denominator: Samples) -> Ratio:
 def undisturbed() -> Iterator[Action]:
     """No garbage collection inside: it would fall on whoever is at work when it comes. What it hands out collects."""
     was_on = gc.isenabled()
-    gc.collect()
-    gc.freeze()  # what is there already need not be looked through again
+    gc.freeze()  # what is there already, garbage too, need not be looked through
     gc.disable()
     try:
         yield gc.collect

@@ -79,7 +79,7 @@ def test_rounds_of_a_slow_one_are_rounds_of_the_fast_ones_and_the_order_turns(mo
     assert list(found["fast"].seconds) == list(range(64)) and list(found["slow"].seconds) == list(range(0, 64, 8))
     clock.called.clear()
     interleave({"a": clock.action("a", 0.2), "b": clock.action("b", 0.2)}, 1.6)
-    assert clock.called == ["collect", "a", "b", *["collect", "a", "b", "collect", "b", "a"] * 2]
+    assert clock.called == ["a", "b", *["collect", "a", "b", "collect", "b", "a"] * 2]
 
 
 def test_the_clock_is_read_only_when_the_device_has_finished(monkeypatch):

@@ -12,7 +12,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import Equations, GappedEquations, TorchKernel
+from gatedrnn.equations import Equations, GappedEquations, TorchKernel, options_of
 from gatedrnn.ops.backends import observed
 from gatedrnn.shapes import Flags
 
@@ -51,7 +51,7 @@ def check_options(layer: type, given: Iterable[str], cell_class: type[Equations]
     Raises:
         TypeError: another is given; the message names the nearest that exists.
     """
-    own = set(signature(cell_class).parameters)
+    own = options_of(cell_class).keys()
     for name in given:
         if name not in own:
             known = {parameter for base in layer.__mro__ for parameter in _keywords(base)} | own
