@@ -272,7 +272,17 @@ def cover(coverage: Path, tests: Path) -> None:
         f"[run]\nbranch = True\nsource_pkgs = gatedrnn\ndata_file = {coverage}\npatch = subprocess\n"
         "context = ${PYTEST_CURRENT_TEST-}\n"  # of the children: a test's name is in their environment
     )
-    options = ["-n", "2", "--cov=gatedrnn", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", "-q"]
+    options = [
+        "-p",
+        "pytest_cov.plugin",
+        "-n",
+        "2",
+        "--cov=gatedrnn",
+        f"--cov-config={settings}",
+        "--cov-context=test",
+        "--cov-report=",
+        "-q",
+    ]
     subprocess.run(_pytest(*options), cwd=tests.parent, env=_environment(tests.parent), check=False)
 
 
