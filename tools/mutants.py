@@ -16,9 +16,11 @@ replaces functions whose source the package traces and compiles; so the changes 
 
 import argparse
 import ast
+import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -367,11 +369,13 @@ def first_failure(planted: Sequence[Mutant], tree: Path, tests: Sequence[str], *
 
 def failures(planted: Sequence[Mutant], tree: Path, tests: Sequence[str], *options: str) -> list[str]:
     """All tests that fail; those that need more time than all are given count too."""
+    compiled = any(COMPILED in mutant.file for mutant in planted)
+    before = cache_of(tree, "")[1] if compiled else b""
     originals = {mutant.file: (tree / mutant.file).read_text(encoding="utf-8") for mutant in planted}
     for mutant in sorted(planted, key=lambda m: (m.file, -m.line, -m.column)):  # the last first: places stay
         path = tree / mutant.file
         path.write_text(mutant.planted(path.read_text(encoding="utf-8")), encoding="utf-8")
-    kernels = tempfile.mkdtemp() if any(COMPILED in mutant.file for mutant in planted) else None
+    kernels = unchanged_kernels(planted, tree, before) if compiled else None
     listed = tree / "tests.txt"
     listed.write_text("\n".join(tests))
     limits = "--timeout=600", "--timeout-method=thread"  # a signal does not end a compiled loop
@@ -394,6 +398,43 @@ def failures(planted: Sequence[Mutant], tree: Path, tests: Sequence[str], *optio
             (tree / file).write_text(text, encoding="utf-8")
         if kernels:
             shutil.rmtree(kernels)
+
+
+def unchanged_kernels(planted: Sequence[Mutant], tree: Path, before: bytes) -> str:
+    """A cache of compiled kernels for a tree with these mutants: those of modules that import none of theirs.
+
+    Args:
+        before: the stamp of its sources without them.
+    """
+    kernels = tempfile.mkdtemp()
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in (tree / PACKAGE / COMPILED).glob("*.py")}
+    changed = {Path(mutant.file).stem for mutant in planted if COMPILED in mutant.file}
+    while more := {name for name, text in sources.items() if name not in changed and imported(text) & changed}:
+        changed |= more
+    there, stamp = cache_of(tree, kernels)
+    if stamp:
+        Path(there).mkdir()
+        for path in (tree / PACKAGE / COMPILED / "__pycache__").glob("*.compiled"):
+            found = path.read_bytes()  # a sum over the rest, the stamp of the sources, and what was compiled
+            if path.name.partition(".")[0] not in changed and found[32:64] == before:
+                content = stamp + found[64:]
+                (Path(there) / path.name).write_bytes(hashlib.sha256(content).digest() + content)
+    return kernels
+
+
+def cache_of(tree: Path, kernels: str) -> tuple[str, bytes]:
+    """Where a tree keeps kernels in that folder, and the stamp of its sources; empty if it cannot be imported."""
+    asked = "from gatedrnn.kernels.cpu import _compile as c; print(c.folders()[0], c.stamp().hex())"
+    environment = _environment(tree) | {"NUMBA_CACHE_DIR": kernels}
+    said = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True).stdout.split()
+    return (said[0], bytes.fromhex(said[1])) if said else ("", b"")
+
+
+def imported(source: str) -> set[str]:
+    """The modules of compiled code that one of them imports."""
+    dotted = COMPILED.replace("/", ".")
+    lines = re.findall(rf"from gatedrnn\.{dotted}(?:\.(\w+))? import (.*)", source)
+    return {name for module, names in lines for name in ([module] if module else re.findall(r"\w+", names))}
 
 
 def _pytest(*options: str) -> list[str]:
