@@ -40,6 +40,12 @@ class DataError(Error):
     exit_code = USAGE
 
 
+class UntrustedCode(Error):
+    """Something that was opened names a Python file, and the user has not said that it may be run."""
+
+    exit_code = USAGE
+
+
 class NoMatch(Error, ValueError):
     """No width brings a cell's parameters near enough to the baseline's."""
 

@@ -115,8 +115,29 @@ def read_json(path: Path) -> Json:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise Damaged(f"{path}: is missing") from error
-    except ValueError as error:  # of JSON, or of UTF-8
+    except (ValueError, RecursionError) as error:  # of JSON, or of UTF-8
         raise Damaged(f"{path}: is damaged ({error})" if path.stat().st_size else f"{path}: is empty") from error
+
+
+def read_yaml(path: Path) -> object:
+    """The content of a YAML file without aliases, by which a few lines can stand for as much as memory holds.
+
+    Raises:
+        YAMLError: it is no such file.
+        UnicodeDecodeError: it is no UTF-8.
+    """
+    import yaml  # of the extra [train]
+
+    class WithoutAliases(yaml.SafeLoader):
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("an alias (*name); write out what it stands for")
+            return super().compose_node(parent, index)
+
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), WithoutAliases)
+    except RecursionError as error:
+        raise yaml.YAMLError("is nested too deeply") from error
 
 
 @contextmanager

@@ -17,8 +17,10 @@ from gatedrnn import __version__
 from gatedrnn.cli.arguments import RUN
 from gatedrnn.cli.progress import notices_shown
 from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error
+from gatedrnn.records import read_yaml
 from gatedrnn.terminal import plain
 from gatedrnn.train.interrupt import ended_by_signals
+from gatedrnn.trust import named_on, trusting
 
 OF_TASKS = ("compare", "forecast", "train")
 """Commands whose flags are those of the task that is named."""
@@ -66,15 +68,19 @@ def build_app(tokens: Sequence[str] = ()) -> App:
     def with_config(
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True, consume_multiple=False)],
         config: Annotated[Path | None, Parameter(group=RUN)] = None,
+        trust_code: Annotated[bool, Parameter(group=RUN)] = False,
     ) -> None:
         """Read settings from a YAML file first; flags on the command line win.
 
         Args:
             config: YAML file whose keys are the flags' names without the dashes in front.
+            trust_code: Run Python files that are named as cells in what is opened (a run, a study, a YAML file), too,
+                and not only those that the command line names.
         """
         if config is not None:
             app.config = (Dict(_read_config(config), source=str(config), use_commands_as_keys=False),)
-        app(tokens, exit_on_error=False, print_error=False)
+        with trusting(named_on(tokens), trust_code=trust_code):
+            app(tokens, exit_on_error=False, print_error=False)
 
     app.meta.suppress_keyboard_interrupt = False
     if tokens and tokens[0] in OF_TASKS:
@@ -110,7 +116,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     from gatedrnn.data.settings import own_settings
     from gatedrnn.train.settings import with_cell_options
 
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise yaml.YAMLError(f"{path}: must hold settings as 'name: value' lines")
     if True in content:  # YAML 1.1 reads the word "on" as a truth value

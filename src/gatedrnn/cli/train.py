@@ -66,8 +66,7 @@ def train(
 
     Args:
         output: Folder of the run; runs/TASK-CELL-SEED if not given.
-        resume: Folder of a run that was stopped: continue it with its own settings, to the same bits. Resume only runs
-            of your own: a checkpoint holds pickled random states.
+        resume: Folder of a run that was stopped: continue it with its own settings, to the same bits.
         wait: Wait while another process writes into the folder, instead of stopping.
         workers: Processes that prepare batches ahead of the step; for data whose steps would wait for them.
     """

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 from datasets import get_dataset_split_names, load_dataset, load_dataset_builder
 
-from gatedrnn.data.files import TEXT_COLUMNS, BoundedGzip, column_of, kind_of, read_rows
+from gatedrnn.data.files import TEXT_COLUMNS, column_of, kind_of, read_rows
 from gatedrnn.data.token_cache import counts_folder
 from gatedrnn.errors import DataError
 from gatedrnn.records import cores, write_whole
+from gatedrnn.unpacking import BoundedGzip
 
 LOG = logging.getLogger("gatedrnn")
 BLOCK = 1 << 16  # characters of a text file in memory at a time

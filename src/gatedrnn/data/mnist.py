@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.files import BoundedGzip
 from gatedrnn.data.settings import MnistTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
+from gatedrnn.unpacking import BoundedGzip
 
 IMAGES, LABELS = b"\x00\x00\x08\x03", b"\x00\x00\x08\x01"
 """How the original files begin: unsigned bytes in three dimensions, or in one; then the size of each, big-endian."""

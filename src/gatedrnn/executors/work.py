@@ -19,6 +19,7 @@ from gatedrnn.locks import LOCK
 from gatedrnn.train.interrupt import StopFlag
 from gatedrnn.train.loop import Progress, run
 from gatedrnn.train.settings import RunSettings
+from gatedrnn.trust import Trust, trust, trusting
 
 PROGRESS = "progress.json"
 """In the folder of a run that a worker is at."""
@@ -42,6 +43,8 @@ class Task(NamedTuple):
     place: Path
     """The folder that relative paths of the settings begin at."""
     versions: dict[str, str]
+    trust: Trust
+    """Which Python files the driver may run."""
 
 
 class Report(NamedTuple):
@@ -60,6 +63,7 @@ def task_of(name: str, settings: RunSettings, folder: Path) -> Task:
     return Task(
         name=name, settings=settings.flat(), driver=folder.absolute(),
         lock=lock.read_text() if lock.exists() else "", place=Path.cwd(), versions=_versions(),
+        trust=trust(),
     )  # fmt: skip
 
 
@@ -78,7 +82,8 @@ def work(task: Task, stop: StopFlag | None = None) -> Report:
         _demand_like_driver(task)
         os.chdir(task.place)
         # Where another worker is still at the run, of a driver that is no more, its result is as good.
-        run(RunSettings.from_flat(task.settings), folder, _Telling(folder / PROGRESS), stop, wait=True)
+        with trusting(task.trust.files, trust_code=task.trust.all_files):
+            run(RunSettings.from_flat(task.settings), folder, _Telling(folder / PROGRESS), stop, wait=True)
     except Exception as error:
         fault = _as_it_is_sent(task, error)
     finally:

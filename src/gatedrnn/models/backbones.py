@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Flags, Series
+from gatedrnn.trust import canonical_name, demand_trusted, file_of, is_in_file
 
 HEADS = 4
 """Of attention; fewer where the width is not a multiple of 8."""
@@ -104,31 +105,30 @@ BACKBONES: dict[str, Backbone] = {"transformer": Transformer, "mamba": Mamba}
 _FILES: dict[str, Path] = {}
 
 
-def is_in_file(word: str) -> bool:
-    """Whether a word names a class of a Python file, as in models/own.py:Own."""
-    return word.rpartition(":")[0].endswith(".py")
-
-
-def file_of(word: str) -> Path:
-    """The file of such a word."""
-    return Path(word.rpartition(":")[0])
-
-
 def enter(word: str) -> str:
     """The name that a word stands for among cells and backbones; the class of a file is entered under its own.
 
-    The file is run, as `import` would: call this with words of the user alone, never with a name out of a folder.
-
     Raises:
+        UntrustedCode: the class is of a file that may not be run.
         ValueError: there is no such file or class, running the file fails, or another has the name.
     """
-    if not is_in_file(word):
-        return word
-    name, file = word.rpartition(":")[2], file_of(word).resolve()
-    if _FILES.get(name) == file:
+    name = canonical_name(word)
+    if not is_in_file(word) or _FILES.get(name) == file_of(word).resolve():
         return name
+    demand_trusted(word)
     if name in BACKBONES or name in CELLS:
         raise ValueError(f"{word}: the name {name!r} is taken; give the class another")
+    BACKBONES[name], _FILES[name] = load_contender_file(word), file_of(word).resolve()
+    return name
+
+
+def load_contender_file(word: str) -> Backbone:
+    """Run the file of a word; `enter` alone calls this, once it knows that it may.
+
+    Raises:
+        ValueError: there is no such file or class, or running the file fails.
+    """
+    name, file = canonical_name(word), file_of(word).resolve()
     if not file.is_file():
         raise ValueError(f"{word}: there is no file {file_of(word)}")
     spec = importlib.util.spec_from_file_location(f"_contender_{file.stem}", file)
@@ -139,7 +139,7 @@ def enter(word: str) -> str:
         spec.loader.exec_module(module)
     except Exception as error:
         raise ValueError(f"{word}: running the file fails: {type(error).__name__}: {error}") from error
-    if not callable(getattr(module, name, None)):
+    found: Backbone | None = getattr(module, name, None)
+    if not callable(found):
         raise ValueError(f"{word}: the file has no class {name}")
-    BACKBONES[name], _FILES[name] = getattr(module, name), file
-    return name
+    return found

@@ -9,7 +9,7 @@ import numpy as np
 from gatedrnn.data import TaskData
 from gatedrnn.executors import Records
 from gatedrnn.inspect.tracking import tracking
-from gatedrnn.models.backbones import BACKBONES, enter, file_of, is_in_file
+from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.registry import CellChoice
 from gatedrnn.study.beside import Confusion, Curve, Curves
 from gatedrnn.study.ladder import step_above
@@ -36,6 +36,7 @@ from gatedrnn.train.objective import metric_of
 from gatedrnn.train.outcomes import Outcomes
 from gatedrnn.train.result import Record, RunResult, RunScores
 from gatedrnn.train.settings import RunSettings
+from gatedrnn.trust import canonical_name, file_of, is_in_file
 
 
 def assembled(
@@ -83,7 +84,7 @@ def assembled(
         contenders=[
             ContenderResults(
                 name=contender.name,
-                cell=enter(contender.cell),
+                cell=canonical_name(contender.cell),
                 match=contender.match,
                 structure=contender.structure,
                 parameters=contender.parameters,
@@ -116,7 +117,7 @@ def assembled(
         classes={
             contender.cell: tracking(CellChoice.parse(contender.cell).equations())
             for contender in compared
-            if enter(contender.cell) not in BACKBONES
+            if canonical_name(contender.cell) not in BACKBONES
         },
         search=search,
         measured=measured,
@@ -147,5 +148,5 @@ def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
     """Files by name alone: results name no folder of the machine."""
     data = {k: Path(v).name if k.endswith("_file") and v else v for k, v in settings["data"].items()}
     who = settings["contenders"]
-    cells = [f"{file_of(cell).name}:{enter(cell)}" if is_in_file(cell) else cell for cell in who["cells"]]
+    cells = [f"{file_of(cell).name}:{canonical_name(cell)}" if is_in_file(cell) else cell for cell in who["cells"]]
     return {**settings, "data": data, "contenders": {**who, "cells": cells}}

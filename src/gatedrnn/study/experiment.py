@@ -17,8 +17,7 @@ from gatedrnn.errors import Damaged, DataError, FolderTaken, reason
 from gatedrnn.executors import HERE, Executor, OnProgress, Records
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.locks import LOCK, empty, sole_writer
-from gatedrnn.models.backbones import file_of, is_in_file
-from gatedrnn.records import commit, environment, read_json, write_whole
+from gatedrnn.records import commit, environment, read_json, read_yaml, write_whole
 from gatedrnn.study.assembly import assembled, records_beside
 from gatedrnn.study.beside import Trials
 from gatedrnn.study.match import Contender, contenders
@@ -35,6 +34,7 @@ from gatedrnn.train.model import build_model
 from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes, write_outcomes
 from gatedrnn.train.resources import demand_room
 from gatedrnn.train.settings import RunSettings
+from gatedrnn.trust import file_of, is_in_file
 
 LOG = logging.getLogger("gatedrnn")
 _RESTORE = "restore it, give another --output, or --fresh to start over"
@@ -214,7 +214,7 @@ class Comparison:
 
     def _held_settings(self) -> Any:
         try:
-            held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            held = read_yaml(self.config)
         except (UnicodeDecodeError, yaml.YAMLError) as error:
             raise Damaged(f"{self.config}: is damaged ({reason(error)}); {_RESTORE}") from error
         if held is None:

@@ -8,12 +8,12 @@ import torch
 
 from gatedrnn.data import TaskData
 from gatedrnn.errors import NoMatch, UsageError
-from gatedrnn.models.backbones import enter
 from gatedrnn.models.modeling import BackbonePart, GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.study.results import Match, Parameters, Structure
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.train.model import build_model
+from gatedrnn.trust import canonical_name
 
 MARKED, REFUSED = 0.01, 0.05
 """A mismatch above the first is marked in the report, above the second refused."""
@@ -37,7 +37,7 @@ class Contender:
     @property
     def name(self) -> str:
         """Also the name of its folder: a colon before an option is a dot there, as not every file system has colons."""
-        cell = enter(self.cell).replace(":", ".")
+        cell = canonical_name(self.cell).replace(":", ".")
         return cell if self.match == "baseline" else f"{cell}-{self.match}"
 
 

@@ -4,7 +4,7 @@ import math
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import yaml
@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from gatedrnn.data import Settings
 from gatedrnn.errors import UsageError, reason
 from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.records import read_yaml
 from gatedrnn.registry import CELLS
 from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings
 
@@ -205,7 +206,7 @@ def read_space(file: Path) -> Space:
         UsageError: the file is missing, is no YAML, or names a setting or a range that does not exist.
     """
     try:
-        held = yaml.safe_load(file.read_text(encoding="utf-8"))
+        held: Any = read_yaml(file)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"--space {file}: cannot be read ({reason(error)})") from error
     if not isinstance(held, dict):

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from gatedrnn.data import TASKS, Settings, data_settings
 from gatedrnn.data.settings import unknown_name
 from gatedrnn.errors import Error, UsageError, reason
+from gatedrnn.records import read_yaml
 from gatedrnn.study.experiment import Comparison
 from gatedrnn.study.joined import demand_common
 from gatedrnn.study.report import write_report
@@ -48,7 +49,7 @@ def read_suite(file: Path, threads: int) -> dict[str, CompareSettings]:
           reviews: {task: text-classification, train-file: reviews.csv}
     """
     try:
-        held = yaml.safe_load(file.read_text(encoding="utf-8"))
+        held: Any = read_yaml(file)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"--suite {file}: cannot be read ({reason(error)})") from error
     if not isinstance(held, dict) or not isinstance(held.get("tasks"), dict) or len(held["tasks"]) < 2:

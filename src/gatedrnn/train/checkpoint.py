@@ -1,12 +1,14 @@
 """Checkpoints that are whole or not there: written under another name, summed, renamed; checked before reading."""
 
 import logging
+import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+import torch
 from safetensors import SafetensorError
 
 from gatedrnn import manifest
@@ -127,4 +129,14 @@ def _fault(checkpoint: Path) -> str | None:
     found = [f"{name} {fault}" for name, fault in manifest.faults(checkpoint).items()]
     present = {path.name for path in checkpoint.iterdir()} - {manifest.MANIFEST}
     found += [f"{name} is not named in {manifest.MANIFEST}" for name in sorted(present - files.keys())]
-    return found[0] if found else None
+    return found[0] if found else _runs(checkpoint)
+
+
+def _runs(checkpoint: Path) -> str | None:
+    """What in a checkpoint would be run in reading it: Accelerate reads what is registered with it as any pickle."""
+    for file in sorted(checkpoint.glob("custom_checkpoint_*.pkl")):
+        try:
+            torch.load(file, weights_only=True)
+        except (pickle.UnpicklingError, RuntimeError, EOFError):
+            return f"{file.name} holds more than numbers and names, and would be run"
+    return None

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from gatedrnn import manifest
 from gatedrnn.errors import Damaged, FolderTaken, reason
 from gatedrnn.locks import LOCK
-from gatedrnn.records import Json, naming, read_json, write_whole
+from gatedrnn.records import Json, naming, read_json, read_yaml, write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.outcomes import OUTCOMES, Outcomes, write_outcomes
 from gatedrnn.train.result import RunResult, read_record
@@ -180,7 +180,7 @@ class RunFolder:
     def _held_settings(self) -> dict[str, Any]:
         """What config.yaml holds, checked against the sum from when the run began."""
         try:
-            held = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            held = read_yaml(self.config)
         except (UnicodeDecodeError, yaml.YAMLError) as error:
             raise Damaged(f"{self.config}: is damaged ({reason(error)}); {_RESTORE}") from error
         if not isinstance(held, dict):

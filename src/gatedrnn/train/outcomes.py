@@ -11,6 +11,7 @@ import numpy as np
 
 from gatedrnn.errors import Damaged
 from gatedrnn.records import write_whole
+from gatedrnn.unpacking import demand_bounded
 
 OUTCOMES = "outcomes.npz"
 FEWEST_DOCUMENTS = 20
@@ -127,6 +128,7 @@ def read_outcomes(path: Path) -> dict[str, Outcomes]:
         Damaged: the file is missing, cannot be read, or holds something else.
     """
     try:
+        demand_bounded(path)
         with np.load(path) as held:
             names = [name.removesuffix("/values") for name in held.files if name.endswith("/values")]
             return {

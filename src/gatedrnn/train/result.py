@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema
 
 from gatedrnn.errors import Damaged
 from gatedrnn.records import Json, read_json, write_whole
+from gatedrnn.unpacking import BoundedGzip
 
 
 class Record(BaseModel):
@@ -68,7 +69,7 @@ def read_record(path: Path, kind: type[AnyRecord]) -> AnyRecord:
     """
     held: Json = None
     try:
-        held = json.loads(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else read_json(path)
+        held = json.loads(BoundedGzip(path).read()) if path.suffix == ".gz" else read_json(path)
         return kind.model_validate(held)
     except FileNotFoundError as error:
         raise Damaged(f"{path}: is missing") from error

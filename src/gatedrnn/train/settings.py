@@ -14,6 +14,7 @@ from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.records import cores
 from gatedrnn.registry import CELLS, CellChoice, unknown
+from gatedrnn.trust import canonical_name
 
 
 def _checked(cell: str) -> str:
@@ -27,13 +28,13 @@ def _checked(cell: str) -> str:
 
 def canonical(cell: str) -> str:
     """The one way to write a cell or a backbone among those that name the same."""
-    name = enter(cell)
+    name = canonical_name(cell)
     return name if name in BACKBONES else str(CellChoice.parse(cell))
 
 
 def _checked_each(cells: str) -> str:
     words = [_checked(cell.strip()) for cell in cells.split(",")]
-    if len(words) > 1 and (whole := next((word for word in words if enter(word) in BACKBONES), None)):
+    if len(words) > 1 and (whole := next((word for word in words if canonical_name(word) in BACKBONES), None)):
         raise ValueError(f"{whole} replaces all layers; name it alone")
     return ",".join(words)
 
@@ -178,7 +179,7 @@ class RunSettings(Settings):
     @property
     def backbone(self) -> str | None:
         """The name of what replaces recurrent layers; None where there are some."""
-        name = enter(self.cell)
+        name = canonical_name(self.cell)
         return name if name in BACKBONES else None
 
     @model_validator(mode="after")

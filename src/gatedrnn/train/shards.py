@@ -1,16 +1,19 @@
 """A part of each weight in each process: FSDP2, and checkpoints that another number of processes can read."""
 
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from torch import nn
 from torch._C._distributed_c10d import HashStore
 from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
@@ -18,10 +21,21 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
 
+from gatedrnn.errors import CheckpointDamaged
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.train.optimise import Weights, put_into, weights_of
 from gatedrnn.train.sharing import COPIES, MakeOptimizer
+
+METADATA = {
+    ("torch", "Size"), ("torch.serialization", "_get_layout"), ("pathlib", "PosixPath"), ("pathlib", "WindowsPath"),
+    ("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
+    *(("torch.distributed.checkpoint.metadata", name) for name in (
+        "Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "ChunkStorageMetadata", "TensorProperties",
+        "MetadataIndex", "StorageMeta", "_MEM_FORMAT_ENCODING",
+    )),
+}  # fmt: skip
+"""What the metadata of a checkpoint in parts are made of."""
 
 
 class Shards:
@@ -66,10 +80,11 @@ class Shards:
     def load(self, folder: Path) -> dict[str, Weights]:
         """See `Sharing`."""
         self.accelerator.load_state(str(folder))
-        kept = {name.partition(".")[0] for name in FileSystemReader(folder).read_metadata().state_dict_metadata}
+        reader = SafeReader(folder)
+        kept = {name.partition(".")[0] for name in reader.read_metadata().state_dict_metadata}
         copies = {name: weights_of(self.bare) for name in COPIES if name in kept}
         state = self._state()
-        load({**state, **copies}, checkpoint_id=folder)
+        load({**state, **copies}, storage_reader=reader)
         set_state_dict(self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
         return copies
 
@@ -83,3 +98,30 @@ class Shards:
     def _state(self) -> dict[str, Any]:
         model, optimizer = get_state_dict(self.model, self.optimizer)
         return {"model": model, "optimizer": optimizer}
+
+
+class _Metadata(pickle.Unpickler):
+    """Metadata of a checkpoint, which are a pickle: makes what they are made of, and runs nothing else."""
+
+    def find_class(self, module: str, name: str) -> object:
+        found = super().find_class(module, name) if (module, name) in METADATA or module == "torch" else None
+        if (module, name) not in METADATA and not isinstance(found, torch.dtype):
+            raise CheckpointDamaged(
+                f"its metadata name {module}.{name}, of which no checkpoint is made; nothing was run"
+            )
+        return found
+
+
+class SafeReader(FileSystemReader):
+    """Reads a checkpoint that anybody may have written."""
+
+    def read_metadata(self, *args: object, **kwargs: object) -> Metadata:
+        path = Path(self.path) / ".metadata"
+        with path.open("rb") as file:
+            try:
+                found: Metadata = _Metadata(file).load()
+            except CheckpointDamaged as error:
+                raise CheckpointDamaged(f"{path}: {error}") from error
+        found.storage_meta = found.storage_meta or StorageMeta()
+        found.storage_meta.load_id = self.load_id
+        return found

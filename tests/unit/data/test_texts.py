@@ -18,7 +18,8 @@ from pages import SHARED, needs_shared_data
 from text_files import as_separated, load, numbered_rows, refused, write, write_rows, written
 from transformers import AutoTokenizer
 
-from gatedrnn.data import data_settings, files, load_task
+from gatedrnn import unpacking
+from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import read_file
 from gatedrnn.data.mnist import load_mnist
@@ -223,7 +224,7 @@ def test_nested_json_is_refused_with_its_row_and_column(tmp_path, column):
 def test_a_bomb_of_gzip_stops_at_the_stated_size_and_a_text_that_packs_well_is_read(tmp_path, monkeypatch):
     path = written(tmp_path, gzip.compress(b"the cat sat on a mat\n" * 100_000), "text.txt.gz")
     assert characters_in(path) == 2_100_000
-    monkeypatch.setattr(files, "ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr(unpacking, "ALWAYS_ALLOWED", 1 << 20)
     bomb, packed = r"unpacks to more than [\d,]+ bytes", gzip.compress(bytes(8 << 20))
     for name, match in (("txt.gz", bomb), ("jsonl", "cannot be read"), ("parquet", "cannot be read")):
         path = written(tmp_path, gzip.compress(b"a" * (8 << 20)), f"bomb.{name}")

@@ -11,14 +11,21 @@ from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequ
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.registry import CELLS
+from gatedrnn.trust import trusting
 
 OWN = Path(__file__).parents[3] / "examples" / "own_contender.py"
 NAMES = ["transformer", "mamba", f"{OWN}:TCN"]
 WINDOW = 8
 
 
+@pytest.fixture(autouse=True)
+def own_is_named():
+    with trusting([OWN]):
+        yield
+
+
 @pytest.fixture(params=NAMES, ids=["transformer", "mamba", "TCN"])
-def name(request):
+def name(own_is_named, request):
     return enter(request.param)
 
 
@@ -124,11 +131,12 @@ def test_a_word_that_names_no_class_is_refused_in_a_sentence_and_a_folder_that_n
     broken, clash = tmp_path / "broken.py", tmp_path / "clash.py"
     broken.write_text("1 / 0\n")
     clash.write_text("class lstm: ...\nclass transformer: ...\n")
+    mine = [broken, clash, tmp_path / "none.py"]
     for word, why in {
         f"{tmp_path}/none.py:A": "there is no file", f"{OWN}:Nothing": "has no class Nothing",
         f"{broken}:A": "ZeroDivisionError", f"{clash}:lstm": "is taken", f"{clash}:transformer": "is taken",
     }.items():  # fmt: skip
-        with pytest.raises(ValueError, match=why):
+        with pytest.raises(ValueError, match=why), trusting(mine):
             enter(word)
     assert not set(BACKBONES) & set(CELLS)
     assert enter(f"{OWN}:TCN") == "TCN" and importlib.util.find_spec("own_contender") is None

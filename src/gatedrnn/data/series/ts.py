@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gatedrnn.data.files import BoundedGzip
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.errors import DataError
+from gatedrnn.unpacking import BoundedGzip
 
 TRUE, FALSE = "true", "false"
 MISSING = ("?", "nan")

@@ -1,0 +1,86 @@
+"""Words that stand for a class of a Python file, and which files may be run to know it.
+
+Running a file can do anything. So only those are run that the user has named: not one that stands in a folder or a file
+that is opened, whoever wrote that.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from gatedrnn.errors import UntrustedCode
+
+
+class Trust(NamedTuple):
+    """What may be run."""
+
+    files: frozenset[Path] = frozenset()
+    """Absolute, links resolved."""
+    all_files: bool = False
+
+
+_trust = Trust()  # of this process: every thread of it
+
+
+def is_in_file(word: str) -> bool:
+    """Whether a word names a class of a Python file, as in models/own.py:Own."""
+    return word.rpartition(":")[0].endswith(".py")
+
+
+def file_of(word: str) -> Path:
+    """The file of such a word."""
+    return Path(word.rpartition(":")[0])
+
+
+def canonical_name(word: str) -> str:
+    """The name that a word has among cells and backbones: that of the class, where it is in a file. Runs nothing."""
+    return word.rpartition(":")[2] if is_in_file(word) else word
+
+
+def named_on(tokens: Iterable[str]) -> list[Path]:
+    """The files of all such words on a command line."""
+    parts = [part for token in tokens for part in token.rpartition("=")[2].split(",")]
+    return [file_of(part.strip()) for part in parts if is_in_file(part.strip())]
+
+
+@contextmanager
+def trusting(files: Iterable[Path] = (), *, trust_code: bool = False) -> Iterator[None]:
+    """Inside, these Python files may be run where something names them as cells.
+
+    Args:
+        files: those that the user has named.
+        trust_code: every other one too.
+
+    Example:
+        >>> from gatedrnn.trust import trusting
+        >>> from gatedrnn.train.settings import canonical
+        >>> with trusting(trust_code=True):
+        ...     canonical("mingru")
+        'mingru'
+    """
+    global _trust
+    before = _trust
+    _trust = Trust(before.files | {file.resolve() for file in files}, before.all_files or trust_code)
+    try:
+        yield
+    finally:
+        _trust = before
+
+
+def trust() -> Trust:
+    """What may be run here; for a worker, which is told."""
+    return _trust
+
+
+def demand_trusted(word: str) -> None:
+    """See that the file of a word may be run.
+
+    Raises:
+        UntrustedCode: nobody who may has named it.
+    """
+    if not _trust.all_files and file_of(word).resolve() not in _trust.files:
+        raise UntrustedCode(
+            f"{word}: this Python file would be run, and the command line does not name it; if you trust what is in "
+            "it, give the same command with --trust-code"
+        )
