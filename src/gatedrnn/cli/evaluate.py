@@ -24,6 +24,7 @@ def evaluate(
     file: Path | None = None,
     text_column: str | None = None,
     label_column: str | None = None,
+    data_root: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     threads: Annotated[int | None, Parameter(validator=at_least_one)] = None,
 ) -> None:
@@ -42,6 +43,7 @@ def evaluate(
             .txt, .txt.gz, JSON lines or Parquet.
         text_column: Of that file; the one of training, if not given (language models: guessed where one is obvious).
         label_column: Of that file; the one of training, if not given.
+        data_root: Folder of the files that a table names; the table's own, if not given.
         as_json: Print all scores as JSON instead of tables.
         threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
     """
@@ -69,7 +71,7 @@ def evaluate(
             raise UsageError("--label-column: a language model reads no labels; leave it out")
         _print_texts([score_run(run, split, file, text_column) for run in runs], file.name if file else split, as_json)
         return
-    found = [score_predictions(run, split, file, text_column, label_column) for run in runs]
+    found = [score_predictions(run, split, file, text_column, label_column, data_root) for run in runs]
     if as_json:
         print(json.dumps([{**one._asdict(), "scores": one.scores.as_json()} for one in found], indent=1))
     else:

@@ -18,6 +18,7 @@ def predict(
     *,
     output: Path,
     text_column: str | None = None,
+    data_root: Path | None = None,
     threads: Annotated[int | None, Parameter(validator=at_least_one)] = None,
 ) -> None:
     """Predict the label of every row of a file, with the probability of each class; or forecast its series.
@@ -36,6 +37,7 @@ def predict(
             forecasts, a table as that of training.
         output: Where to write; the ending decides: .csv, .tsv, .jsonl or .parquet.
         text_column: Of the file; the one of training, if not given.
+        data_root: Folder of the files that a table names; the table's own, if not given.
         threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
     """
     from gatedrnn.train.finished import labelled_by, open_finished
@@ -60,7 +62,7 @@ def predict(
     if labelled == "future":
         _forecast(finished.model, file, output)
         return
-    rows = read_labelled_rows(finished, file, text_column, None, labelled=False)
+    rows = read_labelled_rows(finished, file, text_column, None, data_root, labelled=False)
     added = prediction_columns(finished, outputs_of(finished, rows.inputs, rows.gaps))
     write_predictions(output, rows.data, added, str(file))
     console = Console()

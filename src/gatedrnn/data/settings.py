@@ -148,6 +148,8 @@ class SeriesTask(TaskSettings):
     frames: Frames = "log-mel"
     """Of recordings: 40 bands of a spectrum on the mel scale, every 10 ms; their first 20 cepstral coefficients (mfcc);
     or the samples themselves."""
+    data_root: Path | None = None
+    """Folder of the files that a table names, and the only one they may lie in; the table's own if not given."""
     uneven: bool = False
     """Of a table with a row a time: steps are as far apart as the times say. Tables of measurements always are so."""
     missing: tuple[str, ...] = ()

@@ -146,7 +146,7 @@ def records_beside(runs: dict[str, RunSettings], records: Records, data: TaskDat
 
 def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
     """Files by name alone: results name no folder of the machine."""
-    data = {k: Path(v).name if k.endswith("_file") and v else v for k, v in settings["data"].items()}
+    data = {k: Path(v).name if k.endswith(("_file", "_root")) and v else v for k, v in settings["data"].items()}
     who = settings["contenders"]
     cells = [f"{file_of(cell).name}:{canonical_name(cell)}" if is_in_file(cell) else cell for cell in who["cells"]]
     return {**settings, "data": data, "contenders": {**who, "cells": cells}}

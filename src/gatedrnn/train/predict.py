@@ -44,8 +44,9 @@ class Rows(NamedTuple):
 
 
 def read_labelled_rows(
-    finished: Finished, file: Path, text_column: str | None, label_column: str | None, *, labelled: bool
-) -> Rows:
+    finished: Finished, file: Path, text_column: str | None, label_column: str | None, data_root: Path | None = None,
+    *, labelled: bool,
+) -> Rows:  # fmt: skip
     """The rows of a CSV, TSV, JSON-lines or Parquet file.
 
     A model of texts reads the column that it was trained on. Any other reads `input_ids` (token numbers) or
@@ -56,6 +57,7 @@ def read_labelled_rows(
         finished: the model that shall read them.
         file: where they are.
         text_column, label_column: other names than those.
+        data_root: folder of the files that a table names; the table's own if None.
         labelled: whether labels are read.
 
     Raises:
@@ -63,7 +65,7 @@ def read_labelled_rows(
     """
     config, tokenizer = finished.model.config, finished.tokenizer
     if config.series is not None:
-        return _series_rows(finished, config.series, file, label_column, labelled)
+        return _series_rows(finished, config.series, file, label_column, data_root, labelled)
     data, place, notes = read_all_columns(file), str(file), list[str]()
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
@@ -83,10 +85,13 @@ def read_labelled_rows(
     return Rows(data, inputs, labels, notes)
 
 
-def _series_rows(finished: Finished, how: dict[str, Any], file: Path, label_column: str | None, labelled: bool) -> Rows:
+def _series_rows(
+    finished: Finished, how: dict[str, Any], file: Path, label_column: str | None, data_root: Path | None,
+    labelled: bool,
+) -> Rows:  # fmt: skip
     """The series of a file, read as those of training; a row of the table that is written is the name of one."""
     recorded = {name: value for name, value in how.items() if name in Reading._fields}
-    recorded["missing"] = tuple(recorded.get("missing", ()))
+    recorded |= {"missing": tuple(recorded.get("missing", ())), "data_root": data_root}
     reading = Reading(**recorded | ({} if label_column is None else {"label_column": label_column}))
     series = read_series(file, reading, channels=how["channels"], labelled=labelled)
     demand_channels(series, how["channels"], str(file))

@@ -150,8 +150,9 @@ class Scored(NamedTuple):
 
 
 def score_predictions(
-    path: Path, split: str, file: Path | None, text_column: str | None, label_column: str | None
-) -> Scored:
+    path: Path, split: str, file: Path | None, text_column: str | None, label_column: str | None,
+    data_root: Path | None = None,
+) -> Scored:  # fmt: skip
     """Scores of a classifier, a labeller of steps or a regression, on a split of its own data or on a labelled file.
 
     Raises:
@@ -169,7 +170,7 @@ def score_predictions(
             raise DataError(f"{path}: has no split {split!r}; there are {', '.join(splits)}")
         inputs, labels, gaps = splits[split].inputs, list(splits[split].labels), splits[split].gaps
     else:
-        rows = read_labelled_rows(finished, file, text_column, label_column, labelled=True)
+        rows = read_labelled_rows(finished, file, text_column, label_column, data_root, labelled=True)
         assert rows.labels is not None
         inputs, labels, gaps, notes = rows.inputs, rows.labels, rows.gaps, rows.notes
     if all(bool((label == IGNORED).all()) for label in labels):

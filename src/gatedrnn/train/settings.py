@@ -226,7 +226,7 @@ class RunSettings(Settings):
     def shown(self) -> dict[str, JsonValue]:
         """The same for others to read: files by name alone, nothing about this machine's folders."""
         flat = self.flat() | {"cell": self.backbone or self.cell}
-        return {k: Path(str(v)).name if k.endswith("_file") else v for k, v in flat.items()}
+        return {k: Path(str(v)).name if k.endswith(("_file", "_root")) else v for k, v in flat.items()}
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, JsonValue]) -> "RunSettings":

@@ -151,6 +151,19 @@ def test_recordings_are_samples_or_frames_whose_bands_tell_the_pitch_and_need_no
     refused(said, demand_rate, found, 16_000, "new.csv")
 
 
+def test_a_table_reads_files_below_its_folder_or_the_named_one_and_no_others(tmp_path):
+    text, folder = "time,parameter,value\n00:00,heat,37\n", tmp_path / "a" / "b"
+    elsewhere = written(tmp_path, text, "elsewhere.txt")
+    folder.mkdir(parents=True)
+    (folder / "link.txt").symlink_to(elsewhere)
+    for name in (elsewhere, "../../elsewhere.txt", "link.txt", "/etc/hosts.txt"):
+        table = written(folder, f"file,label\n{name},x\n", "index.csv")
+        refused("lies outside the table's folder; .*--data-root$", read_series, table, Reading())
+        refused("lies outside --data-root", read_series, table, Reading(data_root=folder))
+    table = written(folder, "file,label\nelsewhere.txt,x\n", "index.csv")
+    assert read_series(table, Reading(data_root=tmp_path)).values[0].tolist() == [[37.0]]
+
+
 def test_a_recording_with_a_fault_is_refused_with_its_row(tmp_path):
     said = r"row 3, column 'file': 2\.wav: has 16,000 samples a second, the first"
     refused(said, read_recordings, recordings(tmp_path, rate=16_000), None, "samples")

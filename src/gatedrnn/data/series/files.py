@@ -15,7 +15,7 @@ from gatedrnn.errors import DataError
 
 
 class Reading(NamedTuple):
-    """How a file is read; a column that is None is guessed."""
+    """How a file is read; a column that is None is guessed, and files that a table names are below its folder."""
 
     series_column: str | None = None
     time_column: str | None = None
@@ -23,6 +23,7 @@ class Reading(NamedTuple):
     frames: Frames = "log-mel"
     uneven: bool = False
     missing: tuple[str, ...] = ()
+    data_root: Path | None = None
 
 
 def read_series(
@@ -48,9 +49,9 @@ def read_series(
         return read_ts(path, labelled=labelled)
     series, time, label, missing = reading.series_column, reading.time_column, reading.label_column, reading.missing
     if named is not None and named.lower().endswith(".wav"):
-        return read_recordings(path, label, reading.frames, labelled=labelled)
+        return read_recordings(path, label, reading.frames, reading.data_root, labelled=labelled)
     if named is not None:
-        return read_measurement_files(path, time, label, missing, channels, labelled=labelled)
+        return read_measurement_files(path, time, label, missing, channels, reading.data_root, labelled=labelled)
     if holds_measurements(read_all_columns(path).column_names):
         return read_measurements(path, series, time, label, missing, channels, labelled=labelled)
     return read_long(path, series, time, label, missing, uneven=reading.uneven, labelled=labelled)

@@ -13,7 +13,7 @@ from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read
 from gatedrnn.data.series.fields import hours_of, numbers_of, times_of
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.series.long import SERIES_COLUMNS, TIME_COLUMNS
-from gatedrnn.data.series.wav import FILE_COLUMNS
+from gatedrnn.data.series.wav import FILE_COLUMNS, named_file
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
@@ -85,13 +85,13 @@ def read_measurements(
 
 def read_measurement_files(
     path: Path, time_column: str | None = None, label_column: str | None = None, missing: Sequence[str] = (),
-    channels: Sequence[str] | None = None, *, labelled: bool = True,
+    channels: Sequence[str] | None = None, data_root: Path | None = None, *, labelled: bool = True,
 ) -> LabelledSeries:  # fmt: skip
-    """The series of a table that names a file for each, from the table's folder on, with the columns time, parameter
+    """The series of a table that names a file for each (see `named_file`), with the columns time, parameter
     and value, separated by commas; the label stands in the table.
 
     Args, raises:
-        As `read_measurements`; DataError for a file that is missing, too.
+        As `read_measurements`; DataError for a file that is missing or elsewhere, too.
     """
     data, place = read_all_columns(path), str(path)
     column = column_of(data.column_names, place, "file", None, FILE_COLUMNS)
@@ -101,9 +101,7 @@ def read_measurement_files(
         labels, label_names = labels_in_column(data, place, named)
     digest, each, files = hashlib.sha256(path.read_bytes()), dict[str, Measured](), dict[str, str]()
     for row, name in enumerate(data[column], start=1):
-        file = path.parent / str(name)
-        if not file.is_file():
-            raise DataError(f"{path}: row {row}, column {column!r}: {name}: no such file")
+        file = named_file(path, str(name), data_root, f"{path}: row {row}, column {column!r}: {name}")
         if str(name) in each:
             raise DataError(f"{path}: row {row}, column {column!r}: {name} is named twice")
         content = file.read_bytes()

@@ -77,12 +77,14 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         own = np.array([number[label] for label in series.labels], dtype=np.int64)
         return Examples(series.values, own, ranked=settings.metric == "auroc", gaps=gaps)
 
+    how = reading._asdict()
+    del how["data_root"]  # a folder of this machine
     return TaskData(
         name=settings.task,
         model_inputs={
             **scale, "pad_token_id": None, "unk_token_id": None,
             "series": {
-                "channels": list(read["train"].channels), **reading._asdict(), "missing": list(reading.missing),
+                "channels": list(read["train"].channels), **how, "missing": list(reading.missing),
                 "rate": read["train"].rate,
             },
         },

@@ -25,8 +25,10 @@ FLOOR = 1e-6
 """Added to energies before their logarithm."""
 
 
-def read_recordings(path: Path, label_column: str | None, frames: Frames, *, labelled: bool = True) -> LabelledSeries:
-    """The recordings that a table names, a row each; files are looked for from the table's folder on.
+def read_recordings(
+    path: Path, label_column: str | None, frames: Frames, data_root: Path | None = None, *, labelled: bool = True
+) -> LabelledSeries:  # fmt: skip
+    """The recordings that a table names, a row each; see `named_file`.
 
     Raises:
         DataError: a file is missing, broken or of another rate than the first; the row is named.
@@ -39,8 +41,8 @@ def read_recordings(path: Path, label_column: str | None, frames: Frames, *, lab
         labels, names = labels_in_column(data, str(path), named)
     values, rate, digest = list[np.ndarray](), None, hashlib.sha256(path.read_bytes())
     for row, name in enumerate(data[column], start=1):
-        file = path.parent / name
         where = f"{path}: row {row}, column {column!r}: {name}"
+        file = named_file(path, name, data_root, where)
         samples, own = _read(where, file)
         if rate is not None and own != rate:
             raise DataError(f"{where}: has {own:,} samples a second, the first recording has {rate:,}")
@@ -57,10 +59,24 @@ def read_recordings(path: Path, label_column: str | None, frames: Frames, *, lab
     )  # fmt: skip
 
 
-def _read(where: str, file: Path) -> tuple[np.ndarray, int]:
-    """Samples from -1 to 1, (time,), the channels' mean, and how many there are in a second."""
+def named_file(table: Path, name: str, data_root: Path | None, where: str) -> Path:
+    """A file that a table names: below the table's folder, or below another that the user has named, links resolved.
+
+    Raises:
+        DataError: it lies elsewhere, or there is none; whoever made the table does not choose what is read here.
+    """
+    root = (data_root or table.parent).resolve()
+    file = (root / name).resolve()
+    if not file.is_relative_to(root):
+        whose = "the table's folder" if data_root is None else f"--data-root {data_root}"
+        raise DataError(f"{where}: lies outside {whose}; give a folder above it with --data-root")
     if not file.is_file():
         raise DataError(f"{where}: no such file")
+    return file
+
+
+def _read(where: str, file: Path) -> tuple[np.ndarray, int]:
+    """Samples from -1 to 1, (time,), the channels' mean, and how many there are in a second."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", wavfile.WavFileWarning)  # a file cut short, among others
