@@ -18,6 +18,7 @@ from gatedrnn.bench.measure import Bench
 from gatedrnn.bench.peers import PEER_LAYERS, peer_layers
 from gatedrnn.bench.record import Count
 from gatedrnn.bench.sizes import Shape, Sizes
+from gatedrnn.processes import end_with_parent
 from gatedrnn.timing import Action
 
 
@@ -91,7 +92,7 @@ def peaks(cells: Sequence[str], setting: Setting) -> dict[str, float | None]:
     if setting.device == "cuda":
         return {name: _allocated(cell, name, setting) for cell, name in wanted}
     spawn = multiprocessing.get_context("spawn")
-    with _freed_at_once(), ProcessPoolExecutor(2, mp_context=spawn, max_tasks_per_child=1) as pool:
+    with _freed_at_once(), ProcessPoolExecutor(2, spawn, end_with_parent, max_tasks_per_child=1) as pool:
         tasks = [(name, pool.submit(_resident_gain, cell, name, setting)) for cell, name in wanted]
         return {name: task.result() for name, task in tasks}
 

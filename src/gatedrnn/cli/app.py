@@ -17,6 +17,7 @@ from gatedrnn import __version__
 from gatedrnn.cli.arguments import RUN
 from gatedrnn.cli.progress import notices_shown
 from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error
+from gatedrnn.processes import oversubscribing
 from gatedrnn.records import read_yaml
 from gatedrnn.terminal import plain
 from gatedrnn.train.interrupt import ended_by_signals
@@ -69,6 +70,7 @@ def build_app(tokens: Sequence[str] = ()) -> App:
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True, consume_multiple=False)],
         config: Annotated[Path | None, Parameter(group=RUN)] = None,
         trust_code: Annotated[bool, Parameter(group=RUN)] = False,
+        oversubscribe: Annotated[bool, Parameter(group=RUN)] = False,
     ) -> None:
         """Read settings from a YAML file first; flags on the command line win.
 
@@ -76,10 +78,11 @@ def build_app(tokens: Sequence[str] = ()) -> App:
             config: YAML file whose keys are the flags' names without the dashes in front.
             trust_code: Run Python files that are named as cells in what is opened (a run, a study, a YAML file), too,
                 and not only those that the command line names.
+            oversubscribe: Allow more than four processes or threads for each core.
         """
         if config is not None:
             app.config = (Dict(_read_config(config), source=str(config), use_commands_as_keys=False),)
-        with trusting(named_on(tokens), trust_code=trust_code):
+        with trusting(named_on(tokens), trust_code=trust_code), oversubscribing(oversubscribe):
             app(tokens, exit_on_error=False, print_error=False)
 
     app.meta.suppress_keyboard_interrupt = False

@@ -6,6 +6,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from gatedrnn.data.batches import Batch, TrainingSource
+from gatedrnn.processes import end_with_parent
 
 PREPARED = 4
 """Steps that each worker is ahead."""
@@ -40,6 +41,10 @@ class StepBatches(Dataset[list[Batch]]):
         return iter(
             DataLoader(
                 self, batch_size=None, sampler=steps, num_workers=workers, prefetch_factor=PREPARED,
-                generator=torch.Generator(),
+                generator=torch.Generator(), worker_init_fn=_begin,
             )
         )  # fmt: skip
+
+
+def _begin(_: int) -> None:
+    end_with_parent()

@@ -10,6 +10,7 @@ from gatedrnn.executors.local import Local
 from gatedrnn.executors.ray import OnRay
 from gatedrnn.executors.slurm import OnSlurm
 from gatedrnn.executors.workers import Workers
+from gatedrnn.processes import demand_cores
 
 
 def executor_for(on: str = "local", jobs: int | None = None, threads: int = 1) -> Executor:
@@ -22,7 +23,7 @@ def executor_for(on: str = "local", jobs: int | None = None, threads: int = 1) -
         threads: of each run.
 
     Raises:
-        UsageError: there is no such engine, or it has no options.
+        UsageError: there is no such engine, it has no options, or this machine cannot run so many jobs.
     """
     place, *words = on.split(",")
     options: dict[str, JsonValue] = {}
@@ -37,6 +38,7 @@ def executor_for(on: str = "local", jobs: int | None = None, threads: int = 1) -
     if engine == "slurm" and not address:
         return Workers(OnSlurm(jobs, threads, options))
     if place == "local" and not options:
+        demand_cores((jobs or 1) * threads, f"--jobs {jobs or 1:,} of {threads:,} threads")
         return HERE if jobs in (None, 1) else Workers(Local(jobs or 1))
     raise UsageError(
         f"--on {on}: must be local, slurm, ray or ray:HOST:PORT; slurm and ray take NAME=VALUE after commas"

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from gatedrnn.errors import Error, OutOfMemory, TooLarge, WorkerDiffers, reason
 from gatedrnn.locks import LOCK
+from gatedrnn.processes import may_oversubscribe, oversubscribing
 from gatedrnn.train.interrupt import StopFlag
 from gatedrnn.train.loop import Progress, run
 from gatedrnn.train.settings import RunSettings
@@ -45,6 +46,8 @@ class Task(NamedTuple):
     versions: dict[str, str]
     trust: Trust
     """Which Python files the driver may run."""
+    oversubscribe: bool
+    """Whether the driver may ask for more threads than there are cores for."""
 
 
 class Report(NamedTuple):
@@ -63,7 +66,7 @@ def task_of(name: str, settings: RunSettings, folder: Path) -> Task:
     return Task(
         name=name, settings=settings.flat(), driver=folder.absolute(),
         lock=lock.read_text() if lock.exists() else "", place=Path.cwd(), versions=_versions(),
-        trust=trust(),
+        trust=trust(), oversubscribe=may_oversubscribe(),
     )  # fmt: skip
 
 
@@ -82,7 +85,8 @@ def work(task: Task, stop: StopFlag | None = None) -> Report:
         _demand_like_driver(task)
         os.chdir(task.place)
         # Where another worker is still at the run, of a driver that is no more, its result is as good.
-        with trusting(task.trust.files, trust_code=task.trust.all_files):
+        allowed = trusting(task.trust.files, trust_code=task.trust.all_files)
+        with allowed, oversubscribing(task.oversubscribe):
             run(RunSettings.from_flat(task.settings), folder, _Telling(folder / PROGRESS), stop, wait=True)
     except Exception as error:
         fault = _as_it_is_sent(task, error)

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from gatedrnn.data import TaskData, load_task, tokens_in
+from gatedrnn.processes import end_with_parent
 from gatedrnn.study.results import Speed
 from gatedrnn.timing import interleave
 from gatedrnn.train.folder import RunFolder
@@ -73,7 +74,7 @@ def training_memory(settings: RunSettings) -> float | None:
 
     Measured in a process of its own. The data are loaded before the measurement begins, and do not count.
     """
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent) as pool:
         return pool.submit(_measure, settings).result()
 
 

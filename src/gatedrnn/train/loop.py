@@ -23,6 +23,7 @@ from gatedrnn.data.ahead import StepBatches
 from gatedrnn.errors import Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
 from gatedrnn.models.structure import count_parameters, describe_structure
+from gatedrnn.processes import demand_cores
 from gatedrnn.records import commit, processor
 from gatedrnn.train import checkpoint
 from gatedrnn.train.evaluate import Evaluation, evaluate
@@ -99,11 +100,12 @@ def run(
 
     Raises:
         FolderTaken: the folder holds another run.  InUse: another process writes into it.
-        UsageError: a batch has fewer rows than there are processes.
+        UsageError: a batch has fewer rows than there are processes, or the machine cannot run so many workers.
         Damaged: a record of the run is not as it was written.  CheckpointDamaged: nothing whole to resume from.
         NonFiniteLoss: the last good checkpoint is kept.  Interrupted: stopped, after a checkpoint.
         DataError: the data cannot be used.  TooLarge: the model does not fit into memory.
     """
+    demand_cores(workers, f"--workers {workers:,}")
     folder = RunFolder(path)
     accelerator = accelerator_for(settings)
     with ExitStack() as held:

@@ -8,6 +8,7 @@ import torch
 from gatedrnn.data import TaskData, load_task
 from gatedrnn.errors import TooLarge
 from gatedrnn.ops.backends import has_cpu_kernels, native_kernels
+from gatedrnn.processes import demand_cores
 from gatedrnn.records import cores
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import objective_of
@@ -44,8 +45,10 @@ def demand_threads(threads: int) -> None:
     """See that the stacks of so many threads fit into the memory that is available now.
 
     Raises:
+        UsageError: they are far more than there are cores.
         TooLarge: they do not.
     """
+    demand_cores(threads, f"--threads {threads:,}")
     available = _available(host=True)
     if threads * STACK > available:
         raise TooLarge(

@@ -229,8 +229,8 @@ OFTEN = (LANGUAGE, "digits", "s5", "forecast")
 def test_help_shows_what_a_run_of_the_task_records(task, capsys, monkeypatch):
     page, config = shown(capsys, monkeypatch, "train", "--task", task), recorded(monkeypatch, "--task", task)
     assert page.pop("task") == LANGUAGE, "the task that is trained where none is named"
-    own = [page.pop(name) for name in ("wait", "workers", "trust_code")]
-    assert own == ["False", "0", "False"], "of the process, not of the run"
+    own = [page.pop(name) for name in ("wait", "workers", "trust_code", "oversubscribe")]
+    assert own == ["False", "0", "False", "False"], "of the process, not of the run"
     assert {name: as_written(value) for name, value in page.items()} == {
         name: tuple(value) if isinstance(value, list) else value for name, value in config.items() if name != "task"
     }

@@ -20,6 +20,7 @@ from gatedrnn.codegen.numba_source import Source
 from gatedrnn.kernels.cpu._compile import LOG, any_saved, can_save, folders, unannounced
 from gatedrnn.kernels.cpu._rows import compiled_row
 from gatedrnn.kernels.cpu._threads import KERNELS, Recorded, recording
+from gatedrnn.processes import end_with_parent
 
 PROCESSES = 4  # at most: each starts by importing the compiler
 START = 3000  # work of another process before it compiles, in bytes of code
@@ -166,6 +167,7 @@ def _start(processes: int) -> list[subprocess.Popen[bytes]]:
 
 def compile_for_parent() -> None:
     """Compile the forms that standard input gives."""
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all; the parent ends this process
     given = sys.stdin.buffer.read()
     with unannounced():
