@@ -1,12 +1,18 @@
 """A page on loopback, until Ctrl-C."""
 
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 HOST = "127.0.0.1"
+IDLE = 10
+"""Seconds after which a connection that asks for nothing is closed: browsers open some in advance."""
 
 
-def serve(page: str, port: int) -> HTTPServer:
+def serve(page: str, port: int) -> ThreadingHTTPServer:
     """A server that answers every request for `/` with the page; call `serve_forever`, and `server_close` at the end.
+
+    Only this machine reaches it, and only by its own name: a page of another site, whose name was made to lead here,
+    gets nothing.
 
     Args:
         page: HTML.
@@ -18,16 +24,21 @@ def serve(page: str, port: int) -> HTTPServer:
     content = page.encode()
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE
+
         def do_GET(self) -> None:
-            found = self.path == "/"
-            self.send_response(200 if found else 404)
+            status = HTTPStatus.OK if self.path == "/" else HTTPStatus.NOT_FOUND
+            if self.headers["Host"] not in (f"{name}:{server.server_port}" for name in (HOST, "localhost")):
+                status = HTTPStatus.FORBIDDEN
+            found = content if status is HTTPStatus.OK else b""
+            self.send_response(status)
             self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(content) if found else 0))
+            self.send_header("Content-Length", str(len(found)))
             self.end_headers()
-            if found:
-                self.wfile.write(content)
+            self.wfile.write(found)
 
         def log_message(self, format: str, *args: object) -> None:
             pass  # the user looks at the page, not at its requests
 
-    return HTTPServer((HOST, port), Handler)
+    server = ThreadingHTTPServer((HOST, port), Handler)
+    return server
