@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, use_large_pages
 from gatedrnn.cli.progress import RunsDisplay
 from gatedrnn.cli.train import OneRun
-from gatedrnn.data import FORECAST, load_task
+from gatedrnn.data import FORECAST, load_task, tasks_kept
 from gatedrnn.data.settings import ForecastTask, TaskSettings
 from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gatedrnn.models import GatedRNNForForecasting
 
 
+@tasks_kept()
 def forecast(
     file: Path | None = None,
     /,

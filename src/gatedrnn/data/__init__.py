@@ -1,6 +1,7 @@
 """Tasks and their data: settings in `settings`, one file a task, files of the user, tokens, batches."""
 
-from functools import lru_cache
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
 from gatedrnn.data.running_text import Lanes, RunningText
@@ -24,14 +25,42 @@ from gatedrnn.data.settings import (
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.windows import Windows
 
+MOST_KEPT = 2
+_kept: dict[DataSettings, TaskData] | None = None
 
-@lru_cache(maxsize=2)
+
+@contextmanager
+def tasks_kept() -> Iterator[None]:
+    """Inside, the last tasks that were loaded stay in memory, so that the runs of a comparison share them.
+
+    One command is inside, or one call: files may have changed before the next.
+    """
+    global _kept
+    before = _kept
+    _kept = {} if before is None else before
+    try:
+        yield
+    finally:
+        _kept = before
+
+
 def load_task(settings: DataSettings) -> TaskData:
-    """The data of a task. Kept in memory, so that the runs of a comparison share it.
+    """The data of a task, as its files are now; see `tasks_kept`.
 
     Raises:
         DataError: the data cannot be used.
     """
+    if _kept is None:
+        return _loaded(settings)
+    if settings not in _kept:
+        found = _loaded(settings)
+        while len(_kept) >= MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[settings] = found
+    return _kept[settings]
+
+
+def _loaded(settings: DataSettings) -> TaskData:
     # Imported here: each brings libraries of its own.
     match settings:
         case ProbeTask():
@@ -67,5 +96,5 @@ def load_task(settings: DataSettings) -> TaskData:
 __all__ = [
     "FORECAST", "LANGUAGE", "SERIES", "SERIES_REGRESSION", "TASKS", "Batch", "DataSettings", "Examples", "Lanes",
     "RunningText", "Settings", "TaskData", "Texts", "TrainingSource", "Windows", "data_settings", "load_task",
-    "tokens_in",
+    "tasks_kept", "tokens_in",
 ]  # fmt: skip

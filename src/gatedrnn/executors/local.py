@@ -7,8 +7,10 @@ import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from pathlib import Path
 
+from gatedrnn.data import tasks_kept
 from gatedrnn.errors import Interrupted, OutOfMemory, WorkerLost
 from gatedrnn.executors.work import Report, Task, work
 from gatedrnn.train.interrupt import StopFlag
@@ -90,6 +92,7 @@ class _ParentStops:
         return self.asked.is_set() or (parent is not None and not parent.is_alive())
 
 
+_tasks = ExitStack()  # of a worker process, which ends with its comparison
 _stop: StopFlag | None = None  # a worker process's own; set once, when it begins
 _at_work = threading.Lock()
 
@@ -106,6 +109,7 @@ def _end_with_parent() -> None:
 def _begin(asked: StopFlag) -> None:
     global _stop
     _stop = _ParentStops(asked)
+    _tasks.enter_context(tasks_kept())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # A terminal sends Ctrl-C, and SIGHUP when it closes, to every process; the parent alone answers, through the flag.
     for name in ("SIGINT", "SIGHUP"):

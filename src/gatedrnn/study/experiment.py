@@ -12,7 +12,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from gatedrnn import manifest
-from gatedrnn.data import TaskData, load_task
+from gatedrnn.data import TaskData, load_task, tasks_kept
 from gatedrnn.errors import Damaged, DataError, FolderTaken, reason
 from gatedrnn.executors import HERE, Executor, OnProgress, Records
 from gatedrnn.layers import RecurrentLayer
@@ -49,6 +49,7 @@ MEMORY = TypeAdapter(dict[str, float | None])
 Made = TypeVar("Made")
 
 
+@tasks_kept()
 def compare(
     settings: CompareSettings, folder: Path, *, executor: Executor = HERE, memory: bool = False, fresh: bool = False,
     wait: bool = False, margin: float | None = None, command: str = "", on_progress: OnProgress = lambda *_: None,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from gatedrnn import manifest
-from gatedrnn.data import Examples, load_task
+from gatedrnn.data import Examples, load_task, tasks_kept
 from gatedrnn.data.probes import PROBES, labels_in
 from gatedrnn.data.settings import ProbeTask
 from gatedrnn.errors import DataError
@@ -32,6 +32,7 @@ SPEED_SECONDS = 1.0
 """How long the speed of each cell of a task is measured."""
 
 
+@tasks_kept()
 def probe(
     settings: ProbeSettings, folder: Path, *, executor: Executor = HERE, fresh: bool = False, wait: bool = False,
     command: str = "", on_progress: OnProgress = lambda *_: None,

@@ -18,7 +18,7 @@ from accelerate.utils import set_seed
 from numpy.random import SeedSequence
 from torch import Tensor, nn
 
-from gatedrnn.data import Batch, TaskData, load_task, tokens_in
+from gatedrnn.data import Batch, TaskData, load_task, tasks_kept, tokens_in
 from gatedrnn.data.ahead import StepBatches
 from gatedrnn.errors import Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
@@ -79,6 +79,7 @@ class RunState:
             setattr(self, name, Plateau(**value) if isinstance(value, dict) else value)
 
 
+@tasks_kept()
 def run(
     settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None, *,
     wait: bool = False, workers: int = 0,

@@ -108,7 +108,6 @@ def test_bad_input_gets_one_line_and_leaves_nothing_behind(command, text_run, bo
 
 def test_the_cache_shows_texts_size_and_state_and_clearing_leaves_none_of_any_version(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    load_task.cache_clear()
     load_task(text_settings(small_text(tmp_path / "a-text.txt")).data)
     (entry,) = (path for path in cache_folder().iterdir() if path.is_dir())
     shown = printed(capsys, "cache")

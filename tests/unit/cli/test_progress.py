@@ -16,7 +16,6 @@ from train_helpers import small_text
 
 from gatedrnn.cli import progress
 from gatedrnn.cli.progress import RunsDisplay, duration
-from gatedrnn.data import load_task
 from gatedrnn.train.loop import Progress
 
 OFTEN = """
@@ -51,7 +50,6 @@ def test_a_text_is_said_to_be_tokenised_before_its_first_step(often, tmp_path, m
 
     monkeypatch.setattr("gatedrnn.train.loop.Trainer.finish", interrupted)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # nobody has tokenised it before
-    load_task.cache_clear()
     flags = "--hidden-size 8 --layers 1 --embedding-size 8 --batch-size 8 --total-steps 20 --threads 1".split()
     text = small_text(tmp_path / "pages.txt")
     assert exit_code("train", "--train-file", text, *flags, "--output", tmp_path / "run") == 130

@@ -405,7 +405,6 @@ def test_a_shard_that_is_missing_or_changed_is_named_and_made_again(books, monke
     settings = data_settings("language-model", train_file=books, min_count=1, tokenizer="characters")
 
     def tokens():
-        load_task.cache_clear()
         return np.asarray(load_task(settings).train.stream.tokens).copy()
 
     first = tokens()
@@ -420,7 +419,6 @@ def test_a_shard_that_is_missing_or_changed_is_named_and_made_again(books, monke
 def test_how_far_a_text_is_is_told_and_the_sums_of_files_are_in_the_record(books, monkeypatch, caplog):
     monkeypatch.setattr(stream, "TELLS_EVERY", 1000)
     caplog.set_level("INFO", "gatedrnn")
-    load_task.cache_clear()
     data = load_task(data_settings("language-model", train_file=books, min_count=1, tokenizer="bytes"))
     (source, *_) = data.sources
     assert list(source["files"]) == ["a.txt", "b.txt", "c.txt"] and all(len(s) == 64 for s in source["files"].values())

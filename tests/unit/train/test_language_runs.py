@@ -14,7 +14,7 @@ from refusals import refused
 from torch.nn.functional import cross_entropy
 from train_helpers import digits_settings, small_text, text_settings
 
-from gatedrnn.data import Lanes, load_task
+from gatedrnn.data import Lanes, load_task, tasks_kept
 from gatedrnn.data.ahead import StepBatches
 from gatedrnn.data.tokenizers import UNK, encode_stream
 from gatedrnn.errors import Damaged, DataError, FolderTaken
@@ -156,8 +156,18 @@ def test_a_text_that_has_changed_is_not_resumed_with(tmp_path):
     with pytest.raises(Killed):
         run(text_settings(own), tmp_path / "run", killed_at(1))
     own.write_text(own.read_text() + "\none line more")
-    load_task.cache_clear()
     refused(FolderTaken, "the data have changed since this run began", run, text_settings(own), tmp_path / "run")
+
+
+def test_a_file_that_has_changed_is_read_again_by_the_next_run_and_not_within_a_comparison(tmp_path):
+    own = small_text(tmp_path / "own.txt")
+    settings = text_settings(own).data
+    with tasks_kept():
+        before = load_task(settings)
+        own.write_text(own.read_text() + "\none line more")
+        assert load_task(settings) is before
+    after = load_task(settings)
+    assert after.sources != before.sources and after.sources == load_task(settings).sources
 
 
 def test_the_shares_of_all_processes_are_the_batch():

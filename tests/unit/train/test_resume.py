@@ -334,7 +334,6 @@ def test_a_damaged_token_cache_is_made_again_with_a_line(damage, book, tmp_path,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def tokens():
-        load_task.cache_clear()
         data = load_task(text_settings(book).data)
         return [lanes.stream.tokens.tolist() for lanes in (data.train, *data.evaluation.values())]
 
