@@ -10,6 +10,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.conventions import DOCUMENTS, demand_known, resets_of
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout
 from gatedrnn.ops.cross_entropy import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
@@ -44,36 +45,50 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         past_key_values: GatedRNNCache | None = None, labels: Tensor | None = None, use_cache: bool | None = None,
-        logits_to_keep: int | Tensor = 0, resets: Flags | None = None, shift_labels: Tensor | None = None,
-        **kwargs: Any,
+        logits_to_keep: int | Tensor = 0, resets: Flags | None = None, inputs_embeds: Tensor | None = None,
+        skip_logits: bool = False, **kwargs: Any,
     ) -> CausalLMOutputWithPast:  # fmt: skip
         """Logits (batch, time, vocab_size), and the state after the last token.
 
         Args:
-            input_ids, attention_mask, past_key_values, resets: as in `GatedRNNModel.forward`.
+            input_ids, attention_mask, past_key_values, resets, inputs_embeds: as in `GatedRNNModel.forward`.
             labels: (batch, time), the tokens themselves: each step predicts the token after it; -100 is ignored. The
                 loss is the mean over labels.
-            shift_labels: the same, already shifted: the label of a step is the token after it.
             use_cache: whether to return the state where none was given; by default in `eval()`, as configured.
             logits_to_keep: for the last so many steps alone, or for those named; 0 for all.
+            skip_logits: leave them out where there are labels: the loss takes one chunk of them at a time.
+            kwargs: `shift_labels`, labels that are already shifted: that of a step is the token after it;
+                `num_items_in_batch`, what the sum over labels is divided by, for the number of labels; `position_ids`
+                or `seq_idx` of rows that hold several documents; `output_hidden_states`.
 
-        In training with labels `logits` is None: the loss is computed from one chunk of the logits at a time.
+        Raises:
+            TypeError: another keyword argument.
         """
+        demand_known(kwargs, (*DOCUMENTS, "shift_labels", "num_items_in_batch", "output_hidden_states"))
         if input_ids is not None and not input_ids.shape[1]:
             raise ValueError("input_ids holds no token: pass at least one, such as bos_token_id, which begins a text")
         if use_cache is None:
             use_cache = self.config.use_cache and not self.training
-        states, cache = self.model.read(input_ids, attention_mask, None, past_key_values, use_cache, resets)
+        resets = resets_of(kwargs, resets, attention_mask)
+        hidden_states = list[Tensor]() if kwargs.get("output_hidden_states") else None
+        states, cache = self.model.read(
+            input_ids, attention_mask, None, past_key_values, use_cache, resets, inputs_embeds=inputs_embeds,
+            hidden_states=hidden_states,
+        )  # fmt: skip
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         hidden = self.head_dropout(self.projection(states[:, kept]))
         loss = logits = None
+        shift_labels: Tensor | None = kwargs.get("shift_labels")
         if labels is not None and shift_labels is None:
             shift_labels = nn.functional.pad(labels[:, 1:], (0, 1), value=-100)
         if shift_labels is not None:
             loss = next_token_loss(hidden, self.lm_head.weight, shift_labels, kwargs.get("num_items_in_batch"))
-        if loss is None or not self.training:
+        if loss is None or not skip_logits:
             logits = self.lm_head(hidden)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
+        return CausalLMOutputWithPast(
+            loss=loss, logits=logits, past_key_values=cache,
+            hidden_states=None if hidden_states is None else tuple(hidden_states),
+        )  # fmt: skip
 
     def token_losses(
         self, input_ids: Tensor, shift_labels: Tensor, past_key_values: GatedRNNCache | None = None,

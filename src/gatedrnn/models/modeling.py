@@ -16,6 +16,7 @@ from gatedrnn.layers.dropout import REGULARISERS, regularisers_of
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.conventions import DOCUMENTS, demand_known, resets_of
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
 from gatedrnn.ops import dropout, masked_max
 from gatedrnn.registry import CELLS, CellChoice
@@ -250,7 +251,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, past_key_values: GatedRNNCache | None = None,
         use_cache: bool | None = None, resets: Flags | None = None, last_only: bool = False,
-        gaps: Gaps | None = None, **kwargs: Any,
+        gaps: Gaps | None = None, inputs_embeds: Tensor | None = None, **kwargs: Any,
     ) -> BaseModelOutputWithPast:  # fmt: skip
         """The top layer's output at every step.
 
@@ -265,27 +266,37 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             last_only: return the last step alone, (batch, 1, features); what follows the top cell skips all others.
             gaps: (batch, time), the time since the step before, 0 or more, for a model with `gap_unit`, which reads NaN
                 in `input_values` as a value that was not seen.
+            inputs_embeds: (batch, time, embedding_size), in the place of tokens: what their embeddings would be.
+            kwargs: `position_ids` or `seq_idx`, (batch, time), of rows that hold several documents, whose first steps
+                are resets; `output_hidden_states`, for the embeddings and the output of each block or stack of a cell.
 
         Raises:
+            TypeError: another keyword argument.
             ValueError: neither or both kinds of input, a state for a bidirectional model or one of uneven series, or
                 gaps for another model.
         """
+        demand_known(kwargs, (*DOCUMENTS, "output_hidden_states"))
+        hidden_states = list[Tensor]() if kwargs.get("output_hidden_states") else None
         states, cache = self.read(
-            input_ids, attention_mask, input_values, past_key_values, use_cache, resets, last_only, gaps
-        )
-        return BaseModelOutputWithPast(last_hidden_state=states, past_key_values=cache)
+            input_ids, attention_mask, input_values, past_key_values, use_cache,
+            resets_of(kwargs, resets, attention_mask), last_only, gaps, inputs_embeds, hidden_states,
+        )  # fmt: skip
+        every = None if hidden_states is None else tuple(hidden_states)
+        return BaseModelOutputWithPast(last_hidden_state=states, past_key_values=cache, hidden_states=every)
 
     def read(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, past_key_values: GatedRNNCache | None = None,
         use_cache: bool | None = None, resets: Flags | None = None, last_only: bool = False,
-        gaps: Gaps | None = None,
+        gaps: Gaps | None = None, inputs_embeds: Tensor | None = None, hidden_states: list[Tensor] | None = None,
     ) -> tuple[Series, GatedRNNCache | None]:  # fmt: skip
         """`forward` without transformers' wrapping, which costs a stream as much as a layer."""
-        if (input_ids is None) == (input_values is None):
-            raise ValueError("pass input_ids (tokens) or input_values (numbers), and not both")
+        if sum(given is not None for given in (input_ids, input_values, inputs_embeds)) != 1:
+            raise ValueError("pass input_ids (tokens), inputs_embeds or input_values (numbers): one of them")
         wanted = "input_ids" if self.config.vocab_size is not None else "input_values"
         inputs = input_ids if wanted == "input_ids" else input_values
+        if inputs is None and self.uneven is None:
+            inputs = inputs_embeds
         if inputs is None:
             raise ValueError(f"this model reads {wanted}, which is missing")
         if (past_key_values is not None or use_cache) and self.config.bidirectional:
@@ -297,14 +308,18 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         if mask is not None and cache is not None and cache.seen_tokens:
             mask = mask[:, -inputs.shape[1] :]
         inputs, times = self._with_times(inputs, mask, gaps, cache)
-        return self.read_embedded(self.embeddings(inputs), cache, mask, resets, last_only, times), cache
+        x = self.embeddings(inputs) if inputs_embeds is None else inputs_embeds
+        return self.read_embedded(x, cache, mask, resets, last_only, times, hidden_states), cache
 
     def read_embedded(
         self, x: Series, cache: GatedRNNCache | None, mask: Flags | None = None, resets: Flags | None = None,
-        last_only: bool = False, times: Times | None = None,
+        last_only: bool = False, times: Times | None = None, hidden_states: list[Tensor] | None = None,
     ) -> Series:  # fmt: skip
-        """The rest of `read`, from the embedded sequence (batch, time, embedding_size) on."""
+        """The rest of `read`, from the embedded sequence (batch, time, embedding_size) on, which `hidden_states` takes,
+        as it takes the output of each part."""
         steps = x.shape[1]
+        if hidden_states is not None:
+            hidden_states.append(x)
         for part, (first, count) in zip(self.parts, self._layers_of_parts(), strict=True):
             if first and not self.in_blocks:
                 x = self.between(x)
@@ -317,6 +332,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 x, state = part(x, before, mask, resets, last, times)
             if cache is not None:
                 cache.write(first, state)
+            if hidden_states is not None:
+                hidden_states.append(x)
         if cache is not None:
             cache.seen_tokens += steps
         return self.norm(x) if self.in_blocks else x
@@ -398,16 +415,18 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         input_values: Tensor | None = None, labels: Tensor | None = None, gaps: Gaps | None = None, **kwargs: Any,
     ) -> SequenceClassifierOutput:  # fmt: skip
         """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`."""
+        demand_known(kwargs, ("output_hidden_states", "inputs_embeds"))
         # A backbone has no direction of its own half of the features.
         how, bidirectional = self.config.pooling, self.config.bidirectional and self.config.backbone is None
         last_only = how == "last" and attention_mask is None and not bidirectional
-        states = self.model(input_ids, attention_mask, input_values, last_only=last_only, gaps=gaps).last_hidden_state
+        core = self.model(input_ids, attention_mask, input_values, last_only=last_only, gaps=gaps, **kwargs)
+        states = core.last_hidden_state
         mask = None if attention_mask is None else attention_mask.bool()
         logits = self.scores(pool(states, mask, how, bidirectional))
         loss = None
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
-        return SequenceClassifierOutput(loss=loss, logits=logits)
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=core.hidden_states)
 
 
 class GatedRNNForTokenClassification(GatedRNNClassifier):
@@ -418,13 +437,14 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, labels: Tensor | None = None, gaps: Gaps | None = None, **kwargs: Any,
     ) -> TokenClassifierOutput:  # fmt: skip
-        """Logits (batch, time, num_labels); with `labels` (batch, time) the loss too."""
-        states = self.model(input_ids, attention_mask, input_values, gaps=gaps).last_hidden_state
-        logits = self.scores(states)
+        """Logits (batch, time, num_labels); with `labels` (batch, time) the loss too. Inputs as in
+        `GatedRNNModel.forward`."""
+        core = self.model(input_ids, attention_mask, input_values, gaps=gaps, **kwargs)
+        logits = self.scores(core.last_hidden_state)
         loss = None
         if labels is not None:
             loss = self.loss_function(logits, labels, self.config)
-        return TokenClassifierOutput(loss=loss, logits=logits)
+        return TokenClassifierOutput(loss=loss, logits=logits, hidden_states=core.hidden_states)
 
 
 def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = False) -> Step:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax, nll_loss
+from torch.nn.functional import cross_entropy, linear, log_softmax, nll_loss
 
 from gatedrnn.shapes import Features, Table, Tokens
 
@@ -23,6 +23,11 @@ def next_token_loss(hidden: Features, weight: Table, labels: Tokens, items: Tens
         items: divisor of the sum; the labels of all batches under gradient accumulation. Those of this one if None.
     """
     rows, wanted = hidden.flatten(0, -2), labels.flatten()
+    if torch.compiler.is_compiling():  # where a number that depends on the labels would end the graph
+        logits = linear(rows, weight)
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        counted = (wanted != -100).sum() if items is None else items
+        return cross_entropy(wide, wanted, ignore_index=-100, reduction="sum") / counted
     total = float(items if items is not None else (wanted != -100).sum())
     return _LinearCrossEntropy.apply(rows, weight, wanted, _product_dtype(hidden), 1 / total if total else math.nan)
 

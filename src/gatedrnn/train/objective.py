@@ -144,7 +144,8 @@ class NextToken:
         return batch["shift_labels"].numel()
 
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        output = model(**batch, past_key_values=self.carry, use_cache=self.carries, num_items_in_batch=items)
+        output = model(**batch, past_key_values=self.carry, use_cache=self.carries, num_items_in_batch=items,
+                       skip_logits=True)  # fmt: skip
         if self.carries:
             self.carry = output.past_key_values.detached()
         return output.loss

@@ -109,15 +109,16 @@ def test_the_loss_and_its_gradients_are_those_of_all_logits_at_once(training, pi
     model, text = model_of().train(training), tokens()
     labels = text.clone()
     labels[0, 5:8] = -100
-    out = model(text, labels=labels)
-    found = torch.autograd.grad(out.loss, list(model.parameters()))
+    out = model(text, labels=labels, skip_logits=training)
+    found = torch.autograd.grad(out.loss, list(model.parameters()), retain_graph=True)
     model.eval()
     logits = model(text).logits[:, :-1]
     expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten())
     assert_equal_within(out.loss, expected, torch.float64, "loss")
     for got, want in zip(found, torch.autograd.grad(expected, list(model.parameters())), strict=True):
         assert_equal_within(got, want, torch.float64, "gradient", gradient=True)
-    assert (out.logits is None) == training
+    assert out.logits is None if training else torch.equal(out.logits[:, :-1], logits)
+    assert model.train()(text, labels=labels).logits is not None
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -42,8 +42,8 @@ def test_a_model_wants_one_kind_of_input_and_a_mask_of_its_shape(head):
     ids, values = small.tokens(2, 3), torch.randn(2, 3, small.FEATURES)
     model, of_numbers = small.model_of(head, dtype=torch.float32), small.model_of(head, "numbers", torch.float32)
     for called, given, message in (
-        (model, {}, r"input_ids .*or input_values .*not both"),
-        (model, {"input_ids": ids, "input_values": values}, r"input_ids .*or input_values .*not both"),
+        (model, {}, r"input_ids .*or input_values .*one of them"),
+        (model, {"input_ids": ids, "input_values": values}, r"input_ids .*or input_values .*one of them"),
         (model, {"input_values": values}, "reads input_ids"),
         (of_numbers, {"input_ids": ids}, "reads input_values"),
         (model, {"input_ids": ids, "attention_mask": torch.ones(2, 4)}, r"mask .*\(2, 3\).*\(2, 4\)"),

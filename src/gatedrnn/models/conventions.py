@@ -1,0 +1,47 @@
+"""Keyword arguments by which transformers calls any model, and what they mean to a recurrent one."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from gatedrnn.shapes import Flags
+
+DOCUMENTS = ("position_ids", "seq_idx")
+"""Where documents begin in rows that hold several: the number of a step in its document, and of a step's document."""
+WITH_DOCUMENTS = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
+"""The same once more, for kernels of attention."""
+OF_ATTENTION = ("output_attentions", "cache_position", "return_dict")
+"""What every model is called with, and only attention answers."""
+
+
+def demand_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> None:
+    """See that a model was called with what it serves, or with what changes nothing.
+
+    Raises:
+        TypeError: another argument was given; a misspelt one would change nothing, and nobody would know.
+    """
+    ignored = (*OF_ATTENTION, *(WITH_DOCUMENTS if any(kwargs.get(name) is not None for name in DOCUMENTS) else ()))
+    for name, value in kwargs.items():
+        if name not in (*served, *ignored):
+            raise TypeError(f"forward() got an unexpected keyword argument {name!r}")
+        if name == "output_attentions" and value:
+            raise ValueError("output_attentions: a recurrent model has none; gatedrnn.inspect.trace has its gates")
+
+
+def resets_of(kwargs: Mapping[str, object], resets: Flags | None, mask: Tensor | None) -> Flags | None:
+    """`resets`, and the first steps of documents in rows that hold several: the state of one is not the next one's.
+
+    Args:
+        kwargs: may hold `position_ids`, (batch, time), which begin at 0 in each document, or `seq_idx`, (batch, time),
+            the number of a step's document.
+        mask: (batch, time), 1 = real step; the positions of others mean nothing.
+    """
+    positions, documents = (cast(Tensor | None, kwargs.get(name)) for name in DOCUMENTS)
+    found = [] if resets is None else [resets]
+    if positions is not None:
+        found.append(positions == 0 if mask is None else (positions == 0) & mask[:, -positions.shape[1] :].bool())
+    if documents is not None:
+        found.append(torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0)))
+    return None if not found else torch.stack(torch.broadcast_tensors(*found)).any(0)
