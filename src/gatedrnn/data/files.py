@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import datasets
 from datasets import ClassLabel, Dataset, IterableDataset, load_dataset
 
+from gatedrnn.data.columns import said_columns
 from gatedrnn.errors import DataError
 
 LOG = logging.getLogger("gatedrnn")
@@ -39,6 +40,8 @@ class Table(NamedTuple):
     source: dict[str, Any]
     columns: tuple[str, str]
     """Of the text and of the label."""
+    said: str
+    """Which columns were taken as what."""
 
 
 def read_file(path: Path, text_column: str | None, label_column: str | None) -> Table:
@@ -94,7 +97,8 @@ def _table(
     texts = texts_in_column(data, place, text)
     if digest is None:
         digest = hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
-    return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest}, (text, label))
+    said = said_columns(name, {"text": text, "label": label}, data.column_names)
+    return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest}, (text, label), said)
 
 
 def texts_in_column(data: Dataset, place: str, column: str) -> list[str]:

@@ -190,9 +190,9 @@ class ForecastTask(TaskSettings):
     calendar: tuple[Calendar, ...] = ()
     """Features of the dates: minute-of-hour, hour-of-day, day-of-week, day-of-month, day-of-year, month-of-year."""
     frequency: str | None = None
-    """Step between times, such as 15min, h, D or MS; guessed from the times if not given."""
+    """Step between times, such as 15min, h, D or MS, or a number; guessed from the times if not given."""
     horizon: int | None = Field(None, ge=1)
-    """Steps to forecast; a season if not given, or 8 where none is usual."""
+    """Steps to forecast; a season if not given, or 8 where none is usual or fits."""
     season: tuple[PositiveInt, ...] = ()
     """Steps after which a pattern repeats, such as 24 168 of hours; guessed from the frequency if not given."""
     context: int | None = Field(None, ge=1)

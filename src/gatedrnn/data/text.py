@@ -77,6 +77,7 @@ def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict
         files = {"train": settings.train_file, "validation": settings.validation_file, "test": settings.test_file}
         tables = {split: read_file(path, *columns) for split, path in files.items() if path is not None}
     sources = [{"split": split, **table.source} for split, table in tables.items()]
+    notes += dict.fromkeys(table.said for table in tables.values())
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
         if split in tables:
             continue

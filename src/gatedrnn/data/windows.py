@@ -2,13 +2,14 @@
 index), as all batches are."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
 
 from gatedrnn.data.batches import Batch
+from gatedrnn.data.times import TimeForm
 from gatedrnn.errors import DataError
 
 EVALUATION_STEPS = 65_536
@@ -21,7 +22,7 @@ class OneSeries:
 
     name: str
     times: np.ndarray
-    """(time,), numbers or datetime64, without gaps."""
+    """(time,), as `form` says, without gaps."""
     values: np.ndarray
     """(time,), float64; NaN where a value is missing, or the whole time."""
     known: np.ndarray
@@ -30,6 +31,8 @@ class OneSeries:
     """(time, past covariates), float32."""
     fixed: np.ndarray
     """(fixed covariates,), float32."""
+    form: TimeForm = field(default_factory=TimeForm)
+    """How the table writes its times."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ def _bands(drawn: Drawn, levels: list[float]) -> go.Figure:
         figure.add_scatter(
             x=[*ahead, *reversed(ahead)], y=[*high, *reversed(low)], fill="toself", mode="lines", line={"width": 0},
             fillcolor=BLUE, opacity=0.25, hoverinfo="skip",
-            name=f"{levels[place]:g} to {levels[-1 - place]:g}",
+            name=f"{levels[place]!r} to {levels[-1 - place]!r}",
         )  # fmt: skip
     figure.add_scatter(x=past[-shown:], y=drawn.past[-shown:], name="past", line={"color": GREY, "width": 1.5})
     if drawn.truth:

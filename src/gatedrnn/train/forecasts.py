@@ -1,5 +1,7 @@
 """Forecasts of a finished model, for tables and pictures: of the steps after a table's end, and of its own test."""
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -9,7 +11,6 @@ from pydantic import Field
 
 from gatedrnn import manifest
 from gatedrnn.data import TaskData, Windows, load_task
-from gatedrnn.data.forecast.frequency import shown_times
 from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
 from gatedrnn.data.forecast.table import Columns
 from gatedrnn.data.forecast.task import read_tables
@@ -91,7 +92,7 @@ def times_of(asked: Asked) -> list[list[Json]]:
         DataError: columns of a wide table end at different times.
     """
     both = zip(asked.table.series, asked.origins, strict=True)
-    found = [list[Json](shown_times(one.times[origin:])) for one, origin in both]
+    found = [list[Json](one.form.written(one.times[origin:])) for one, origin in both]
     if asked.table.columns.series is None and len({str(own) for own in found}) > 1:
         ends = zip(asked.table.series, found, strict=True)
         said = ", ".join(f"{one.name} at {own[0]}" for one, own in list(ends)[:10])
@@ -137,18 +138,23 @@ def write_forecast(model: GatedRNNForForecasting, asked: Asked, output: Path) ->
 
 def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[str, list[Json]]:
     """A forecast as columns, with the names of the table: the median under the target's own, each other quantile with
-    its level after it. Long where the table was long, else a row a time."""
+    its level after it, as in y_0.9, or as in y_q0.9 where the table has such a name itself. Long where the table was
+    long, else a row a time."""
     table, middle = asked.table, levels.index(0.5)
     time, series = cast(str, table.columns.time), table.columns.series
     times = times_of(asked)
+    targets = table.columns.target
+    names = [name for name in (time, series, *targets) if name is not None]
+
+    def ends(mark: str) -> list[str]:
+        return ["" if place == middle else f"{mark}{level!r}" for place, level in enumerate(levels)]
+
+    marks = (f"_{'q' * count}" for count in itertools.count())
+    after = next(found for found in map(ends, marks) if _apart(names, targets, [end for end in found if end]))
 
     def named(target: str, values: np.ndarray) -> dict[str, list[Json]]:
-        others = {
-            f"{target}_{level:g}": values[..., place].ravel().tolist()
-            for place, level in enumerate(levels)
-            if place != middle
-        }
-        return {target: values[..., middle].ravel().tolist(), **others}
+        order = [middle, *(place for place in range(len(levels)) if place != middle)]
+        return {f"{target}{after[place]}": values[..., place].ravel().tolist() for place in order}
 
     if series is not None:
         names = [one.name for one in table.series for _ in range(quantiles.shape[1])]
@@ -160,6 +166,12 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
     for one, values in zip(table.series, quantiles, strict=True):
         found |= named(one.name, values)
     return found
+
+
+def _apart(names: Sequence[str], targets: Sequence[str], ends: Sequence[str]) -> bool:
+    """Whether no two columns would have one name."""
+    found = [*names, *(f"{target}{end}" for target in targets for end in ends)]
+    return len(set(found)) == len(found)
 
 
 def write_forecasts(path: Path) -> Forecasts:
@@ -210,7 +222,7 @@ def _after_the_end(model: GatedRNNForForecasting, settings: ForecastTask, chosen
 def _drawn(windows: Windows, number: int, origin: int, quantiles: np.ndarray, truth: np.ndarray) -> Drawn:
     one, first = windows.series[number], max(0, origin - windows.context)
     return Drawn(
-        series=one.name, times=shown_times(one.times[first : origin + windows.horizon]),
+        series=one.name, times=one.form.written(one.times[first : origin + windows.horizon]),
         past=_known(one.values[first:origin]), truth=_known(truth), quantiles=quantiles.tolist(),
     )  # fmt: skip
 
@@ -232,7 +244,7 @@ def _by_step(model: GatedRNNForForecasting, windows: Windows, data: TaskData) ->
         count, done = count + int(seen.sum()), done + len(labels)
     return {
         "error_by_step": {name: tally.error_by_step() for name, tally in tallies.items()},
-        "coverage": {f"{level:g}": float(value / max(1, count)) for level, value in zip(levels, below, strict=True)},
+        "coverage": {f"{level!r}": float(value / max(1, count)) for level, value in zip(levels, below, strict=True)},
     }
 
 

@@ -14,8 +14,9 @@ from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples
+from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
-from gatedrnn.data.series.files import Reading, demand_channels, demand_rate, read_series
+from gatedrnn.data.series.files import Reading, demand_channels, demand_rate, demand_unit, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
@@ -77,12 +78,12 @@ def read_labelled_rows(
         name = "input_values" if config.vocab_size is None else "input_ids"
         column = _column(data, place, "text", text_column, [name])
         inputs = [_sequence(value, config, f"{place}: row {n}") for n, value in enumerate(data[column], start=1)]
-    labels = None
+    labels, roles = None, {"text" if tokenizer is not None else "input": column}
     if labelled:
         usual = ["labels", "label"] if tokenizer is None else [_recorded(tokenizer, "label_column", "label")]
-        column = _column(data, place, "label", label_column, usual)
-        labels = _labels(finished, data, place, column, inputs)
-    return Rows(data, inputs, labels, notes)
+        roles["label"] = _column(data, place, "label", label_column, usual)
+        labels = _labels(finished, data, place, roles["label"], inputs)
+    return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes])
 
 
 def _series_rows(
@@ -96,12 +97,14 @@ def _series_rows(
     series = read_series(file, reading, channels=how["channels"], labelled=labelled)
     demand_channels(series, how["channels"], str(file))
     demand_rate(series, how.get("rate"), str(file))
+    demand_unit(series, how.get("unit"), str(file))
     data = Dataset.from_dict({series.column: series.places if series.names is None else series.names})
     if (series.times is None) != (finished.model.config.gap_unit is None):
         raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
     gaps = None if series.times is None else [gaps_of(times) for times in series.times]
+    notes = [series.said] if series.said else []
     if finished.model.config.problem_type == "regression":
-        return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, [], gaps)
+        return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, notes, gaps)
     names = {name: number for number, name in enumerate(class_names(finished.model.config))}
     for label, place in zip(series.labels if labelled else (), series.places, strict=False):
         if label not in names:
@@ -110,7 +113,7 @@ def _series_rows(
                 f"{_cut(', '.join(names))}"
             )
     labels = [np.array(names[label]) for label in series.labels] if labelled else None
-    return Rows(data, series.values, labels, [], gaps)
+    return Rows(data, series.values, labels, notes, gaps)
 
 
 @torch.no_grad()

@@ -10,16 +10,17 @@ from scipy.io import wavfile
 from text_files import refused, written
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.forecast.frequency import as_frequency, calendar_features, frequency_of
+from gatedrnn.data.forecast.frequency import calendar_features
 from gatedrnn.data.forecast.future import read_asked
 from gatedrnn.data.forecast.table import Columns, read_table
 from gatedrnn.data.forecast.task import load_forecast
-from gatedrnn.data.series.fields import numbers_of, times_of
+from gatedrnn.data.series.fields import numbers_of
 from gatedrnn.data.series.files import Reading, demand_rate, named_files, read_series
 from gatedrnn.data.series.long import read_long
 from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.series.ts import read_ts
 from gatedrnn.data.series.wav import read_recordings
+from gatedrnn.data.times import read_times
 from gatedrnn.models import GatedRNNConfig
 from gatedrnn.models.modeling import ChannelScale
 
@@ -60,7 +61,7 @@ def test_a_long_table_has_a_series_for_each_name_and_times_of_rows_where_they_ar
     assert read_series(path, Reading()).times is None
     assert [np.diff(times).tolist() for times in read_series(path, Reading(uneven=True)).times] == [[24, 24], [26, 22]]
     assert numbers_of([1, 2.5, True, "3", None, "na"], str)[:4].tolist() == [1, 2.5, 1, 3]
-    assert times_of(["00:30", "26:00:36"], str).tolist() == [0.5, 26.01]
+    assert read_times(["00:30", "26:00:36"], str).hours().tolist() == [0.5, 26.01]
 
 
 WRONG_TS = [
@@ -82,7 +83,7 @@ WRONG_LONG = [
     ("ds,load", "ds,time", "which column is the time? several could be it (ds, time)"),
     ("load,heat", "id,heat", "which column is the series? several could be it (unique_id, id)"),
     ("a,2024-01-02", "a,2023-01-02", "row 2, column 'ds': series a has 2023-01-02 18:00 after a later one"),
-    ("a,2024-01-02", "a,2024-01-01", "row 2, column 'ds': series a has 2024-01-01 18:00 twice"),
+    ("a,2024-01-02", "a,2024-01-01", "rows 1 and 2, column 'ds': series a has 2024-01-01 18:00 twice"),
     ("a,2024-01-02 18:00", "a,soon", "row 2, column 'ds': 'soon' is neither a number nor a date"),
     (":00,2,", ":00,two,", "row 2, column 'load': must be a number, got 'two'"),
     (":00,2,", ":00,inf,", "row 2, column 'load': inf is infinite"),
@@ -281,24 +282,7 @@ def test_a_long_table_has_a_series_for_each_name_and_covariates_by_role_and_a_wi
     assert [series.name for series in one.series] == ["up"] and one.unused == ("down",)
 
 
-SEASONS = {
-    "h": (24, 168), "15min": (96,), "30min": (48, 336), "D": (7,), "W-SAT": (52,), "MS": (12,), "QE-DEC": (4,),
-    "YS-JAN": (1,), "B": (5,), "2h": (12, 84), "min": (60,), "s": (60,),
-}  # fmt: skip
-
-
-def test_frequencies_and_seasons_are_seen_with_gaps_too_numbers_are_times_and_calendars_come_round(tmp_path):
-    for frequency, seasons in SEASONS.items():
-        times = pd.date_range("2020-01-31", periods=40, freq=frequency).to_numpy()
-        with_gap = np.delete(times, [5, 6, 17])
-        found, again = frequency_of(times), frequency_of(with_gap)
-        assert (found.name, found.seasons) == (frequency, seasons)
-        assert len(again.grid(with_gap)) == len(times) and (again.after(times[:-1], 1) == times[-1:]).all(), frequency
-    found = frequency_of(np.array([1.0, 2.0, 4.0, 5.0]))
-    assert found.step == 1 and found.seasons == (1,)
-    assert [*found.grid(np.array([1.0, 4.0])), *found.after(np.array([4.0]), 2)] == [1, 2, 3, 4, 5, 6]
-    assert frequency_of(np.array([1.0, 2.0, 2.5])) is not None and frequency_of(np.array([0.0, 1.0, 2.0, 2.7])) is None
-    assert frequency_of(np.array([1.0, 2.0])) is None and str(as_frequency("0.5")) == "every 0.5"
+def test_calendars_come_round_and_need_dates(tmp_path):
     times = pd.date_range("2024-01-01", periods=49, freq="h").to_numpy()
     found = calendar_features(times, ("hour-of-day", "day-of-week"))
     np.testing.assert_allclose(found[[0, 24], :2], [[0, 1]] * 2, atol=1e-6)
@@ -312,7 +296,7 @@ SECOND = "a,2024-01-01 01:00:00,1"
 WRONG = [
     ("unique_id,ds,y", "unique_id,ds,time", {}, "which column is the time"),
     ("ds,y", "ds,load", {}, "which column is the target"),
-    (SECOND, "a,2024-01-01 00:00:00,1", {}, "row 2, column 'ds': series a has 2024-01-01 00:00:00 twice"),
+    (SECOND, "a,2024-01-01 00:00:00,1", {}, "rows 1 and 2, column 'ds': series a has 2024-01-01 00:00:00 twice"),
     (SECOND, "a,2023-01-01 01:00:00,1", {}, "row 2, column 'ds': series a has 2023-01-01 01:00:00 after a later"),
     (SECOND, "a,2024-01-01 01:00:00,cold", {}, "row 2, column 'y': must be a number, got 'cold'"),
     (SECOND, "a,2024-01-01 01:00:00,inf", {}, "row 2, column 'y': inf is infinite"),
@@ -330,10 +314,10 @@ def test_what_cannot_be_read_is_named_and_so_is_a_column_of_series_where_times_f
     for old, new, columns, said in WRONG:
         path = written(tmp_path, GOOD.replace(old, new, 1) if old else GOOD)
         assert path.name in refused(re.escape(said), read_table, path, Columns(**columns))
-    said, columns = r"row 5, column 'ds': .* after a later one; .* give --series-column source$", Columns(target=("y",))
+    said, columns = r"rows 1 and 5, column 'ds': .* twice; .* give --series-column source$", Columns(target=("y",))
     other = GOOD.replace("unique_id", "source")
     refused(said, read_table, written(tmp_path, other), columns)
-    refused(r"after a later one$", read_table, written(tmp_path, other.replace("b,", "a,")), columns)
+    refused(r"has 2024-01-01 00:00:00 twice$", read_table, written(tmp_path, other.replace("b,", "a,")), columns)
 
 
 def test_series_of_unequal_frequency_and_without_values_are_named(tmp_path):
@@ -362,7 +346,7 @@ def test_splits_are_by_time_and_every_label_of_a_part_is_forecast(tmp_path):
     rolled = task(long(tmp_path, 200), horizon=6, season=(24,), context=30, validation_steps=18, test_steps=20)
     assert rolled.evaluation["test"].places[:3, 1].tolist() == [182, 188, 194]
     shipped = task(None)  # the series that comes with a library
-    assert "59 of 2,284 values are missing" in shipped.notes[0] and shipped.model_inputs["seasons"] == [52]
+    assert "59 of 2,284 values are missing" in shipped.notes[-2] and shipped.model_inputs["seasons"] == [52]
 
 
 def test_no_label_of_a_later_part_is_in_a_batch_of_an_earlier_one(tmp_path):

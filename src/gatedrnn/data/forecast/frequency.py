@@ -1,27 +1,54 @@
 """The regular grid of times on which a series lies: hours, business days, months, or plain numbers."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
-from pandas.tseries.offsets import Tick
+from pandas.tseries.offsets import Day, LastWeekOfMonth, Tick
 
+from gatedrnn.data.times import MOST_DECIMALS, TimeForm, decimals_of
 from gatedrnn.errors import DataError
 
 NUMBERS = "numbers"
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 CALENDAR = (
-    *(f"{year}-{month}" for year in ("YS", "YE") for month in MONTHS),
-    *(f"{quarter}-{month}" for quarter in ("QS", "QE") for month in MONTHS[:3]), "MS", "ME", "B",
+    *(f"{year}-{month}" for year in ("YS", "YE", "BYS", "BYE") for month in MONTHS),
+    *(f"{quarter}-{month}" for quarter in ("QS", "QE", "BQS", "BQE") for month in MONTHS[:3]),
+    "MS", "ME", "BMS", "BME", *(f"WOM-{week}{day}" for week in range(1, 5) for day in WEEKDAYS),
+    *(f"LWOM-{day}" for day in WEEKDAYS), "SMS-15", "SME-15", "B",
 )  # fmt: skip
 """Steps that are not equally long, the longest first, tried where times have gaps."""
-IN_A_YEAR = {"W": 52, "D": 7, "B": 5, "M": 12, "Q": 4, "Y": 1, "A": 1}
-"""Steps after which a pattern usually repeats, by the first letter of pandas' name; of days: a week."""
-MINUTE, HOUR, DAY, WEEK = (pd.Timedelta(1, unit).value for unit in ("min", "h", "D", "W"))
+BEGINS = ("MS", "QS", "YS")
+"""Steps that are also from one day of a month to the same day of another, if all months have that day."""
+EVERY_MONTH_HAS = 28
+PATTERNS: Mapping[str, tuple[int, int]] = {
+    "D": (7, 364), "B": (5, 260), "C": (5, 260), "W": (1, 52), "SMS": (24, 24), "SME": (24, 24),
+    **{month: (12, 12) for month in ("MS", "ME", "BMS", "BME", "CBMS", "CBME", "WOM", "LWOM")},
+    **{quarter: (4, 4) for quarter in ("QS", "QE", "BQS", "BQE", "REQ")},
+}  # fmt: skip
+"""By the base of pandas' offset: after how many a pattern repeats, and how many a year has (of days: whole weeks)."""
+MINUTE, HOUR, DAY, WEEK = (int(pd.Timedelta(1, unit).value) for unit in ("min", "h", "D", "W"))
 LONGEST_SEASON = 400
 """Steps, of a season that is guessed."""
+LONGEST_STEP = 1 << 63
+"""As a number, or in nanoseconds."""
+MOST_ROUNDED = 0.02
+"""Of a step: the last decimal of times that are rounded, such as 0.333, at most."""
+MOST_GATHERED = 1e-6
+"""Of a step, by which a sum of binary fractions may be off."""
+MOST_STEPS = 1 << 53
+"""Between numbers that are not whole: more steps than a float counts."""
+MOST_PARTS = 1_000
+"""A step such as 1/3 of a unit is a fraction of so many parts at most."""
 
 
 @dataclass(frozen=True)
@@ -30,26 +57,95 @@ class Frequency:
 
     name: str
     """Such as "h", "15min", "W-SAT", "MS"; `NUMBERS` for times that are numbers."""
-    step: float = 0.0
-    """Between numbers."""
+    step: float | int = 0
+    """Between numbers; an int between whole ones."""
 
     def __str__(self) -> str:
-        return f"every {self.step:g}" if self.name == NUMBERS else self.name
+        return f"every {self.step:.12g}" if self.name == NUMBERS else self.name
+
+    @property
+    def setting(self) -> str:
+        """What `as_frequency` reads."""
+        return repr(self.step) if self.name == NUMBERS else self.name
+
+    @property
+    def nanoseconds(self) -> int | None:
+        """Of a step of minutes, days or other units that are always equally long."""
+        return None if self.name == NUMBERS else _nanoseconds(_offset(self.name))
+
+    @property
+    def within_a_day(self) -> bool:
+        """Whether a step is shorter than a day, so that it is counted in hours, whatever clocks do."""
+        return self.nanoseconds is not None and self.nanoseconds < DAY
+
+    def length(self, times: np.ndarray) -> float:
+        """Steps from the first of some times to the last; 0 where only the calendar tells."""
+        step = self.step if self.name == NUMBERS else self.nanoseconds
+        return float((times[-1] - times[0]).astype(np.float64)) / step if step else 0.0
+
+    def form(self, form: TimeForm) -> TimeForm:
+        """How times are written, with the decimals of numbers between them that no row has."""
+        decimals = decimals_of(np.array([self.step], np.float64)) if self.name == NUMBERS else 0
+        few = decimals <= MOST_DECIMALS or not form.decimals
+        return replace(form, decimals=max(form.decimals, decimals)) if few else form
+
+    def places(self, times: np.ndarray) -> np.ndarray:
+        """(rows,), int64: steps from the first time to each, -1 where it is no whole number of them.
+
+        Args:
+            times: (rows,), rising: int64, float64, timedelta64[ns] or datetime64[ns].
+        """
+        step = self._equal_step(times)
+        if isinstance(step, float):
+            return _places_of_fractions(times.astype(np.float64), step)
+        if step is not None:
+            places, rest = np.divmod(times.astype(np.int64) - times[0].astype(np.int64), step)
+            return np.where(rest == 0, places, -1)
+        return np.asarray(self._calendar(times).get_indexer(pd.DatetimeIndex(times)), np.int64)
 
     def grid(self, times: np.ndarray) -> np.ndarray:
-        """All times from the first of some to the last."""
-        first, last = times[0], times[-1]
-        if self.name == NUMBERS:
-            return first + self.step * np.arange(round((last - first) / self.step) + 1)
-        return np.asarray(pd.date_range(first, last, freq=self.name))
+        """All times from the first of some, which lie on it, to the last; numbers as they are where they are known."""
+        step, places = self._equal_step(times), self.places(times)
+        if step is None:
+            return np.asarray(self._calendar(times))
+        steps = np.arange(places[-1] + 1)
+        found: np.ndarray = times[0] + step * (steps if isinstance(step, float) else steps.astype(_unit(times)))
+        found[places] = times
+        return found
+
+    def _equal_step(self, times: np.ndarray) -> float | int | None:
+        """A float where numbers are not whole; nanoseconds of dates; None of months and business days."""
+        if self.name != NUMBERS:
+            return self.nanoseconds
+        return float(self.step) if times.dtype.kind == "f" or not isinstance(self.step, int) else self.step
+
+    def _calendar(self, times: np.ndarray) -> pd.DatetimeIndex:
+        shift = self._shift(times[0])
+        return pd.date_range(times[0] - shift, times[-1] - shift, freq=_offset(self.name)) + shift
 
     def after(self, times: np.ndarray, steps: int) -> np.ndarray:
-        """The `steps` times that follow the last of some."""
-        last = times[-1]
-        if self.name == NUMBERS:
-            found: np.ndarray = last + self.step * np.arange(1, steps + 1)
-            return found
-        return np.asarray(pd.date_range(last, periods=steps + 1, freq=self.name)[1:])
+        """The `steps` times that follow the last of some.
+
+        Raises:
+            DataError: they are later than 64 bits hold.
+        """
+        last, ahead, step = times[-1], np.arange(1, steps + 1), self._equal_step(times)
+        if isinstance(step, float):
+            return np.asarray(last + step * ahead)
+        try:
+            if step is not None:
+                np.int64(int(last.astype(np.int64)) + step * steps)  # refuses what would wrap around
+                return np.asarray(last + step * ahead.astype(_unit(times)))
+            shift = self._shift(last)
+            return np.asarray((pd.date_range(last - shift, periods=steps + 1, freq=_offset(self.name)) + shift)[1:])
+        except (OverflowError, pd.errors.OutOfBoundsDatetime) as error:
+            raise DataError(f"{steps} steps ({self}) after {last} end too late to be written; forecast less") from error
+
+    def _shift(self, moment: np.datetime64) -> np.timedelta64:
+        """How far times lie behind the first days of months."""
+        day = pd.Timestamp(moment).day
+        begins = self.name.partition("-")[0].lstrip("0123456789") in BEGINS
+        return np.timedelta64(day - 1 if begins and day <= EVERY_MONTH_HAS else 0, "D")
 
     @property
     def seasons(self) -> tuple[int, ...]:
@@ -57,15 +153,13 @@ class Frequency:
         months; 1 where nothing is known."""
         if self.name == NUMBERS:
             return (1,)
-        offset = to_offset(self.name)
-        if not isinstance(offset, Tick):
-            return (max(1, IN_A_YEAR.get(self.name[0], 1) // offset.n),)
-        if offset.nanos >= WEEK:
-            return (max(1, round(52 * WEEK / offset.nanos)),)
-        if offset.nanos >= DAY:
-            return (max(1, round(WEEK / offset.nanos)),)
+        offset, nanoseconds = _offset(self.name), self.nanoseconds
+        if nanoseconds is None or nanoseconds % DAY == 0:
+            base, count = ("D", nanoseconds // DAY) if nanoseconds else (offset.base.name.partition("-")[0], offset.n)
+            pattern, year = PATTERNS.get(base, (1, 1))
+            return (pattern // math.gcd(pattern, count) if count < pattern else max(1, round(year / count)),)
         counts = [
-            tuple(round(whole / offset.nanos) for whole in wholes if whole % offset.nanos == 0)
+            tuple(round(whole / nanoseconds) for whole in wholes if whole % nanoseconds == 0)
             for wholes in ((DAY, WEEK), (HOUR,), (MINUTE,))
         ]
         found = [tuple(count for count in several if 1 < count <= LONGEST_SEASON) for several in counts]
@@ -76,46 +170,140 @@ def as_frequency(name: str) -> Frequency:
     """A frequency by its name.
 
     Raises:
-        DataError: pandas knows no such step, and it is no number.
+        DataError: pandas knows no such step, and it is no number; or it is not above 0.
     """
     try:
-        return Frequency(NUMBERS, float(name))
+        number = int(name) if name.isdecimal() else float(name)
+        found = Frequency(NUMBERS, int(number) if math.isfinite(number) and number == int(number) else number)
     except ValueError:
-        pass
-    try:
-        return Frequency(to_offset(name).freqstr)
-    except ValueError as error:
-        raise DataError(
-            f"--frequency {name}: must be a step such as h, 15min, D, W or MS, or a number between times that are "
-            "numbers"
-        ) from error
+        try:
+            found = Frequency(_offset(name).freqstr)
+        except ValueError as error:
+            raise DataError(
+                f"--frequency {name}: must be a step such as h, 15min, D, W or MS, or a number between times that are "
+                "numbers"
+            ) from error
+    step = found.step if found.name == NUMBERS else found.nanoseconds or _offset(found.name).n
+    if not 0 < step < LONGEST_STEP:
+        raise DataError(f"--frequency {name}: the step must be above 0, and at most what 64 bits hold")
+    return found
 
 
 def frequency_of(times: np.ndarray) -> Frequency | None:
     """The frequency of times in order, which may have gaps; None where one or two times say nothing, or no step fits.
 
     Args:
-        times: (time,), numbers or datetime64.
+        times: (rows,), rising: int64, float64, timedelta64[ns] or datetime64[ns].
     """
     if len(times) < 3:
         return None
-    steps, counts = np.unique(np.diff(times), return_counts=True)
-    step = steps[counts.argmax()]
-    if not np.issubdtype(times.dtype, np.datetime64):
-        return Frequency(NUMBERS, float(step)) if _on_grid(times, float(step)) else None
+    kinds = {"i": _of_whole_numbers, "f": _of_fractions, "m": _of_equal_steps, "M": _of_dates}
+    return next((one for one in kinds[times.dtype.kind](times) if (one.places(times) >= 0).all()), None)
+
+
+def _of_whole_numbers(times: np.ndarray) -> Iterator[Frequency]:
+    yield Frequency(NUMBERS, int(np.diff(times).min()))
+
+
+def _of_fractions(times: np.ndarray) -> Iterator[Frequency]:
+    """The shortest difference as it is written; and what it is the rounding of, 1/3 of 0.333."""
+    shortest = float(np.diff(times).min())
+    yield Frequency(NUMBERS, round(shortest, decimals_of(times)))
+    with np.errstate(over="ignore"):
+        steps = float(np.rint(np.diff(times) / shortest).sum())
+    if steps > MOST_STEPS:
+        return
+    mean = float(times[-1] - times[0]) / steps
+    fraction = float(Fraction(mean).limit_denominator(MOST_PARTS))
+    yield Frequency(NUMBERS, fraction if abs(fraction - mean) * steps <= _rounding(times, mean) else mean)
+
+
+def _of_equal_steps(times: np.ndarray) -> Iterator[Frequency]:
+    """Of dates a whole number of weeks under its own name, W-SAT."""
+    shortest = int(np.diff(times).min().astype(np.int64))
+    weeks = shortest // WEEK if shortest % WEEK == 0 and times.dtype.kind == "M" else 0
+    if weeks:
+        yield Frequency(_times(weeks, f"W-{WEEKDAYS[pd.Timestamp(times[0]).dayofweek]}"))
+    else:
+        yield Frequency(to_offset(pd.Timedelta(shortest)).freqstr)
+
+
+def _of_dates(times: np.ndarray) -> Iterator[Frequency]:
     index = pd.DatetimeIndex(times)
-    if (regular := pd.infer_freq(index)) is not None:
-        return Frequency(regular)
-    fixed = to_offset(pd.Timedelta(step)).freqstr
-    for name in (*(["B"] if fixed == "D" and index.dayofweek.max() < 5 else []), fixed, *CALENDAR):
-        if index.isin(pd.date_range(index[0], index[-1], freq=name)).all():
-            return Frequency(name)
-    return None
+    same_day = len(set(index.day)) == 1 and index.day[0] <= EVERY_MONTH_HAS
+    shifted = index - pd.Timedelta(int(index.day[0]) - 1, "D") if same_day else index
+    inferred = pd.infer_freq(shifted)
+    if inferred is not None:
+        yield Frequency(inferred)
+    equal = list(_of_equal_steps(times))
+    if np.diff(times).min() < np.timedelta64(EVERY_MONTH_HAS, "D"):
+        if equal[0].name.endswith("D") and index.dayofweek.max() < 5:
+            yield from _of_calendar(index, "B")
+        yield from equal
+    for name in CALENDAR:
+        yield from _of_calendar(shifted, name)
+    yield from equal
 
 
-def _on_grid(times: np.ndarray, step: float) -> bool:
-    places = (times - times[0]) / step
-    return bool(np.allclose(places, places.round(), atol=1e-6))
+def _of_calendar(index: pd.DatetimeIndex, name: str) -> Iterator[Frequency]:
+    """The most steps of a calendar that one of its own can be."""
+    if _offset(name).is_on_offset(index[1]):  # soon says no to most
+        places = Frequency(name).places(np.asarray(index))
+        if (places >= 0).all():
+            yield Frequency(_times(int(np.gcd.reduce(np.diff(places))), name))
+
+
+def _times(count: int, name: str) -> str:
+    return f"{count}{name}" if count > 1 else name
+
+
+def _places_of_fractions(times: np.ndarray, step: float) -> np.ndarray:
+    """`Frequency.places` of numbers that are not whole: they may be off by their own rounding, never more."""
+    with np.errstate(over="ignore"):
+        steps = np.concatenate([[0], np.rint(np.diff(times) / step).cumsum()])
+    if steps[-1] > MOST_STEPS:
+        return np.full(len(times), -1)
+    return np.where(np.abs(times - times[0] - step * steps) <= _rounding(times, step), steps, -1).astype(np.int64)
+
+
+def _rounding(times: np.ndarray, step: float) -> float:
+    """By how much times may be off: by some of their last binary digits, which a sum of many steps gathers; or by the
+    last decimal where the step, such as 1/3, has more decimals than they."""
+    decimals, binary = decimals_of(times), float(np.spacing(np.abs(times).max()))
+    if decimals > MOST_DECIMALS:
+        return max(4 * binary, min(len(times) * binary, MOST_GATHERED * step))
+    decimal = 10.0**-decimals
+    written = abs(step / decimal - round(step / decimal)) < 1e-6
+    return min(4 * binary if written or decimal > MOST_ROUNDED * step else decimal, MOST_ROUNDED * step)
+
+
+def _unit(times: np.ndarray) -> str:
+    return "int64" if times.dtype.kind == "i" else "timedelta64[ns]"
+
+
+@lru_cache
+def _offset(name: str) -> Any:
+    """Pandas' offset; of the last Friday of a month, too, which it writes as LWOM-FRI and does not read.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    last = re.fullmatch(r"(\d*)LWOM-(\w+)", name)
+    if last is not None and last[2] in WEEKDAYS:
+        return LastWeekOfMonth(n=int(last[1] or 1), weekday=WEEKDAYS.index(last[2]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of names that pandas has changed: H is h now
+        try:
+            return to_offset(name)
+        except (OverflowError, TypeError) as error:
+            raise ValueError(name) from error
+
+
+def _nanoseconds(offset: Any) -> int | None:
+    """Of an offset that is always equally long."""
+    if isinstance(offset, Day):
+        return int(offset.n) * DAY
+    return int(offset.nanos) if isinstance(offset, Tick) else None
 
 
 CALENDAR_FEATURES: Mapping[str, tuple[str, int]] = {
@@ -129,7 +317,7 @@ def calendar_features(times: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     """(time, 2 · names), float32: sine and cosine of each, so that the last value lies next to the first.
 
     Args:
-        times: (time,), datetime64.
+        times: (time,), datetime64, by the clock of their zone.
         names: of `CALENDAR_FEATURES`.
     """
     found = np.empty((len(times), 2 * len(names)), np.float32)
@@ -139,12 +327,3 @@ def calendar_features(times: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
         angle = 2 * np.pi * np.asarray(getattr(index, attribute)) / period
         found[:, 2 * place], found[:, 2 * place + 1] = np.sin(angle), np.cos(angle)
     return found
-
-
-def shown_times(times: np.ndarray) -> list[str | float]:
-    """Numbers as they are, whole ones without a point; dates without a time of day where all are midnight."""
-    if not np.issubdtype(times.dtype, np.datetime64):
-        return [int(moment) if float(moment).is_integer() else float(moment) for moment in times]
-    texts = [str(moment).replace("T", " ") for moment in times.astype("datetime64[s]")]
-    whole_days = all(text.endswith(" 00:00:00") for text in texts)
-    return [text.removesuffix(" 00:00:00") if whole_days else text for text in texts]

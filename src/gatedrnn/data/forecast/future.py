@@ -1,12 +1,12 @@
 """The steps that a table does not have yet: the times and covariates of a forecast."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from gatedrnn.data.batches import Batch
-from gatedrnn.data.forecast.frequency import shown_times
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.forecast.task import with_calendar
 from gatedrnn.data.windows import OneSeries, Windows
@@ -46,7 +46,7 @@ def asked_of(table: SeriesTable, calendar: tuple[str, ...], context: int, horizo
     """
     origins = np.array([int(np.flatnonzero(~np.isnan(one.values))[-1]) + 1 for one in table.series])
     series = [_extended(one, int(origin), horizon, table) for one, origin in zip(table.series, origins, strict=True)]
-    whole = with_calendar(SeriesTable(series, table.frequency, table.columns, table.source), calendar)
+    whole = with_calendar(replace(table, series=series), calendar)
     nothing = np.full(len(series), np.nan)
     windows = Windows(whole.series, origins, origins + horizon, nothing, nothing, context, horizon)
     return Asked(whole, origins, windows)
@@ -64,9 +64,10 @@ def _extended(one: OneSeries, origin: int, horizon: int, table: SeriesTable) -> 
     missing = np.isnan(known[origin:])
     if missing.any():
         step, column = np.argwhere(missing)[0]
+        moment = one.form.written(times[[origin + step]])[0]
         raise DataError(
             f"{table.source['name']}: series {one.name}: column {table.columns.known[column]!r} has no value at "
-            f"{shown_times(times[[origin + step]])[0]}; a forecast of {horizon} steps needs the known covariates of "
-            "each of them, in rows without a value of the target"
+            f"{moment}; a forecast of {horizon} steps needs the known covariates of each of them, in rows without a "
+            "value of the target"
         )
-    return OneSeries(one.name, times, longer(one.values), known, longer(one.past), one.fixed)
+    return replace(one, times=times, values=longer(one.values), known=known, past=longer(one.past))

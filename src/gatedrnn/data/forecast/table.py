@@ -1,16 +1,18 @@
 """Tables of series: long (a row for each series and time) or wide (a row a time, a column for each series)."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from datasets import Dataset
 
+from gatedrnn.data.columns import said_columns, without_row_numbers
 from gatedrnn.data.files import column_of, read_all_columns
-from gatedrnn.data.forecast.frequency import Frequency, as_frequency, frequency_of
-from gatedrnn.data.series.long import SERIES_COLUMNS, numbers_in_column, time_column_of, times_in_column
+from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, as_frequency, frequency_of
+from gatedrnn.data.series.long import SERIES_COLUMNS, demand_rising, numbers_in_column, time_column_of, times_in_column
+from gatedrnn.data.times import Times
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
@@ -46,7 +48,9 @@ class SeriesTable:
     source: dict[str, Json]
     """Name, rows and sha256, without any path."""
     unused: tuple[str, ...] = ()
-    """Columns that nothing reads."""
+    """Columns that nothing reads, but those that only count the rows."""
+    said: str = ""
+    """Which columns were taken as what."""
 
 
 class _Rows(NamedTuple):
@@ -81,16 +85,23 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
         for name in (*columns.target, *columns.known, *columns.past, *columns.fixed)
     }
     found = _rows(data, columns, path, times)
-    frequency = _frequency(found, columns, times, path)
+    frequency, times = _frequency_and_times(found, columns, times, path)
     series = [_on_grid(one, columns, times, of_numbers, frequency, path) for one in found]
     for one in series:
         if np.isnan(one.values).all():
             raise DataError(f"{path}: series {one.name}: all values are missing")
-    used = {columns.series, columns.time, *of_numbers}
+    others = [name for name in data.column_names if name not in (columns.series, columns.time)]
+    kept, left_out = without_row_numbers(data, others, list(of_numbers))
+    wide = columns.series is None
+    roles = {
+        f"time ({times.form})": columns.time, "series": columns.target if wide else columns.series,
+        "target": () if wide else columns.target, "known": columns.known, "past": columns.past, "fixed": columns.fixed,
+    }  # fmt: skip
     return SeriesTable(
         [one if future else _without_future(one) for one in series], frequency, columns,
         {"name": path.name, "rows": len(data), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
-        tuple(name for name in data.column_names if name not in used),
+        tuple(name for name in kept if name not in of_numbers),
+        said_columns(path.name, roles, data.column_names, left_out),
     )  # fmt: skip
 
 
@@ -98,17 +109,20 @@ def _guessed(data: Dataset, place: str, asked: Columns) -> Columns:
     """The columns with all that is None or () replaced by what is obvious."""
     names, time = data.column_names, time_column_of(data, place, asked.time)
     usual = [name for name in names if name.lower() in SERIES_COLUMNS]
-    series = asked.series or (usual[0] if len(usual) == 1 else None)
+    rows = {name for name in usual if len(set(data[name])) == len(data)}
+    several = [name for name in usual if name not in rows]
+    series = asked.series or (several[0] if len(several) == 1 else None)
     for name in (series, *asked.target, *asked.known, *asked.past, *asked.fixed):
         if name is not None:
             column_of(names, place, "series", name, ())
-    roles = [name for name in (time, series, *asked.known, *asked.past, *asked.fixed) if name]
+    roles = [name for name in (time, series, *asked.known, *asked.past, *asked.fixed) if name is not None]
     if asked.target:
         target = asked.target
     elif series is not None:
         target = (column_of(names, place, "target", None, TARGET_COLUMNS),)
     else:
-        target = tuple(name for name in names if name not in roles)
+        rest = [name for name in names if name not in roles and name not in rows]
+        target = tuple(without_row_numbers(data, rest, TARGET_COLUMNS)[0])
     twice = next((name for name in (*roles, *target) if (*roles, *target).count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{place}: column {twice!r} is given two roles")
@@ -120,7 +134,7 @@ def _guessed(data: Dataset, place: str, asked: Columns) -> Columns:
     return asked._replace(time=time, series=series, target=target)
 
 
-def _rows(data: Dataset, columns: Columns, path: Path, times: np.ndarray) -> list[_Rows]:
+def _rows(data: Dataset, columns: Columns, path: Path, times: Times) -> list[_Rows]:
     """The rows of each series; times of a series must rise."""
     if columns.series is None:
         groups = {name: np.arange(len(data)) for name in columns.target}
@@ -130,15 +144,10 @@ def _rows(data: Dataset, columns: Columns, path: Path, times: np.ndarray) -> lis
         order = np.argsort(inverse, kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
         groups = {str(names[part[0]]): part for part in sorted(parts, key=lambda part: first[inverse[part[0]]])}
+    assert columns.time is not None
     for name, rows in groups.items():
-        steps = np.diff(times[rows])
-        wrong = np.flatnonzero(steps <= np.zeros(1, steps.dtype))
-        if len(wrong):
-            row = int(rows[wrong[0] + 1])
-            word = "twice" if times[row] == times[rows[wrong[0]]] else "after a later one"
-            where = f"{path}: row {row + 1}, column {columns.time!r}"
-            hint = "" if columns.series else _column_of_series(data, columns, times)
-            raise DataError(f"{where}: series {name} has {data[columns.time][row]} {word}{hint}")
+        hint = "" if columns.series else _column_of_series(data, columns, times.order)
+        demand_rising(path, data, columns.time, times, name, rows, hint)
         if columns.series is None:
             break  # all have the same times
     return [
@@ -158,62 +167,113 @@ def _column_of_series(data: Dataset, columns: Columns, times: np.ndarray) -> str
     return ""
 
 
-def _frequency(found: list[_Rows], columns: Columns, times: np.ndarray, path: Path) -> Frequency:
-    """The one of all series.
+def _frequency_and_times(
+    found: list[_Rows], columns: Columns, times: Times, path: Path
+) -> tuple[Frequency, Times]:  # fmt: skip
+    """The one of all series, and times on the axis where it is regular: hours pass whatever clocks do, days and months
+    go by the calendar of the zone.
 
     Raises:
         DataError: two series have unequal ones, or none is to be seen.
     """
+    *instants, wall = times.axes()
+    for some in instants:
+        try:
+            frequency = _frequency(found, columns, some, path)
+        except DataError:  # a series of days, over a change of its clock; or it is said below
+            continue
+        if frequency.within_a_day and all((frequency.places(some.values[one.rows]) >= 0).all() for one in found):
+            return frequency, some
+    return _frequency(found, columns, wall, path), wall
+
+
+def _frequency(found: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:
     if columns.frequency is not None:
-        return as_frequency(columns.frequency)
+        return _named_frequency(columns.frequency, columns, times, path)
     named: dict[str, tuple[Frequency, str]] = {}
     for one in found:
-        own = frequency_of(times[one.rows])
+        own = frequency_of(times.values[one.rows])
         if own is not None:
             named.setdefault(str(own), (own, one.name))
         elif len(one.rows) > 2:
-            raise DataError(
-                f"{path}: series {one.name}: its times are not on a regular grid; name the step with --frequency, such "
-                "as h or D"
-            )
+            raise DataError(_irregular(one, columns, times, path))
     if not named:
         raise DataError(f"{path}: no series has the three times that show a frequency; name it with --frequency")
-    if len(named) > 1:
-        (first, _), (_, (_, other)) = next(iter(named.items())), list(named.items())[1]
-        raise DataError(
-            f"{path}: series of unequal frequency: {named[first][1]} has {first}, {other} has {list(named)[1]}; "
-            "forecast them apart"
-        )
-    return next(iter(named.values()))[0]
+    for frequency, _ in named.values():
+        if len(named) == 1 or all(_suits(frequency, times.values[one.rows]) for one in found):
+            return frequency
+    (first, (_, one_name)), (second, (_, other)) = list(named.items())[:2]
+    raise DataError(
+        f"{path}: series of unequal frequency: {one_name} has {first}, {other} has {second}; forecast them apart"
+    )
+
+
+def _suits(frequency: Frequency, times: np.ndarray) -> bool:
+    """Whether times lie on its grid, and some of them a step apart."""
+    if frequency.length(times) > _most_steps(times):
+        return False
+    places = frequency.places(times)
+    return bool((places >= 0).all()) and (len(places) < 3 or int(np.diff(places).min()) == 1)
+
+
+def _most_steps(times: np.ndarray) -> int:
+    return MOST_GAPS * len(times) + 1000
+
+
+def _named_frequency(name: str, columns: Columns, times: Times, path: Path) -> Frequency:
+    """The one that is asked for, where it is one of such times."""
+    frequency, what = (
+        as_frequency(name),
+        f"--frequency {name}: column {columns.time!r} of {path.name} holds {times.form}",
+    )
+    if times.form.kind == "numbers" and frequency.name != NUMBERS:
+        raise DataError(f"{what}; give the step as a number, or write dates such as 2024-01-31")
+    if times.form.kind != "numbers" and frequency.name == NUMBERS:
+        raise DataError(f"{what}; give a step such as h, 15min, D, W or MS")
+    if times.form.kind == "clock" and frequency.nanoseconds is None:
+        raise DataError(f"{what}; give a step such as h or 15min")
+    return frequency
+
+
+def _irregular(one: _Rows, columns: Columns, times: Times, path: Path) -> str:
+    """What is said of times without a regular grid."""
+    said, own = f"{path}: series {one.name}: its times are not on a regular grid", times.values[one.rows]
+    if times.form.kind == "dates" and len(np.unique(own.astype("datetime64[M]"))) == len(own):
+        return f"{said}; where each row is a month, write the first day of it"
+    steps, counts = np.unique(np.diff(own), return_counts=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratios = np.diff(own) / steps[counts.argmax()]
+        place = int(np.abs(ratios - np.rint(ratios)).argmax())
+    before, after = times.form.written(own[place : place + 2])
+    return (
+        f"{said}: row {one.rows[place + 1] + 1}, column {columns.time!r}, has {after} after {before}, which is no "
+        "whole number of the most frequent step; mend it, or name the step with --frequency, such as h or D"
+    )
 
 
 def _on_grid(
-    one: _Rows, columns: Columns, times: np.ndarray, numbers: dict[str, np.ndarray], frequency: Frequency, path: Path
+    one: _Rows, columns: Columns, times: Times, numbers: dict[str, np.ndarray], frequency: Frequency, path: Path
 ) -> OneSeries:  # fmt: skip
-    own = times[one.rows]
-    try:
-        grid = frequency.grid(own)
-    except ValueError as error:
-        raise DataError(f"{path}: series {one.name}: its times do not fit the frequency {frequency}") from error
-    if len(grid) > MOST_GAPS * len(own) + 1000:
+    own = times.values[one.rows]
+    places, length = frequency.places(own), int(frequency.length(own)) + 1
+    if length > _most_steps(own):
         raise DataError(
-            f"{path}: series {one.name}: {len(own):,} times lie on a grid of {len(grid):,} ({frequency}); name another "
+            f"{path}: series {one.name}: {len(own):,} times lie on a grid of {length:,} ({frequency}); name another "
             "step with --frequency"
         )
-    places = np.searchsorted(grid, own)
-    same = np.isclose if frequency.step else np.equal
-    off = ~same(grid[np.minimum(places, len(grid) - 1)], own)
-    if off.any():
-        row = int(one.rows[int(off.argmax())])
+    off = np.flatnonzero((places < 0) | (np.diff(places, prepend=-1) == 0))
+    if len(off):
+        row, written = int(one.rows[off[0]]), times.form.written(own[off[:1]])[0]
         raise DataError(
-            f"{path}: row {row + 1}, column {columns.time!r}: {own[int(off.argmax())]} of series {one.name} is not on "
-            f"the grid of its other times ({frequency})"
+            f"{path}: row {row + 1}, column {columns.time!r}: {written} of series {one.name} is not on the grid of its "
+            f"other times ({frequency})"
         )
 
     if len(places) > 2 and np.diff(places).min() > 1:
         raise DataError(
             f"{path}: series {one.name}: no two of its times are one step apart ({frequency}); its own step is longer"
         )
+    grid, form = frequency.grid(own), frequency.form(times.form)
 
     def laid(names: tuple[str, ...], kind: type) -> np.ndarray:
         found: np.ndarray = np.full((len(grid), len(names)), np.nan, kind)
@@ -230,11 +290,11 @@ def _on_grid(
         raise DataError(f"{path}: row {row + 1}, column {column!r}: changes within series {one.name}, which is --fixed")
     return OneSeries(
         one.name, grid, laid((one.target,), np.float64)[:, 0], laid(columns.known, np.float32),
-        laid(columns.past, np.float32), fixed[0],
+        laid(columns.past, np.float32), fixed[0], form,
     )  # fmt: skip
 
 
 def _without_future(one: OneSeries) -> OneSeries:
     """Up to the last value: what follows are times that nothing is known of."""
     last = int(np.flatnonzero(~np.isnan(one.values))[-1]) + 1
-    return OneSeries(one.name, one.times[:last], one.values[:last], one.known[:last], one.past[:last], one.fixed)
+    return replace(one, times=one.times[:last], values=one.values[:last], known=one.known[:last], past=one.past[:last])

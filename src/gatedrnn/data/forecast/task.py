@@ -2,16 +2,17 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from gatedrnn.data.forecast.embedded import weekly_co2
-from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, calendar_features, shown_times
+from gatedrnn.data.forecast.frequency import Frequency, calendar_features
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData
-from gatedrnn.data.windows import OneSeries, Windows
+from gatedrnn.data.windows import Windows
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
@@ -83,7 +84,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
             "horizon": horizon, "context": context, "seasons": list(seasons), "quantiles": list(settings.quantiles),
             "table": {
                 **{k: list(v) if isinstance(v, tuple) else v for k, v in table.columns._asdict().items()},
-                "frequency": table.frequency.name if table.frequency.name != NUMBERS else f"{table.frequency.step:g}",
+                "frequency": table.frequency.setting,
                 "calendar": list(settings.calendar),
             },
         },
@@ -113,7 +114,8 @@ def read_tables(settings: ForecastTask, *, future: bool = False) -> Read:
     table = read_table(settings.train_file, columns, future=future and settings.test_file is None)
     if settings.test_file is None:
         return Read(table, None, [table.source])
-    continued = read_table(settings.test_file, table.columns, future=future)
+    columns = table.columns._replace(frequency=table.frequency.setting)
+    continued = read_table(settings.test_file, columns, future=future)
     lengths = [len(one.values) for one in table.series]
     whole = _joined(table, continued)
     apart = np.array([len(one.values) for one in whole.series]) - np.array(lengths)
@@ -128,28 +130,23 @@ def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
     """
     if not names:
         return table
-    if table.frequency.name == NUMBERS:
-        raise DataError(f"{table.source['name']}: --calendar needs dates; times are numbers here")
+    form = table.series[0].form
+    if form.kind != "dates":
+        raise DataError(f"{table.source['name']}: --calendar needs dates; times are {form} here")
     series = [
-        OneSeries(
-            one.name, one.times, one.values, np.concatenate([one.known, calendar_features(one.times, names)], axis=1),
-            one.past, one.fixed,
-        )
+        replace(one, known=np.concatenate([one.known, calendar_features(one.form.local(one.times), names)], axis=1))
         for one in table.series
-    ]  # fmt: skip
-    return SeriesTable(series, table.frequency, table.columns, table.source, table.unused)
+    ]
+    return replace(table, series=series)
 
 
 def _notes(table: SeriesTable) -> list[str]:
-    notes, missing = list[str](), sum(int(np.isnan(one.values).sum()) for one in table.series)
+    notes, missing = [table.said] if table.said else [], sum(int(np.isnan(one.values).sum()) for one in table.series)
     if missing:
         total = sum(len(one.values) for one in table.series)
         notes.append(f"{missing:,} of {total:,} values are missing, times that the file leaves out among them.")
     if table.unused:
-        notes.append(
-            f"Columns that are not used: {', '.join(table.unused[:30])}; --target, --known, --past and --fixed give a "
-            "column a role."
-        )
+        notes.append("--target, --known, --past and --fixed give a column that is not used a role.")
     constant = [one.name for one in table.series if np.nanmin(one.values) == np.nanmax(one.values)]
     if constant:
         notes.append(f"Constant series: {', '.join(constant[:30])}.")
@@ -168,23 +165,29 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
         if one.name not in later:
             raise DataError(f"{after.source['name']}: has no series {one.name}, which is in {table.source['name']}")
         then = later.pop(one.name)
-        following = table.frequency.after(one.times, 1)
-        if then.times[0] != following[0]:
+        if (one.form.kind, one.form.zone is None, one.form.instants) != (
+            then.form.kind, then.form.zone is None, then.form.instants
+        ):  # fmt: skip
             raise DataError(
-                f"{after.source['name']}: series {one.name} begins at {shown_times(then.times[:1])[0]}; after "
-                f"{table.source['name']} comes {shown_times(following)[0]}"
+                f"{after.source['name']}: its times are {then.form}; those of {table.source['name']} are {one.form}"
+            )
+        following = table.frequency.after(one.times, 1)
+        if table.frequency.places(np.array([one.times[-1], then.times[0]])).tolist() != [0, 1]:
+            raise DataError(
+                f"{after.source['name']}: series {one.name} begins at {then.form.written(then.times[:1])[0]}; after "
+                f"{table.source['name']} comes {one.form.written(following)[0]}"
             )
         if not np.array_equal(then.fixed, one.fixed, equal_nan=True):
             raise DataError(f"{after.source['name']}: series {one.name}: its --fixed columns have other values")
         series.append(
-            OneSeries(
-                one.name, np.concatenate([one.times, then.times]), np.concatenate([one.values, then.values]),
-                np.concatenate([one.known, then.known]), np.concatenate([one.past, then.past]), one.fixed,
+            replace(
+                one, times=np.concatenate([one.times, then.times]), values=np.concatenate([one.values, then.values]),
+                known=np.concatenate([one.known, then.known]), past=np.concatenate([one.past, then.past]),
             )
         )  # fmt: skip
     if later:
         raise DataError(f"{after.source['name']}: series {next(iter(later))} is not in {table.source['name']}")
-    return SeriesTable(series, table.frequency, table.columns, table.source, table.unused)
+    return replace(table, series=series)
 
 
 def _cuts(
@@ -229,9 +232,10 @@ def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows
 
 
 def _horizon(frequency: Frequency, shortest: int) -> int:
-    """A season, or where none is usual a few steps, in a series of that length."""
+    """A season, or where none is usual or fits a few steps, in a series of that length."""
     season = frequency.seasons[0]
-    return season if season > 1 else max(1, min(WITHOUT_SEASON, shortest // 10))
+    fits = 3 * season + 2 <= shortest  # a test, a validation and a training part
+    return season if season > 1 and fits else max(1, min(WITHOUT_SEASON, shortest // 10))
 
 
 def _seasons(table: SeriesTable, cuts: Cuts) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ def read_series(
     Args:
         path: .ts, .ts.gz, or a CSV, TSV, JSON-lines or Parquet table.
         reading: names of columns, and what recordings become.
-        channels: those of training, which single measurements are put into; None for training itself.
+        channels: those of training; None for training itself.
         labelled: whether every series must have a label; if not, labels are read where there are some.
 
     Raises:
@@ -54,7 +54,7 @@ def read_series(
         return read_measurement_files(path, time, label, missing, channels, reading.data_root, labelled=labelled)
     if holds_measurements(read_all_columns(path).column_names):
         return read_measurements(path, series, time, label, missing, channels, labelled=labelled)
-    return read_long(path, series, time, label, missing, uneven=reading.uneven, labelled=labelled)
+    return read_long(path, series, time, label, missing, channels, uneven=reading.uneven, labelled=labelled)
 
 
 def named_files(path: Path) -> str | None:
@@ -90,3 +90,13 @@ def demand_rate(series: LabelledSeries, expected: int | None, place: str) -> Non
     if expected is not None and series.rate != expected:
         got = "no recordings" if series.rate is None else f"recordings of {series.rate:,} samples a second"
         raise DataError(f"{place}: has {got}; training had {expected:,} samples a second")
+
+
+def demand_unit(series: LabelledSeries, expected: str | None, place: str) -> None:
+    """See that uneven times are hours, from dates or clocks, or numbers as those of training.
+
+    Raises:
+        DataError: they are not.
+    """
+    if expected is not None and series.unit not in (None, expected):
+        raise DataError(f"{place}: its times are read as {series.unit}, those of training as {expected}")

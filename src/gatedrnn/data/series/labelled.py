@@ -24,9 +24,13 @@ class LabelledSeries:
     """Name, rows and sha256, without any path."""
     times: list[np.ndarray] | None = None
     """(time,), rising: of the steps of uneven series; None where steps are equally far apart."""
+    unit: str | None = None
+    """Of these times: hours, or numbers of whatever they are."""
     rate: int | None = None
     """Samples a second, of recordings."""
     column: str = "series"
     """Where the file has the names of series."""
     names: list[str] | None = None
     """Of each series, in that column; None where the file has none, and places stand for them."""
+    said: str = ""
+    """Which columns of a table were taken as what; nothing of a file without columns."""

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 from datasets import Dataset
 
+from gatedrnn.data.columns import said_columns, without_row_numbers
 from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
-from gatedrnn.data.series.fields import hours_of, is_date, numbers_of, times_of
+from gatedrnn.data.series.fields import numbers_of
 from gatedrnn.data.series.labelled import LabelledSeries
+from gatedrnn.data.times import Times, are_dates, read_times
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
@@ -21,12 +23,14 @@ TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
 
 def read_long(
     path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
-    missing: Sequence[str] = (), *, uneven: bool = False, labelled: bool = True,
+    missing: Sequence[str] = (), channels: Sequence[str] | None = None, *, uneven: bool = False, labelled: bool = True,
 ) -> LabelledSeries:  # fmt: skip
-    """The series of a CSV, TSV, JSON-lines or Parquet file; all columns but series, time and label are channels.
+    """The series of a CSV, TSV, JSON-lines or Parquet file; all columns but series, time, label and those that count
+    the rows are channels.
 
     Args:
         missing: values that mean that nothing was measured.
+        channels: those of training, which are kept even if they count the rows here.
         uneven: keep the times of steps.
 
     Raises:
@@ -39,7 +43,8 @@ def read_long(
     label = None
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
         label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
-    channels = [name for name in data.column_names if name not in (series, time, label)]
+    rest = [name for name in data.column_names if name not in (series, time, label)]
+    channels, left_out = without_row_numbers(data, rest, channels or ())
     if not channels:
         raise DataError(f"{path}: no column is left for values beside {series} and {time}")
     if not len(data):
@@ -50,22 +55,42 @@ def read_long(
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(map(str, data[series])):
         own = rows.setdefault(name, [])
-        if own and times[own[-1]] >= times[row]:
-            word = "twice" if times[own[-1]] == times[row] else "after a later one"
-            raise DataError(f"{path}: row {row + 1}, column {time!r}: series {name} has {data[time][row]} {word}")
         if labels and own and labels[own[0]] != labels[row]:
             both = f"{labels[own[0]]} and {labels[row]}"
             raise DataError(f"{path}: row {row + 1}, column {label!r}: series {name} has the labels {both}")
         own.append(row)
+    for name, own in rows.items():
+        demand_rising(path, data, time, times, name, np.array(own))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     own_labels = [labels[own[0]] for own in rows.values()] if labels else []
     source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": digest}
     places = [f"{series} {name}" for name in rows]
-    hours = [hours_of(times)[own] for own in rows.values()] if uneven else None
+    hours = times.hours()
+    gaps = [hours[own] for own in rows.values()] if uneven else None
     values = [table[own] for own in rows.values()]
+    roles = {"series": series, f"time ({times.form})": time, "label": label, "channels": channels}
     return LabelledSeries(
-        values, own_labels, names, tuple(channels), places, source, hours, column=series, names=list(rows)
-    )
+        values, own_labels, names, tuple(channels), places, source, gaps, times.unit if uneven else None,
+        column=series, names=list(rows), said=said_columns(path.name, roles, data.column_names, left_out),
+    )  # fmt: skip
+
+
+def demand_rising(
+    path: Path, data: Dataset, column: str, times: Times, series: str, rows: np.ndarray, hint: str = ""
+) -> None:
+    """See that the times of a series rise from row to row.
+
+    Raises:
+        DataError: two rows have one time, which are named, or one is out of order.
+    """
+    order = times.order[rows]
+    falls = np.flatnonzero(order[1:] <= order[:-1])
+    if len(falls):
+        place = int(falls[0]) + 1
+        row, same = int(rows[place]) + 1, np.flatnonzero(order[:place] == order[place])
+        where = f"rows {int(rows[same[0]]) + 1} and {row}" if len(same) else f"row {row}"
+        word = "twice" if len(same) else "after a later one"
+        raise DataError(f"{path}: {where}, column {column!r}: series {series} has {data[column][row - 1]} {word}{hint}")
 
 
 def time_column_of(data: Dataset, place: str, wanted: str | None) -> str:
@@ -78,7 +103,7 @@ def time_column_of(data: Dataset, place: str, wanted: str | None) -> str:
     names = data.column_names
     if wanted is None and not any(name.lower() in TIME_COLUMNS for name in names):
         first = data[:LOOKED_AT]
-        dated = [name for name in names if first[name] and all(map(is_date, first[name]))]
+        dated = [name for name in names if are_dates(first[name])]
         years = [name for name in names if name.lower() == "year"]
         if len(found := dated or years) == 1:
             return found[0]
@@ -90,6 +115,6 @@ def numbers_in_column(path: Path, data: Dataset, column: str, missing: Sequence[
     return numbers_of(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", missing)
 
 
-def times_in_column(path: Path, data: Dataset, column: str) -> np.ndarray:
-    """(rows,); as `times_of`."""
-    return times_of(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}")
+def times_in_column(path: Path, data: Dataset, column: str) -> Times:
+    """As `read_times`."""
+    return read_times(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}")

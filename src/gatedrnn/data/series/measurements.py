@@ -2,23 +2,27 @@
 
 import csv
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
-from gatedrnn.data.series.fields import hours_of, numbers_of, times_of
+from gatedrnn.data.series.fields import numbers_of
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.series.long import SERIES_COLUMNS, TIME_COLUMNS
 from gatedrnn.data.series.wav import FILE_COLUMNS, named_file
+from gatedrnn.data.times import read_times
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
 PARAMETER_COLUMNS = ("parameter", "variable", "channel", "feature", "item", "signal")
 VALUE_COLUMNS = ("value", "values", "measurement")
+Table: TypeAlias = Mapping[str, Sequence[Any]]
+"""The fields of columns by name."""
 
 
 class Measured(NamedTuple):
@@ -62,7 +66,7 @@ def read_measurements(
     if labelled or label_column in names or any(name.lower() in LABEL_COLUMNS for name in names):
         label = column_of(names, place, "label", label_column, LABEL_COLUMNS)
     labels, label_names = ([], None) if label is None else labels_in_column(data, place, label)
-    whole = _measured(place, {name: data[name] for name in names}, time_column, missing)
+    (whole,), unit, roles = _measured({place: {name: data[name] for name in names}}, time_column, missing)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(map(str, data[series])):
         own = rows.setdefault(name, [])
@@ -80,7 +84,8 @@ def read_measurements(
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": digest}
     found = _assembled(dict.fromkeys(each, place), each, own_labels, label_names, channels, source)
-    return replace(found, column=series, names=list(rows))
+    said = said_columns(path.name, {"series": series, **roles, "label": label}, names)
+    return replace(found, unit=unit, column=series, names=list(rows), said=said + found.said)
 
 
 def read_measurement_files(
@@ -95,26 +100,30 @@ def read_measurement_files(
     """
     data, place = read_all_columns(path), str(path)
     column = column_of(data.column_names, place, "file", None, FILE_COLUMNS)
-    labels, label_names = list[str](), None
+    labels, label_names, label = list[str](), None, None
     if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):
-        named = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
-        labels, label_names = labels_in_column(data, place, named)
-    digest, each, files = hashlib.sha256(path.read_bytes()), dict[str, Measured](), dict[str, str]()
+        label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
+        labels, label_names = labels_in_column(data, place, label)
+    digest, tables, files = hashlib.sha256(path.read_bytes()), dict[str, Table](), dict[str, str]()
     for row, name in enumerate(data[column], start=1):
         file = named_file(path, str(name), data_root, f"{path}: row {row}, column {column!r}: {name}")
-        if str(name) in each:
+        if str(name) in files:
             raise DataError(f"{path}: row {row}, column {column!r}: {name} is named twice")
         content = file.read_bytes()
         digest.update(content)
-        each[str(name)], files[str(name)] = _of_file(file, content, time_column, missing), str(file)
-    if not each:
+        files[str(name)], tables[str(file)] = str(file), _of_file(file, content)
+    if not files:
         raise DataError(f"{path}: there are columns but no rows")
+    measured, unit, roles = _measured(tables, time_column, missing)
+    each = dict(zip(files, measured, strict=True))
     source: dict[str, Json] = {"name": path.name, "rows": len(each), "sha256": digest.hexdigest()}
     found = _assembled(files, each, labels, label_names, channels, source)
-    return replace(found, column=column, names=list(each))
+    said = said_columns(path.name, {"file": column, "label": label}, data.column_names)
+    said += " " + said_columns("the files", roles, list(roles.values()))
+    return replace(found, unit=unit, column=column, names=list(each), said=said + found.said)
 
 
-def _of_file(file: Path, content: bytes, time_column: str | None, missing: Sequence[str]) -> Measured:
+def _of_file(file: Path, content: bytes) -> Table:
     try:
         header, *rows = [row for row in csv.reader(content.decode("utf-8-sig").splitlines(), strict=True) if row]
     except (ValueError, csv.Error) as error:
@@ -122,20 +131,37 @@ def _of_file(file: Path, content: bytes, time_column: str | None, missing: Seque
     for number, row in enumerate(rows, start=1):
         if len(row) != len(header):
             raise DataError(f"{file}: row {number}: must have {len(header)} fields as the first line, got {len(row)}")
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
-    return _measured(str(file), columns, time_column, missing)
+    return {name: [row[place] for row in rows] for place, name in enumerate(header)}
 
 
 def _measured(
-    place: str, columns: dict[str, list[object]] | dict[str, list[str]], time_column: str | None, missing: Sequence[str]
-) -> Measured:
-    names = list(columns)
-    time = column_of(names, place, "time", time_column, TIME_COLUMNS)
-    parameter = column_of(names, place, "parameter", None, PARAMETER_COLUMNS)
-    value = column_of(names, place, "value", None, VALUE_COLUMNS)
-    hours = hours_of(times_of(columns[time], lambda row: f"{place}: row {row + 1}, column {time!r}"))
-    values = numbers_of(columns[value], lambda row: f"{place}: row {row + 1}, column {value!r}", missing)
-    return Measured(hours, [str(one) for one in columns[parameter]], values, range(1, len(values) + 1))
+    tables: Mapping[str, Table], time_column: str | None, missing: Sequence[str]
+) -> tuple[list[Measured], str, dict[str, str]]:
+    """The rows of each table, by its place; the unit of times; columns by role. What times mean is decided by those of
+    all tables."""
+    times = [column_of(list(table), place, "time", time_column, TIME_COLUMNS) for place, table in tables.items()]
+    named = list(zip(tables.items(), times, strict=True))
+    ends = np.cumsum([len(table[time]) for (_, table), time in named])
+
+    def place_of(row: int) -> str:
+        number = int(np.searchsorted(ends, row, side="right"))
+        first = int(ends[number]) - len(named[number][0][1][times[number]])
+        return f"{named[number][0][0]}: row {row - first + 1}, column {times[number]!r}"
+
+    read = read_times([field for (_, table), time in named for field in table[time]], place_of)
+    hours = np.split(read.hours(), ends[:-1])
+    found = [_rows_of(place, table, own, missing) for (place, table), own in zip(tables.items(), hours, strict=True)]
+    parameter, value, _ = found[0]
+    roles = {f"time ({read.form})": times[0], "parameter": parameter, "value": value}
+    return [rows for _, _, rows in found], read.unit, roles
+
+
+def _rows_of(place: str, table: Table, hours: np.ndarray, missing: Sequence[str]) -> tuple[str, str, Measured]:
+    """The columns of parameters and values, and what they hold."""
+    parameter = column_of(list(table), place, "parameter", None, PARAMETER_COLUMNS)
+    value = column_of(list(table), place, "value", None, VALUE_COLUMNS)
+    values = numbers_of(table[value], lambda row: f"{place}: row {row + 1}, column {value!r}", missing)
+    return parameter, value, Measured(hours, [str(one) for one in table[parameter]], values, range(1, len(values) + 1))
 
 
 def _assembled(
@@ -152,7 +178,7 @@ def _assembled(
         }  # fmt: skip
         channels = sorted(there)
     number = {name: place for place, name in enumerate(channels)}
-    values, times = list[np.ndarray](), list[np.ndarray]()
+    values, times, again = list[np.ndarray](), list[np.ndarray](), 0
     for name, own in each.items():
         real = np.flatnonzero(~np.isnan(own.values)).tolist()
         if not len(real):
@@ -166,6 +192,8 @@ def _assembled(
         hours, step = np.unique(own.hours[real], return_inverse=True)
         table = np.full((len(hours), len(channels)), np.nan, np.float32)
         table[step, [number[own.parameters[row]] for row in real]] = own.values[real]
+        again += len(real) - int((~np.isnan(table)).sum())
         values.append(table)
         times.append(hours)
-    return LabelledSeries(values, labels, label_names, tuple(channels), list(each), source, times)
+    said = f" Values measured again at one time: {again:,}; the later row counts." if again else ""
+    return LabelledSeries(values, labels, label_names, tuple(channels), list(each), source, times, said=said)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.series.files import Reading, demand_channels, demand_rate, read_series
+from gatedrnn.data.series.files import Reading, demand_channels, demand_rate, demand_unit, read_series
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
 from gatedrnn.data.task import TaskData
@@ -37,8 +37,10 @@ def load_series_task(settings: SeriesTask) -> TaskData:
             read[split] = read_series(file, reading, channels=read["train"].channels)
             demand_channels(read[split], read["train"].channels, str(file))
             demand_rate(read[split], read["train"].rate, str(file))
+            demand_unit(read[split], read["train"].unit, str(file))
             if (read[split].times is None) != (read["train"].times is None):
                 raise DataError(f"{file}: one of it and {settings.train_file} has uneven times, the other has not")
+    notes += dict.fromkeys(found.said for found in read.values() if found.said)
     sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
     numbers = settings.task == SERIES_REGRESSION
     names = () if numbers else read["train"].label_names or tuple(sorted(set(read["train"].labels)))
@@ -85,7 +87,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
             **scale, "pad_token_id": None, "unk_token_id": None,
             "series": {
                 "channels": list(read["train"].channels), **how, "missing": list(reading.missing),
-                "rate": read["train"].rate,
+                "rate": read["train"].rate, "unit": read["train"].unit,
             },
         },
         labelled="sequence",

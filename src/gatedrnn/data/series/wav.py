@@ -11,6 +11,7 @@ from scipy.io import wavfile
 from scipy.signal import ShortTimeFFT
 from scipy.signal.windows import hann
 
+from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import Frames
@@ -35,10 +36,10 @@ def read_recordings(
     """
     data = read_all_columns(path)
     column = column_of(data.column_names, str(path), "file", None, FILE_COLUMNS)
-    labels, names = list[str](), None
+    labels, names, label = list[str](), None, None
     if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):
-        named = column_of(data.column_names, str(path), "label", label_column, LABEL_COLUMNS)
-        labels, names = labels_in_column(data, str(path), named)
+        label = column_of(data.column_names, str(path), "label", label_column, LABEL_COLUMNS)
+        labels, names = labels_in_column(data, str(path), label)
     values, rate, digest = list[np.ndarray](), None, hashlib.sha256(path.read_bytes())
     for row, name in enumerate(data[column], start=1):
         where = f"{path}: row {row}, column {column!r}: {name}"
@@ -56,6 +57,7 @@ def read_recordings(
         values, labels, names, channels, [str(name) for name in data[column]],
         {"name": path.name, "rows": len(values), "sha256": digest.hexdigest()}, rate=rate, column=column,
         names=[str(name) for name in data[column]],
+        said=said_columns(path.name, {"file": column, "label": label}, data.column_names),
     )  # fmt: skip
 
 

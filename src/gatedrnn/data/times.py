@@ -1,0 +1,362 @@
+"""What a column of times means: numbers, hours and minutes, or dates, with an offset from UTC or without; and how its
+times are written."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+from zoneinfo import available_timezones
+
+import numpy as np
+import pandas as pd
+
+from gatedrnn.data.series.fields import MISSING, Place
+from gatedrnn.errors import DataError
+
+CLOCK = re.compile(r"(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?")
+DATE = re.compile(
+    r"(\d{1,6}-\d\d(?:-\d\d)?(?:[T ]\d\d(?::\d\d(?::\d\d(?:\.\d{1,9})?)?)?)?) ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?"
+)
+FIRST_YEAR, LAST_YEAR = 1678, 2261
+"""Whole years that 64 bits of nanoseconds hold."""
+FIELDS: Mapping[str, tuple[str, str]] = {
+    "year": (r"(?:1[789]|2[01])\d\d", "YYYY"), "month": (r"0[1-9]|1[0-2]", "MM"),
+    "day": (r"0[1-9]|[12]\d|3[01]", "DD"), "hour": (r"[01]\d|2[0-3]", "HH"), "minute": (r"[0-5]\d", "MM"),
+    "second": (r"[0-5]\d", "SS"), "week": (r"0[1-9]|[1-4]\d|5[0-3]", "WW"), "quarter": (r"[1-4]", "Q"),
+}  # fmt: skip
+"""By name: what it may be, and how a message shows it."""
+PATTERNS = (
+    "{year}{month}{day}{hour}{minute}{second}", "{year}{month}{day}{hour}{minute}", "{year}{month}{day}{hour}",
+    "{year}{month}{day}", "{year}{month}", "{year}{week}", "{year}{quarter}",
+    *(f"{{year}}{mark}{{month}}" for mark in ("_", ".", "-", "/", "M", "-M")), "{year}_{month}_{day}",
+    *(f"{{year}}{mark}{part}" for mark in ("", "-", " ") for part in ("W{week}", "Q{quarter}")),
+)  # fmt: skip
+"""Dates without separators, or without a day; of two that fit, the first."""
+USUAL_ZONES = (
+    "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Chicago", "America/Denver",
+    "America/Los_Angeles", "America/Sao_Paulo", "Australia/Sydney",
+)  # fmt: skip
+"""Tried first where offsets change: many zones change alike."""
+UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
+"""Of numpy, by the decimals of a second."""
+MOST_DECIMALS = 12
+"""Of a number in a table; more are those of a binary fraction, such as 0.30000000000000004."""
+
+
+@dataclass(frozen=True)
+class TimeForm:
+    """How a column writes its times, and what an array of them holds."""
+
+    kind: Literal["numbers", "clock", "dates"] = "numbers"
+    """int64 or float64; timedelta64[ns]; datetime64[ns]."""
+    pattern: str | None = None
+    """One of `PATTERNS`; None for dates as 2024-01-31 18:00."""
+    zone: str | None = None
+    """Of dates: "+09:00" or "Z" of all, or "Europe/Berlin" where offsets change; None without offsets."""
+    instants: bool = False
+    """Whether arrays are UTC, not local time in `zone`."""
+    decimals: int = 0
+    """Of numbers, or of seconds: 0, 3, 6 or 9."""
+    hours: bool = False
+    """Of dates: whether the time of day is written."""
+    marks: str = "- "
+    """Of dates: between year and month, and between day and hour."""
+
+    def __str__(self) -> str:
+        if self.kind != "dates":
+            return "hours and minutes" if self.kind == "clock" else "numbers"
+        shown = "" if self.pattern is None else " as " + self.pattern.format_map({n: f[1] for n, f in FIELDS.items()})
+        return f"dates{shown}" + ("" if self.zone is None else f" in {self.zone}" if "/" in self.zone else
+                                  " in UTC" if self.zone == "Z" else f" at {self.zone}")  # fmt: skip
+
+    def local(self, times: np.ndarray) -> np.ndarray:
+        """Dates by the clock and calendar of their zone."""
+        if not self.instants:
+            return times
+        zone = "UTC" if self.zone == "Z" else self.zone
+        return np.asarray(pd.DatetimeIndex(times, tz="UTC").tz_convert(zone).tz_localize(None))
+
+    def written(self, times: np.ndarray) -> list[str | float]:
+        """Times as the column writes them; whole numbers without a point."""
+        if self.kind == "numbers":
+            return [_number_written(moment, self.decimals) for moment in times.tolist()]
+        decimals = max(self.decimals, _decimals_of_seconds(times))
+        if self.kind == "clock":
+            return [_clock_written(int(moment), decimals) for moment in times.astype(np.int64)]
+        wall = self.local(times)
+        if self.pattern is not None:
+            by_pattern = [_by_pattern(self.pattern, moment) for moment in pd.DatetimeIndex(wall)]
+            again = _by(self.pattern, by_pattern)
+            if again is not None and (again == wall).all():  # no days between months
+                return list(by_pattern)
+        unit: Any = UNITS[decimals] if self.hours or (wall != wall.astype("datetime64[D]")).any() else "D"
+        texts = [str(text).replace("T", self.marks[1]) for text in np.datetime_as_string(wall, unit=unit)]
+        if self.marks[0] != "-":
+            texts = [text.replace("-", self.marks[0]) for text in texts]
+        return [text + offset for text, offset in zip(texts, self._offsets(times, wall), strict=True)]
+
+    def _offsets(self, times: np.ndarray, wall: np.ndarray) -> list[str]:
+        if self.zone is None or "/" not in self.zone:
+            return [self.zone or ""] * len(times)
+        if not self.instants:  # an hour that comes twice is the first of them
+            first = np.ones(len(wall), bool)
+            zoned = pd.DatetimeIndex(wall).tz_localize(self.zone, ambiguous=first, nonexistent="shift_forward")
+            times, wall = np.asarray(zoned.tz_convert("UTC").tz_localize(None)), np.asarray(zoned.tz_localize(None))
+        return [_offset_written(int(minutes)) for minutes in (wall - times) // np.timedelta64(1, "m")]
+
+
+class Times(NamedTuple):
+    """A column of times."""
+
+    values: np.ndarray
+    """(rows,), as `TimeForm.kind` says; dates by the clock and calendar of their zone."""
+    form: TimeForm
+    instants: np.ndarray | None = None
+    """(rows,), UTC; None where times have no offset."""
+
+    @property
+    def order(self) -> np.ndarray:
+        """(rows,): what rises with time."""
+        return self.values if self.instants is None else self.instants
+
+    def axes(self) -> "list[Times]":
+        """With values in UTC, where times have offsets, and as they are."""
+        if self.instants is None:
+            return [self]
+        return [Times(self.instants, replace(self.form, instants=True)), self]
+
+    @property
+    def unit(self) -> str:
+        """Of `hours`."""
+        return "numbers" if self.form.kind == "numbers" else "hours"
+
+    def hours(self) -> np.ndarray:
+        """(rows,), float64: dates as hours since the first of them, clocks as hours, numbers as they are."""
+        if self.form.kind == "numbers":
+            return self.values.astype(np.float64)
+        begin = self.order.min() if self.form.kind == "dates" else np.timedelta64(0, "ns")
+        found: np.ndarray = (self.order - begin) / np.timedelta64(1, "h")
+        return found
+
+
+def read_times(values: Sequence[object], place: Place) -> Times:
+    """Times as a column holds them: numbers, hours and minutes as 07:30 or 31:15:00, or dates.
+
+    Whole numbers are dates where each of them is one: as YYYYMM, YYYYMMDD or another of `PATTERNS`.
+
+    Raises:
+        DataError: a field is none of these, or not as the first; a time is missing, infinite, or a date that 64 bits of
+            nanoseconds do not hold.
+    """
+    texts = [_text(value) for value in values]
+    for row, text in enumerate(texts):
+        if text.lower() in MISSING or text == "NaT":
+            raise DataError(f"{place(row)}: there is no time")
+    if not texts:
+        return Times(np.empty(0), TimeForm())
+    if CLOCK.fullmatch(texts[0]):
+        return _clocks(texts, place)
+    found = _patterned(texts)
+    if found is None and _is_number(texts[0]):
+        found = _numbers(texts, place)
+    return found or _dates(values, texts, place)
+
+
+def are_dates(values: Sequence[object]) -> bool:
+    """Whether every field is a date, with year, month and day, or all are as one of `PATTERNS`."""
+    texts = [_text(value) for value in values]
+    if not texts or not (DATE.fullmatch(texts[0].replace("/", "-")) or _patterned(texts[:1])):
+        return False
+    try:
+        return read_times(values, str).form.kind == "dates"
+    except DataError:
+        return False
+
+
+def _text(value: object) -> str:
+    """A field as a table has it; a whole number without a point."""
+    text = "" if value is None else str(value).strip()
+    whole, _, rest = text.partition(".")
+    return whole if whole.isdecimal() and rest and not rest.strip("0") else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+def _numbers(texts: list[str], place: Place) -> Times:
+    try:
+        whole = np.array([int(text) for text in texts], np.int64)
+    except (ValueError, OverflowError):
+        pass
+    else:
+        return Times(whole, TimeForm())
+    found = np.empty(len(texts))
+    for row, text in enumerate(texts):
+        if not _is_number(text):
+            raise DataError(f"{place(row)}: {text!r} is no number, as the first time of the column is")
+        found[row] = float(text)
+        if not np.isfinite(found[row]):
+            raise DataError(f"{place(row)}: a time must be finite, got {text}")
+    if (found == np.rint(found)).all() and np.abs(found).max() < 2**53:
+        return Times(found.astype(np.int64), TimeForm())
+    return Times(found, TimeForm(decimals=decimals_of(found)))
+
+
+def decimals_of(times: np.ndarray) -> int:
+    """The most decimals with which one of some numbers is written."""
+    return max(max(0, -int(Decimal(repr(moment)).as_tuple().exponent)) for moment in times.tolist())
+
+
+def _clocks(texts: list[str], place: Place) -> Times:
+    found = np.empty(len(texts), "timedelta64[ns]")
+    for row, text in enumerate(texts):
+        clock = CLOCK.fullmatch(text)
+        if clock is None:
+            raise DataError(f"{place(row)}: {text!r} is no time of hours and minutes as the first one")
+        seconds = 3600 * int(clock[1]) + 60 * int(clock[2]) + Decimal(clock[3] or 0)
+        found[row] = np.timedelta64(int(seconds * 10**9), "ns")
+    return Times(found, TimeForm("clock", decimals=_decimals_of_seconds(found)))
+
+
+def _patterned(texts: list[str]) -> Times | None:
+    """Dates by the first of `PATTERNS` that all texts follow; None where there is none."""
+    for pattern in PATTERNS:
+        if (found := _by(pattern, texts)) is not None:
+            return Times(found, TimeForm("dates", pattern))
+    return None
+
+
+def _by(pattern: str, texts: list[str]) -> np.ndarray | None:
+    """(rows,), datetime64[ns]; None where a text is no date by a pattern."""
+    expression, days = _expression(pattern), []
+    if pattern == "{year}.{month}" and any(re.fullmatch(r"\d{4}\.0\d", text) for text in texts):
+        texts = [f"{text}0" if re.fullmatch(r"\d{4}\.1", text) else text for text in texts]  # October, as a number
+    for text in texts:
+        match = expression.fullmatch(text)
+        if match is None:
+            return None
+        try:
+            days.append(np.datetime64(_day(match.groupdict()), "ns"))
+        except ValueError:  # 30 February, week 53 of a year that has 52
+            return None
+    return np.array(days, "datetime64[ns]")
+
+
+@lru_cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    fields = {name: f"(?P<{name}>{field[0]})" for name, field in FIELDS.items()}
+    return re.compile(pattern.replace(".", r"\.").format_map(fields))
+
+
+def _day(fields: dict[str, str]) -> str:
+    year = fields["year"]
+    if "week" in fields:
+        return date.fromisocalendar(int(year), int(fields["week"]), 1).isoformat()
+    month = f"{3 * int(fields['quarter']) - 2:02}" if "quarter" in fields else fields["month"]
+    clock = ":".join(fields.get(name, "00") for name in ("hour", "minute", "second"))
+    return f"{year}-{month}-{fields.get('day', '01')}T{clock}"
+
+
+def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
+    found, offsets = np.empty(len(texts), "datetime64[ns]"), list[str | None]()
+    for row, text in enumerate(texts):
+        match = DATE.fullmatch(text.replace("/", "-"))
+        try:
+            moment = np.datetime64(match[1] if match else "", "us")
+        except ValueError:
+            match = None
+        if match is None:
+            raise DataError(f"{place(row)}: {values[row]!r} is neither a number nor a date such as 2024-01-31 18:00")
+        year = moment.astype("datetime64[Y]").astype(int) + 1970
+        if not FIRST_YEAR <= year <= LAST_YEAR:
+            raise DataError(
+                f"{place(row)}: {text} is in the year {year}; dates before {FIRST_YEAR - 1} and after {LAST_YEAR + 1} "
+                "are not read"
+            )
+        found[row] = np.datetime64(match[1], "ns")
+        offsets.append(match[2])
+    for row, offset in enumerate(offsets):
+        if (offset is None) != (offsets[0] is None):
+            raise DataError(f"{place(row)}: {text_of_offset(offset)}, unlike the first time of the column")
+    days = found.astype("datetime64[D]")
+    form = TimeForm(
+        "dates", decimals=_decimals_of_seconds(found), hours=bool((days != found).any()) or offsets[0] is not None,
+        marks=("/" if "/" in texts[0] else "-") + ("T" if "T" in texts[0] else " "),
+    )  # fmt: skip
+    return Times(found, form) if offsets[0] is None else _zoned(found, offsets, form, _named_zone(values[0]))
+
+
+def text_of_offset(offset: str | None) -> str:
+    """Of a message."""
+    return "has no offset from UTC" if offset is None else f"has an offset from UTC, {offset}"
+
+
+def _zoned(wall: np.ndarray, offsets: Sequence[str | None], form: TimeForm, named: str | None) -> Times:
+    """Dates with offsets: of one offset, of a zone whose offset changes, or else in UTC."""
+    by_text = {text: _minutes(text or "") for text in set(offsets)}
+    minutes = np.array([by_text[text] for text in offsets])
+    instants = wall - minutes.astype("timedelta64[m]")
+    if named is None and (minutes == minutes[0]).all():
+        zone = "Z" if {*offsets} <= {"Z", "UTC"} else _offset_written(int(minutes[0]))
+        return Times(wall, replace(form, zone=zone), instants)
+    turns = np.flatnonzero(np.diff(minutes))
+    some = np.unique(np.concatenate([[0, len(minutes) - 1], turns, turns + 1]))
+    for zone in [named] if named is not None else [*USUAL_ZONES, *sorted(available_timezones())]:
+        if "/" in zone and all((_local(instants[rows], zone) == wall[rows]).all() for rows in (some, slice(None))):
+            return Times(wall, replace(form, zone=zone), instants)
+    return Times(instants, replace(form, zone="Z"), instants)
+
+
+def _local(instants: np.ndarray, zone: str) -> np.ndarray:
+    return TimeForm("dates", zone=zone, instants=True).local(instants)
+
+
+def _named_zone(value: object) -> str | None:
+    """The zone that a Parquet file names."""
+    named = str(value.tzinfo) if isinstance(value, datetime) and value.tzinfo is not None else None
+    return named if named is not None and "/" in named else None
+
+
+def _minutes(offset: str) -> int:
+    if offset in ("Z", "UTC"):
+        return 0
+    digits = offset[1:].replace(":", "").ljust(4, "0")
+    return (-1 if offset[0] == "-" else 1) * (60 * int(digits[:2]) + int(digits[2:]))
+
+
+def _offset_written(minutes: int) -> str:
+    hours, rest = divmod(abs(minutes), 60)
+    return f"{'-' if minutes < 0 else '+'}{hours:02}:{rest:02}"
+
+
+def _decimals_of_seconds(times: np.ndarray) -> int:
+    """0, 3, 6 or 9: with so many all are written."""
+    parts = times.astype(np.int64)
+    return next(decimals for decimals in UNITS if not (parts % 10 ** (9 - decimals)).any())
+
+
+def _number_written(moment: float, decimals: int) -> float:
+    found = round(moment, decimals) if decimals <= MOST_DECIMALS else float(f"{moment:.15g}")
+    return int(found) if float(found).is_integer() else found
+
+
+def _clock_written(nanoseconds: int, decimals: int) -> str:
+    seconds, rest = divmod(nanoseconds, 10**9)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
+    if seconds % 60 or rest or decimals:
+        text += f":{seconds % 60:02}" + (f".{rest:09}"[: decimals + 1] if decimals else "")
+    return text
+
+
+def _by_pattern(pattern: str, moment: pd.Timestamp) -> str:
+    fields = {name: f"{getattr(moment, name):02}" for name in ("month", "day", "hour", "minute", "second", "week")}
+    year = moment.isocalendar().year if "{week}" in pattern else moment.year
+    return pattern.format(**fields, year=f"{year:04}", quarter=moment.quarter)
