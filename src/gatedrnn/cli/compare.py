@@ -20,6 +20,7 @@ from gatedrnn.cli.arguments import (
     use_large_pages,
 )
 from gatedrnn.cli.progress import RunsDisplay
+from gatedrnn.data import load_task
 from gatedrnn.data.settings import Settings, TaskSettings
 from gatedrnn.errors import UsageError
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
@@ -109,6 +110,7 @@ def compare(
             )  # fmt: skip
             ladder = settings.contenders.ladder
             folder = output or Path("runs") / (f"ladder-{ladder}-{data.task}" if ladder else f"compare-{data.task}")
+            display.show_notes(load_task(settings.data).notes)
             results = run(settings, folder)
     if suite is not None:
         joined = reports.joined_comparisons(folders)

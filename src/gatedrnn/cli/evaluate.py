@@ -139,7 +139,7 @@ def _print_labels(found: "list[Scored]", console: Console) -> None:
     console.print(table)
     for one in found:
         for note in one.notes:
-            console.print(note)
+            console.print(note, markup=False, highlight=False)
         if isinstance(one.scores, LabelScores):
             _print_classes(one.run, one.scores, console)
 

@@ -53,18 +53,17 @@ def forecast(
     settings = RunSettings.model_validate(
         {**one.model_dump(), "data": given, "model": model.model_dump(), "train": train.model_dump()}
     )
-    asked = asked_of_data(cast(ForecastTask, settings.data))  # before anything is trained for it
     folder = output or Path("runs") / f"forecast-{'co2' if file is None else file.stem}"
     console = Console()
     with RunsDisplay(console, f"forecast {settings.cell}") as display:
+        display.show_notes(load_task(settings.data).notes)
+        asked = asked_of_data(cast(ForecastTask, settings.data))  # before anything is trained for it
         run(settings, folder, display.show_one)
     with sole_writer(folder, wait=True):
         forecasts = write_forecasts(folder)
         own = cast("GatedRNNForForecasting", open_finished(folder).model)
         write_forecast(own, asked, folder / "forecast.csv")
         page = write_report(folder)
-    for note in load_task(settings.data).notes:
-        console.print(note, highlight=False)
     console.print(forecasts.sentence(), highlight=False)
     for what, place in (("forecast", folder / "forecast.csv"), ("pictures", page), ("model", folder / "model")):
         console.print(f"{what}: {place}", soft_wrap=True, highlight=False)

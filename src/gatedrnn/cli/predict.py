@@ -27,8 +27,8 @@ def predict(
     class; a list with an entry for each step where the model has a label at every step. Rows need no label.
 
     A model of forecasts writes the steps after the last value of each series: columns named as in the file, the median
-    under the target's name, and every other quantile with its level after it, as in `y_0.9`. Known covariates of these
-    steps stand in rows without a value.
+    under the target's name, and every other quantile with its level after it, as in `y_0.9`, or `y_q0.9` where the
+    table has such a name itself. Known covariates of these steps stand in rows without a value.
 
     Args:
         model: Folder of a finished run of `gatedrnn train`, or of a model that one wrote.
@@ -67,7 +67,7 @@ def predict(
     write_predictions(output, rows.data, added, str(file))
     console = Console()
     for note in rows.notes:
-        console.print(note)
+        console.print(note, markup=False, highlight=False)
     console.print(f"{len(rows.inputs):,} predictions: {output}", soft_wrap=True)
 
 
@@ -76,5 +76,6 @@ def _forecast(model: Any, file: Path, output: Path) -> None:
 
     asked = asked_of_file(model, file)
     write_forecast(model, asked, output)
-    steps, what = model.config.horizon, plural(len(asked.origins), "series")
-    Console().print(f"{steps} steps of {what}: {output}", soft_wrap=True, highlight=False)
+    steps, what, console = model.config.horizon, plural(len(asked.origins), "series"), Console()
+    console.print(asked.table.said, markup=False, highlight=False)
+    console.print(f"{steps} steps of {what}: {output}", soft_wrap=True, highlight=False)

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -142,6 +142,11 @@ class RunsDisplay:
                     self._since = time.monotonic()
             if self.console.is_terminal:
                 self._draw()
+
+    def show_notes(self, notes: Iterable[str]) -> None:
+        """Print what is to be known of data before anything is trained on them."""
+        for note in notes:
+            self.console.print(Text(plain(note)), soft_wrap=True)
 
     def show_one(self, progress: Progress) -> None:
         """Take note of a run that is the only one."""

@@ -97,7 +97,7 @@ def train(
         run(settings, folder, workers=workers)
         return
     with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
-        result = run(settings, folder, display.show_one, wait=wait, workers=workers)
+        result = run(settings, folder, display.show_one, wait=wait, workers=workers, on_notes=display.show_notes)
     for split, scores in result.scores.items():
         for name, value in scores.model_dump(exclude={"loss", "tokens"}, exclude_none=True).items():
             console.print(f"{split} {name}: {value:.4f}".replace("_", " "), highlight=False)

@@ -5,7 +5,7 @@ import math
 import platform
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -82,7 +82,7 @@ class RunState:
 @tasks_kept()
 def run(
     settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None, *,
-    wait: bool = False, workers: int = 0,
+    wait: bool = False, workers: int = 0, on_notes: Callable[[Sequence[str]], None] | None = None,
 ) -> RunResult:  # fmt: skip
     """Train, keep the best weights by validation, test once. Continues where an earlier call was stopped.
 
@@ -95,6 +95,7 @@ def run(
         stop: when set, the run saves and ends after the step under way, as at Ctrl-C, SIGTERM or SIGHUP.
         wait: wait for another process that writes into the folder, instead of giving up.
         workers: processes that prepare batches ahead of the step; none changes a bit.
+        on_notes: told of what is to be known of the data, in the first process alone.
 
     Returns:
         The content of result.json.
@@ -115,6 +116,8 @@ def run(
             data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
             demand_room(settings, data)
             if accelerator.is_main_process:
+                if on_notes is not None:
+                    on_notes(data.notes)
                 folder.demand_free()
                 held.enter_context(sole_writer(path, wait=wait))
             folder.claim(settings, data.sources)
