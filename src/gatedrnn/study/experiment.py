@@ -261,7 +261,7 @@ class Comparison:
         seed = settings.contenders.seeds[0]
         firsts = {contender.name: self.runs[run_name(contender.name, seed)] for contender in self.contenders}
         measured = ComparisonMeasured(
-            runs={name: record.measured.model_copy(update={"host": None}) for name, record in records.items()},
+            runs={name: record.measured for name, record in records.items()},
             plain_seconds={one.name: one.seconds for one in plain},
             memory_mib=_once(folder / "memory.json", MEMORY, lambda: _memory(firsts)) if memory else None,
             speed=self._speed(firsts, speed_seconds),

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -289,7 +288,6 @@ class Trainer:
                 tokens_per_second=state.timed_tokens / state.seconds if state.seconds else None,
                 threads=self.settings.threads,
                 processes=self.accelerator.num_processes,
-                host=platform.node(),
                 processor=processor(),
                 commit=self.commit,
             ),

@@ -174,10 +174,8 @@ class RunMeasured(Record):
     threads: int
     processes: int = 1
     """That shared it at its end."""
-    host: str | None = None
-    """The machine that ended it; in the run's own folder alone, as results are shown to others."""
     processor: str | None = None
-    """Of that machine; None in a file from before it was recorded."""
+    """Of the machine that ended it; None in a file from before it was recorded."""
     commit: str | None = None
     """Of the package's checkout there, with a plus where its sources differ from it; None where it was installed from a
     wheel, and in a file from before it was recorded."""

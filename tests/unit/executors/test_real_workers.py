@@ -83,7 +83,7 @@ def unmeasured(output):
     results = json.loads((output / "results.json").read_text())
     for name, run in results["measured"]["runs"].items():
         own = json.loads((output / name / "result.json").read_text())["measured"]
-        assert own["host"] == socket.gethostname() and own["processor"] == run["processor"]
+        assert own["processor"] == run["processor"]
     del results["measured"]
     return results
 
