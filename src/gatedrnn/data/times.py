@@ -211,8 +211,10 @@ def _numbers(texts: list[str], place: Place) -> Times:
 
 
 def decimals_of(times: np.ndarray) -> int:
-    """The most decimals with which one of some numbers is written."""
-    return max(max(0, -int(Decimal(repr(moment)).as_tuple().exponent)) for moment in times.tolist())
+    """The most decimals with which one of some numbers is written; of a binary fraction, more than `MOST_DECIMALS`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        few = (decimals for decimals in range(MOST_DECIMALS + 1) if (np.round(times, decimals) == times).all())
+        return next(few, MOST_DECIMALS + 1)
 
 
 def _clocks(texts: list[str], place: Place) -> Times:
@@ -266,23 +268,26 @@ def _day(fields: dict[str, str]) -> str:
 
 
 def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
-    found, offsets = np.empty(len(texts), "datetime64[ns]"), list[str | None]()
-    for row, text in enumerate(texts):
-        match = DATE.fullmatch(text.replace("/", "-"))
-        try:
-            moment = np.datetime64(match[1] if match else "", "us")
-        except ValueError:
-            match = None
-        if match is None:
+    matches = [DATE.fullmatch(text.replace("/", "-")) for text in texts]
+    written, offsets = (
+        [match[1] if match else "" for match in matches],
+        [match[2] if match else None for match in matches],
+    )
+    try:
+        moments = np.array(written, "datetime64[us]")  # NaT of ""
+    except ValueError:
+        moments = np.array([_moment(text) for text in written])
+    years = moments.astype("datetime64[Y]").astype(np.int64) + 1970
+    wrong = np.isnat(moments) | (years < FIRST_YEAR) | (years > LAST_YEAR)
+    if wrong.any():
+        row = int(wrong.argmax())
+        if np.isnat(moments[row]):
             raise DataError(f"{place(row)}: {values[row]!r} is neither a number nor a date such as 2024-01-31 18:00")
-        year = moment.astype("datetime64[Y]").astype(int) + 1970
-        if not FIRST_YEAR <= year <= LAST_YEAR:
-            raise DataError(
-                f"{place(row)}: {text} is in the year {year}; dates before {FIRST_YEAR - 1} and after {LAST_YEAR + 1} "
-                "are not read"
-            )
-        found[row] = np.datetime64(match[1], "ns")
-        offsets.append(match[2])
+        raise DataError(
+            f"{place(row)}: {texts[row]} is in the year {years[row]}; dates before {FIRST_YEAR - 1} and after "
+            f"{LAST_YEAR + 1} are not read"
+        )
+    found = np.array(written, "datetime64[ns]")
     for row, offset in enumerate(offsets):
         if (offset is None) != (offsets[0] is None):
             raise DataError(f"{place(row)}: {text_of_offset(offset)}, unlike the first time of the column")
@@ -292,6 +297,13 @@ def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
         marks=("/" if "/" in texts[0] else "-") + ("T" if "T" in texts[0] else " "),
     )  # fmt: skip
     return Times(found, form) if offsets[0] is None else _zoned(found, offsets, form, _named_zone(values[0]))
+
+
+def _moment(text: str) -> np.datetime64:
+    try:
+        return np.datetime64(text, "us")
+    except ValueError:  # 30 February
+        return np.datetime64("NaT", "us")
 
 
 def text_of_offset(offset: str | None) -> str:

@@ -200,6 +200,7 @@ def test_what_is_wrong_with_times_is_said_in_a_sentence(times, frequency, said, 
     late = np.array(["2261-06-01", "2261-07-01"], "M8[ns]")
     refused("end too late", as_frequency("MS").after, late, 24)
     refused("end too late", as_frequency("h").after, late, 10_000)
+    refused("too large for 64 bits", as_frequency("0.3").after, np.array([10**18]), 1)
 
 
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 0.1", "__index_level_0__", "index", "row"])

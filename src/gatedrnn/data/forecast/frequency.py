@@ -131,7 +131,10 @@ class Frequency:
         """
         last, ahead, step = times[-1], np.arange(1, steps + 1), self._equal_step(times)
         if isinstance(step, float):
-            return np.asarray(last + step * ahead)
+            found = np.asarray(last + step * ahead)
+            if not (np.diff(found, prepend=np.float64(last)) > 0).all():
+                raise DataError(f"times of {last:g} are too large for 64 bits to hold a step ({self}) beside them")
+            return found
         try:
             if step is not None:
                 np.int64(int(last.astype(np.int64)) + step * steps)  # refuses what would wrap around
