@@ -1,12 +1,15 @@
 """What others wrote is shown in a terminal and not obeyed."""
 
 import io
+import re
+from pathlib import Path
 
 import hypothesis.strategies as st
 from hypothesis import given
 from properties import few
 from rich.table import Table
 
+import gatedrnn
 from gatedrnn.terminal import Console, plain
 
 OBEYED = "\x1b\x9b\x07\r\x00\x08\x7f\u202e\u2066\u200f\u2028\ud800"
@@ -33,3 +36,10 @@ def test_strings_in_tables_and_titles_are_escaped_brackets_are_brackets_and_all_
     for piece in (r"[bold]column\x1b[2J", r"[red]title\x9b\u202e", r"label\x07\r[/red]", r"[link=file:///x]name\x00"):
         assert piece in shown
     assert "\x1b" not in shown.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[3m", "")
+
+
+def test_no_other_console_is_printed_to():
+    """Which would swallow what stands in brackets."""
+    for path in Path(gatedrnn.__file__).parent.rglob("*.py"):
+        if path.name != "terminal.py":
+            assert not re.search(r"^from rich\.console import .*\bConsole\b", path.read_text(), re.M), path

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from gatedrnn.bench.record import BenchRecord, Disagreement, Timing
+from gatedrnn.terminal import Console
 
 TITLES = {
     "layers": "Layers", "scan": "The bare scan", "memory": "Memory", "loops": "Loop cells", "step": "Streaming",
@@ -27,9 +27,9 @@ def print_report(record: BenchRecord, console: Console) -> None:
             _matrix(f"{title}, {mode}: {unit}", "contender", cells, console)
     _bars(record, console)
     for missing in record.left_out:
-        console.print(f"left out: {missing.what}: {missing.why}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"left out: {missing.what}: {missing.why}", highlight=False, soft_wrap=True)
     for row in record.wrong:
-        console.print(f"WRONG: {_wrong(row)}", style="bold red", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"WRONG: {_wrong(row)}", style="bold red", highlight=False, soft_wrap=True)
 
 
 def verdict(record: BenchRecord) -> str:

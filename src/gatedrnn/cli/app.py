@@ -25,6 +25,8 @@ from gatedrnn.trust import named_on, trusting
 
 OF_TASKS = ("compare", "forecast", "train")
 """Commands whose flags are those of the task that is named."""
+SHOWN = 80
+"""Characters of a wrong value in a message, at most."""
 EXTRAS = {
     "ray": ("ray",), "slurm": ("submitit",),
     "export": ("onnx", "onnxruntime", "onnxscript"), "series": ("statsforecast", "statsmodels", "sktime"),
@@ -191,10 +193,16 @@ def _one_line(error: Exception) -> str:
         return " ".join(str(error).split())
     parts = []
     for fault in cause.errors():
-        place = ".".join(str(part) for part in fault["loc"])
-        message = fault["msg"].removeprefix("Value error, ")
-        parts.append(f"--{place.replace('_', '-')}: {message} (got {fault['input']!r})" if place else message)
-    return "; ".join(parts)
+        message, got = fault["msg"].removeprefix("Value error, "), repr(fault["input"])
+        flag = _flag(fault["loc"])
+        parts.append(f"{flag}: {message} (got {got if len(got) <= SHOWN else got[:SHOWN] + '…'})" if flag else message)
+    return " ".join("; ".join(parts).split())
+
+
+def _flag(place: Sequence[int | str]) -> str:
+    """The flag that a field of nested settings is typed as: they are flat on the command line."""
+    names = [str(part) for part in place if not isinstance(part, int)]
+    return f"--{names[-1].replace('_', '-')}" if names else ""
 
 
 def _stop(code: int, message: str) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 import torch
 from cyclopts import Parameter
-from rich.console import Console
 
 from gatedrnn.bench.record import Section
 from gatedrnn.bench.report import print_report, verdict
@@ -16,6 +15,7 @@ from gatedrnn.bench.run import bench as measure
 from gatedrnn.bench.sizes import SIZES, Shape
 from gatedrnn.cli.arguments import CellName, command_line, use_large_pages
 from gatedrnn.errors import UsageError
+from gatedrnn.terminal import Console
 
 FAILED = 1
 
@@ -65,7 +65,7 @@ def bench(
     console.print(verdict(record), highlight=False)
     console.print(f"all numbers: {path}", soft_wrap=True, highlight=False)
     if find_spec("plotly") is None:
-        console.print("no plot: plotly is not installed (pip install 'gatedrnn[train]')", highlight=False, markup=False)
+        console.print("no plot: plotly is not installed (pip install 'gatedrnn[train]')", highlight=False)
     else:
         from gatedrnn.bench.page import write_page
 

@@ -1,8 +1,8 @@
 """gatedrnn cache."""
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+
+from gatedrnn.terminal import Console
 
 
 def cache(*, clear: bool = False) -> None:
@@ -25,9 +25,7 @@ def cache(*, clear: bool = False) -> None:
     table.add_column("state")
     for one in entries:
         state = f"{one.fault}: made again when it is needed" if one.fault else "whole"
-        table.add_row(
-            escape(one.texts or one.folder.name), one.tokenizer, f"{one.tokens:,}", f"{one.bytes:,}", escape(state)
-        )
+        table.add_row(one.texts or one.folder.name, one.tokenizer, f"{one.tokens:,}", f"{one.bytes:,}", state)
     if entries:
         console.print(table)
     total = sum(one.bytes for one in entries)

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import torch
 from cyclopts import Group, Parameter
-from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +18,7 @@ from gatedrnn.inspect.describe import describe as describe_layer
 from gatedrnn.layers import Path, RecurrentLayer
 from gatedrnn.ops.cells import why_no_program
 from gatedrnn.registry import CELLS, CellChoice
+from gatedrnn.terminal import Console
 
 OF_BLOCKS = "one kernel scans the blocks of every such cell, and reads their matrices"
 """Why there is no source of a cell of small blocks."""
@@ -123,8 +123,9 @@ def _layer(cell: CellChoice, input_size: int, hidden_size: int, arguments: dict[
 
 def _print(layer: RecurrentLayer, console: Console) -> None:
     found = describe_layer(layer)
-    console.rule(f"[bold]{found.cell}[/bold]  gatedrnn.{found.layer}({layer.extra_repr()})", align="left")
-    console.print(f"\n{found.equations}\n", highlight=False, markup=False, soft_wrap=True)
+    heading = Text.assemble((found.cell, "bold"), f"  gatedrnn.{found.layer}({layer.extra_repr()})")
+    console.rule(heading, align="left")
+    console.print(f"\n{found.equations}\n", highlight=False, soft_wrap=True)
     parts = ", ".join(f"{part} {count:,}" for part, count in found.parameters.items())
     one_bias = f"; {found.one_bias_a_gate:,} with one bias a gate" if found.one_bias_a_gate is not None else ""
     lines = {

@@ -35,7 +35,7 @@ def generate(
         temperature: 0 takes the likeliest token each time; the larger, the more surprising. 0.8 if not given.
         top_k: Draw from so many of the likeliest tokens; 0 for all.
         top_p: Draw from the likeliest tokens that have this probability together.
-        no_unk: Never write <unk>, the token of what the vocabulary lacks.
+        no_unk: Never write `<unk>`, the token of what the vocabulary lacks.
         seed: Of the draws; the same for each temperature.
     """
     temperatures = [0.8] if temperature is None else temperature

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from gatedrnn.terminal import plain
+from gatedrnn.terminal import Console, plain
 
 if TYPE_CHECKING:  # the training loop is imported when a command runs
     from gatedrnn.train.loop import Progress
@@ -97,8 +96,9 @@ class RunsDisplay:
         """Of what it is doing, where that is known."""
         self._changing, self._ended = threading.Lock(), threading.Event()
         self._bars = Bars(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("{task.fields[detail]}"), console=console, transient=True, disable=not console.is_terminal,
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.fields[detail]}", markup=False), console=console, transient=True,
+            disable=not console.is_terminal,
         )  # fmt: skip
         self._bar = self._bars.add_task(title, total=None, detail="")
         self._lines = threading.Thread(target=self._print_lines, daemon=True)

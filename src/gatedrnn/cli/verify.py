@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from gatedrnn.cli.arguments import CellName
+from gatedrnn.terminal import Console
 from gatedrnn.verify.report import print_tables, verdict, write_record
 from gatedrnn.verify.report import verify as check
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import plotly.graph_objects as go
-from rich.console import Console
 from rich.table import Table
 
 from gatedrnn.inspect.diagnose import BINS, DEAD, OPEN, SHUT, Diagnosis, LayerDiagnosis
 from gatedrnn.pages import COLOURS, environment_rows, plural, write_page
+from gatedrnn.terminal import Console
 
 ENDLESS = "endless"
 

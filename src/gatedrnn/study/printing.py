@@ -1,13 +1,13 @@
 """Tables and sentences of comparisons and probes in the terminal."""
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
 from gatedrnn.study import joined_summary, probe_summary, tables, verdict
 from gatedrnn.study.joined import Joined
 from gatedrnn.study.results import ComparisonResults, ProbeResults
 from gatedrnn.study.words import MATCH_WORDS
+from gatedrnn.terminal import Console
 
 STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
 LADDER = ("step", "removes", "core to step above", "score to step above", "speed to step above")

@@ -7,11 +7,11 @@ from math import isfinite
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from gatedrnn.records import environment, write_whole
 from gatedrnn.registry import CELLS
+from gatedrnn.terminal import Console
 from gatedrnn.verify.contract import DTYPES, Row, check_cell
 from gatedrnn.verify.length import check_lengths
 
@@ -68,7 +68,7 @@ def print_tables(rows: Sequence[Row], console: Console, full: bool) -> None:
         if not row.holds:
             where = f"{row.cell} {row.dtype} {row.backend}, {row.mode}"
             found = row.rule or f"{row.worst} is off by {row.error:.2e}, allowed {row.allowed:.2e}"
-            console.print(f"FAILS: {where}: {found}", style="bold red", highlight=False, markup=False)
+            console.print(f"FAILS: {where}: {found}", style="bold red", highlight=False)
 
 
 def verdict(rows: Sequence[Row]) -> str:
