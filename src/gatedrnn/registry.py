@@ -54,6 +54,7 @@ def register(
 
     Raises:
         ValueError: another layer has that name.
+        TypeError: it names no equations, or these have no name.
 
     Example:
         >>> from gatedrnn import MinGRU
@@ -61,7 +62,12 @@ def register(
         >>> CELLS["mingru"].layer is MinGRU
         True
     """
-    name = layer.cell_class.name
+    name = getattr(getattr(layer, "cell_class", None), "name", None)
+    if not name:
+        raise TypeError(
+            f"{layer.__name__} must name its equations, cell_class, and these their name, see "
+            "gatedrnn.equations.Equations"
+        )
     taken = CELLS[name].layer if name in CELLS else layer
     # A class that is defined again, as where a notebook is run again, takes its own place.
     if (taken.__module__, taken.__qualname__) != (layer.__module__, layer.__qualname__):

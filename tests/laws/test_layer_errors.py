@@ -27,7 +27,7 @@ from layer_laws import (
 from refusals import refused
 from torch import nn
 
-from gatedrnn import GRU, MGU, LSTMCell, MinGRU, MinLSTM, RecurrentLayer
+from gatedrnn import GRU, MGU, LSTMCell, MinGRU, MinLSTM, RecurrentLayer, register
 from gatedrnn.equations import Diagonal, ScanEquations
 from gatedrnn.layers.dropout import REGULARISERS, DropoutMasks
 
@@ -167,8 +167,13 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
     good = {"name": "own", "projections": ("gate",), "coefficients": lambda self, gate: (gate, gate)}
     states = "states must be a tuple of names that begins with 'h'"
     reads = "a gate that is none of its projections, or a "
+
+    def with_parameter(self):
+        self.scale = nn.Parameter(torch.ones(1))
+
     for members, error, said in (
         ({"name": None}, TypeError, "Own must say its name"),
+        ({"__init__": with_parameter}, TypeError, r"Own\.scale: a parameter made in __init__ is none of the layer's"),
         *(({"states": wrong}, TypeError, states) for wrong in (2, ("c",), ("h", "h"), ["h"], ("h", "2 c"))),
         ({"heads": 2}, ValueError, "block_size 1 must be a multiple of heads 2"),
         ({"decay_gates": {"door": 1}}, ValueError, "decay_gates names 'door', which is none of its projections"),
@@ -182,6 +187,9 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
         layer = type("Layer", (RecurrentLayer,), {"cell_class": type("Own", (ScanEquations,), good | members)})
         with pytest.raises(error, match=said) if error else nullcontext():
             assert layer(3, 4).cell.name == "own"
+    for members in ({}, {"cell_class": type("Own", (ScanEquations,), {"projections": ("gate",)})}):
+        with pytest.raises(TypeError, match="must name its equations, cell_class, and these their name"):
+            register(type("Layer", (RecurrentLayer,), members))
 
 
 @pytest.mark.parametrize("name", ["mingru", "gru", *JOINT])

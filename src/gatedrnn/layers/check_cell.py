@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatedrnn.equations import (
     BlockScanEquations,
@@ -45,6 +45,12 @@ def _check_declarations(cell: Equations) -> None:
     for name in ("name", "projections"):
         if not getattr(cell, name, None):
             raise TypeError(f"{title} must say its {name}, see gatedrnn.equations.Equations")
+    for name, value in vars(cell).items():
+        if isinstance(value, nn.Parameter | nn.Module):
+            raise TypeError(
+                f"{title}.{name}: a parameter made in __init__ is none of the layer's, so that nothing would train it; "
+                "name it in diagonals and read it by recurrent.diagonal, or make it a number"
+            )
     if not isinstance(cell.projections, tuple) or not all(isinstance(name, str) for name in cell.projections):
         raise TypeError(
             f"{title}.projections must be a tuple of names, such as ('candidate', 'update'), got {cell.projections!r}"
