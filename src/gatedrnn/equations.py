@@ -71,9 +71,9 @@ class Recurrent:
 class BlockKernel(NamedTuple):
     """Which kernel runs a single step of a cell of small blocks."""
 
-    form: Literal["rotation", "reflections", "turn"]
-    """How the block matrix is built: from the projections a rotation with a mirror (blocks of 2), or one reflection for
-    each of the block's channels; or from the diagonal weights a decay and an angle (blocks of 2)."""
+    form: Literal["orthogonal", "turn"]
+    """How the block matrix is built: from the projections a rotation with a mirror (blocks of 2) or one reflection for
+    each of the block's channels (larger ones); or from the diagonal weights a decay and an angle (blocks of 2)."""
 
 
 class TorchKernel(NamedTuple):
@@ -157,10 +157,15 @@ class Equations(ABC):
     """Initialisation of the weights by default; see `gatedrnn.layers.parameters.initialise`."""
     bias_init: ClassVar[str] = "zeros"
     """The same of the biases."""
-    kernel: BlockKernel | None = None
+    kernel: ClassVar[BlockKernel | None] = None
     """The record of our kernel for a cell of small blocks; those of other cells come from the equations themselves."""
-    torch_kernel: TorchKernel | None = None
+    torch_kernel: ClassVar[TorchKernel | None] = None
     """The record of torch's kernel; None where there is none."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if vars(cls).keys() & {"step", "coefficients", "output"}:  # a kernel of other equations is none of these
+            cls.kernel, cls.torch_kernel = vars(cls).get("kernel"), vars(cls).get("torch_kernel")
 
     @abstractmethod
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

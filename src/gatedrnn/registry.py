@@ -76,7 +76,7 @@ def register(
     CLASSES[name] = record.equations
     # A graph that was exported names equations by their word: those of every variant are there to be found.
     for options in ({}, *record.variants):
-        known(record.equations(**options))
+        known(record.equations(**options), anew=True)
     return layer
 
 

@@ -62,7 +62,7 @@ def apart(cell: Equations, channels: int, joined: Tensor | None) -> tuple[Tensor
 
 def forget(*names: str) -> None:
     """Cells that a test has registered."""
-    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._PROGRAMS):
+    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._MADE):
         for name in names:
             table.pop(name, None)
 

@@ -35,6 +35,7 @@ class BlockOrthogonalEquations(BlockScanEquations):
     clamped_decay = True
     begins_keeping = 0.5
     learns_initial_state = True
+    kernel = BlockKernel("orthogonal")
 
     def __init__(self, block_size: int = 2) -> None:
         if block_size not in SIZES:
@@ -43,7 +44,6 @@ class BlockOrthogonalEquations(BlockScanEquations):
         turns = ("turn",) if block_size == 2 else ("reflect", *(f"axis-{i + 1}" for i in range(block_size)))
         self.projections = ("candidate", "decay", *turns)
         self.straight_through = turns[:1]
-        self.kernel = BlockKernel("rotation" if block_size == 2 else "reflections")
 
     def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
         v, decay, *turns = projected

@@ -7,6 +7,8 @@ import numpy as np
 from gatedrnn.codegen.graph import Graph, Value
 
 SAMPLES, ULPS = 16, 4
+LARGEST = 1 / 8
+"""Of what rounding may move, beside 1, and leave a digit to compare."""
 EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-310, -1e-310)
 _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
@@ -47,9 +49,10 @@ def uncertain(
     graph: Graph, outputs: Sequence[Value], given: Mapping[str, np.ndarray], dtype: type[np.floating]
 ) -> list[np.ndarray]:
     """How far the rounding of a float type may move each output: the spread of `SAMPLES` evaluations in which every
-    operation errs by a few units in the last place, at random; infinite where one of them is no finite number.
+    operation errs by a few units in the last place, at random.
 
-    Ill-conditioned expressions and comparisons near their threshold have a wide one.
+    Ill-conditioned expressions and comparisons near their threshold have a wide one. It is infinite where rounding
+    leaves no digit: where some of the answers are no finite numbers, or far apart, as those beside a singularity.
     """
     limits, drawn = np.finfo(dtype), np.random.default_rng(0)
 
@@ -62,7 +65,8 @@ def uncertain(
     exact = np.array(evaluate(graph, outputs, given))
     with np.errstate(all="ignore"):
         spread = np.abs(samples - exact).max(axis=0)
-    return list(np.where(np.isfinite(spread) | ~np.isfinite(exact), spread, np.inf))
+        certain = (np.isfinite(samples) == np.isfinite(exact)).all(axis=0) & ~(spread > LARGEST * (1 + np.abs(exact)))
+    return list(np.where(certain, spread, np.inf))
 
 
 def trials(names: Sequence[str], edges: bool) -> dict[str, np.ndarray]:
@@ -78,11 +82,11 @@ def trials(names: Sequence[str], edges: bool) -> dict[str, np.ndarray]:
 def differing(
     found: np.ndarray, expected: np.ndarray, tolerance: float, spread: np.ndarray | float = 0.0
 ) -> np.ndarray:  # fmt: skip
-    """Where an answer is further than the tolerance, and the spread, from a finite number.
+    """Where an answer is further than the tolerance, and a finite spread, from a finite number.
 
     Elsewhere what is expected is itself infinite, or the NaN of an infinity times zero, which an equal formula that is
     simpler need not give.
     """
     with np.errstate(all="ignore"):
         far = ~(np.abs(found - expected) <= tolerance * (1 + np.abs(expected)) + spread)
-    return np.asarray(np.isfinite(expected) & far)
+    return np.asarray(np.isfinite(expected) & far & (spread != np.inf))

@@ -8,7 +8,7 @@ from gatedrnn.equations import ElementwiseLoopEquations, Recurrent
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops.backends import accumulation_dtype, has_cpu_kernels, native_kernels
 from gatedrnn.ops.by_channel import biased_and_diagonals, by_channel
-from gatedrnn.ops.cells import EQUATIONS, cell_program
+from gatedrnn.ops.cells import EQUATIONS, cell_program, program_of
 from gatedrnn.ops.loop import loop_in_torch, side_by_side
 from gatedrnn.shapes import Flags, Projections, Series, StateTuple
 
@@ -38,8 +38,8 @@ def _cell(word: str) -> ElementwiseLoopEquations:
 
 
 def _program(word: str) -> CellProgram:
-    found = cell_program(_cell(word))
-    assert found is not None
+    found = program_of(word)
+    assert isinstance(found, CellProgram)
     return found
 
 

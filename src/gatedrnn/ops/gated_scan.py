@@ -16,7 +16,7 @@ from gatedrnn.equations import GappedScanEquations, ScanEquations, output_of, sp
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops.backends import accumulation_dtype, choose_backend, has_cpu_kernels, native_kernels
 from gatedrnn.ops.by_channel import biased_and_diagonals
-from gatedrnn.ops.cells import EQUATIONS, cell_program, tile_program
+from gatedrnn.ops.cells import EQUATIONS, cell_program, program_of, tile_of, tile_program
 from gatedrnn.ops.linear_scan import linear_scan
 from gatedrnn.ops.masking import hold_masked_steps, zero_masked_steps
 from gatedrnn.ops.over_ranks import TimeRanks
@@ -83,8 +83,14 @@ def _known(word: str) -> ScanEquations:
 
 def _kernel(word: str, device: torch.device) -> TileProgram | CellProgram:
     """What the kernels of a device run the cell by."""
-    found = tile_program(_known(word)) if device.type == "cuda" else cell_program(_known(word))
-    assert found is not None
+    if device.type == "cuda":
+        return tile_of(word)
+    return _cell_program(word)
+
+
+def _cell_program(word: str) -> CellProgram:
+    found = program_of(word)
+    assert isinstance(found, CellProgram)
     return found
 
 
@@ -95,8 +101,7 @@ def _accumulated(like: Tensor, *given: Tensor | None) -> list[Tensor | None]:
 
 def _output_is_state(word: str, mask: Flags | None) -> bool:
     """Whether a backward can read the states from the output."""
-    program = cell_program(_known(word))
-    return mask is None and program is not None and program.output_is_state
+    return mask is None and _cell_program(word).output_is_state
 
 
 # From projections

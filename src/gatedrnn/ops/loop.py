@@ -11,7 +11,7 @@ from gatedrnn.equations import ElementwiseLoopEquations, LoopEquations, Recurren
 from gatedrnn.ops._op import Gradients, register_gradient, through
 from gatedrnn.ops._time import over_time
 from gatedrnn.ops.backends import accumulation_dtype, has_cpu_kernels, native_kernels
-from gatedrnn.ops.cells import EQUATIONS, loop_program
+from gatedrnn.ops.cells import EQUATIONS, loop_program, program_of
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.step import ZoneoutMask, one_step
 from gatedrnn.shapes import Flags, Gaps, Projections, Series, State, StateTuple, Step, empty_series, time_first
@@ -101,9 +101,8 @@ class _Known(NamedTuple):
 
 
 def _known(word: str) -> _Known:
-    cell = EQUATIONS[word]
-    program = loop_program(cell)
-    assert isinstance(cell, LoopEquations) and program is not None
+    cell, program = EQUATIONS[word], program_of(word)
+    assert isinstance(cell, LoopEquations) and isinstance(program, LoopProgram)
     return _Known(cell, program)
 
 

@@ -13,6 +13,7 @@ from tolerances import assert_equal_within
 from torch.nn.functional import logsigmoid, silu, softplus
 
 from gatedrnn import RecurrentLayer, register
+from gatedrnn.codegen.elementwise import cell_program
 from gatedrnn.codegen.numba_source import numba_source
 from gatedrnn.codegen.row import ADD, Row
 from gatedrnn.codegen.trace import trace
@@ -131,6 +132,24 @@ def test_rounding_is_not_taken_for_a_wrong_kernel(name, dtype, tmp_path, monkeyp
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     graph, (value,) = trace(lambda x, y: [HARD[name](x, y)], ["x", "y"], [])
     row = Row("hard", graph, {"to": value}, {})
+    CompiledRow(numba_source("test", row, dict.fromkeys(row.rows, dtype))).compile()
+
+
+class SingularEquations(ScanEquations):
+    """A gradient without a bound where |a| is |b|, which edges are."""
+
+    name = "singular"
+    projections = ("a", "b")
+
+    def coefficients(self, *projected):
+        a, b = projected
+        return torch.sigmoid(a), (1 + b) ** 2 - 1 - 2 * b - b * b + torch.sqrt(torch.relu(b * b - a * a))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_singular_gradient_is_not_taken_for_a_wrong_kernel(dtype, tmp_path, monkeypatch):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    row = cell_program(SingularEquations()).biased.backward
     CompiledRow(numba_source("test", row, dict.fromkeys(row.rows, dtype))).compile()
 
 

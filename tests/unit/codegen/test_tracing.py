@@ -28,7 +28,7 @@ FUNCTIONS = {
     "relu6": relu6, "hardtanh": lambda x: hardtanh(x, -0.5, 2.0), "root of cube": lambda x: (1 + x * x) ** 1.5,
     "inverse square": lambda x: (1 + x * x) ** -2, "inverse root": lambda x: (1 + x * x) ** -0.5,
     "bool product": lambda x: x * ((x > 0) * (x < 1)), "both ways": lambda x: torch.where((x > 0) == (x < 1), x, -x),
-    "changed constant": lambda x: x * torch.tensor(0.25, dtype=x.dtype).add_(1).mul_(2),
+    "changed constant": lambda x: x * x.new_tensor(0.25).add_(1).mul_(2),
     "any": lambda x: x * torch.zeros((), dtype=torch.bool), "clamped twice": lambda x: x.clamp(0.7, 0.99) ** 0.5,
 }  # fmt: skip
 
@@ -92,7 +92,7 @@ REFUSED = {
     "sums": (lambda a, b, _: (a, b * a.mean(-1, keepdim=True)), MIXES.format("mean")),
     "decides": (lambda a, b, _: (-a if a.sum() > 0 else a, b), "(mixes or picks channels|decides by a value)"),
     "draws": (lambda a, b, _: (a, b * torch.rand_like(b)), "makes a tensor of its own .rand_like."),
-    "series": (lambda a, b, _: (a, b * a.shape[2]), "the equations of a single step raise IndexError"),
+    "series": (lambda a, b, _: (a, b * [1][2]), "the equations of a single step raise IndexError"),
     "nan": (lambda a, b, _: (a, b * float("nan")), "has the number nan in it"),
     "complex": (lambda a, b, _: (a, (b * 1j).real), "(has the number|gives complex numbers)"),
     "rounds": (lambda a, b, _: (a.to(torch.bfloat16), b), "turns torch.float64 into torch.bfloat16"),

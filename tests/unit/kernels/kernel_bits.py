@@ -208,7 +208,7 @@ def kernels():
     for size in (2, 3, 4):
         yield f"block scan of {size}", partial(of_linear_scan, size), SCANS
     for cell in (record.equations(**options) for record in CELLS.values() for options in ({}, *record.variants)):
-        if isinstance(cell, BlockScanEquations) and cell.kernel is not None and cell.kernel.form == "reflections":
+        if isinstance(cell, BlockScanEquations) and cell.word.startswith("block-orthogonal:"):
             yield f"step of {cell.word}", partial(of_block_step, cell), SIZES
         if isinstance(cell, ScanEquations):
             yield f"scan of {cell.word}", partial(of_scan, cell), SCANS, _floats(cell)

@@ -18,8 +18,6 @@ from gatedrnn.shapes import Channels, Flags, Series, State, Step
 
 NARROW = 16  # blocks of a work item at least, where the blocks of a sequence are shared out
 ROTATION, REFLECTIONS = range(2)
-FORMS = {"rotation": ROTATION, "reflections": REFLECTIONS}
-"""By `BlockKernel.form`."""
 SHORTEST = 1e-12  # of an axis: torch's normalize divides by no smaller length
 
 
@@ -208,7 +206,8 @@ def block_step(
     if kernel.form == "turn":
         _step_turns(batch, channels, like, np.array(addresses, np.int64))
         return
-    _step_blocks(FORMS[kernel.form], size, batch, channels, width, like, np.array(addresses, np.int64))
+    form = ROTATION if size == 2 else REFLECTIONS
+    _step_blocks(form, size, batch, channels, width, like, np.array(addresses, np.int64))
 
 
 @compiled(**FAST)
