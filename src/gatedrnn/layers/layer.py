@@ -45,7 +45,7 @@ from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.ops.cells import known
 from gatedrnn.ops.dropout import dropout
 from gatedrnn.ops.flops import register_flop_formulas
-from gatedrnn.ops.masking import zero_masked_steps
+from gatedrnn.ops.masking import time_after_real_steps, zero_masked_steps
 from gatedrnn.ops.step import one_step
 from gatedrnn.shapes import Features, Flags, Gaps, Hidden, InputStep, Series, States, StateTuple, Step, time_first
 
@@ -221,11 +221,12 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 `hx`.
             gaps: floating point, the input's first axes (of a packed sequence: of the same padded): the time from step
                 t-1 to t, 0 or more; at t = 0 since `hx`. The decay, which must lie between 0 and 1, is raised to it; 1
-                everywhere changes nothing. A masked step passes its gap on to the next real step, but not to another
-                call. In the reversed direction gaps shift by one: step t reads a state that is gaps[t+1] away, the last
-                step one that is 1 away. A cell with `gap_features` learns what a gap does, and takes one more axis of
-                so many times too, each since its feature was last seen, which are read as they are; in both directions
-                those of the forward one come first.
+                everywhere changes nothing. A masked step passes its gap on to the next real step, of the next call too:
+                with `mask` and gaps, the time since the last real step, (L, batch, 1), stands last in `h_n` as one more
+                tensor, and may in `hx`. In the reversed direction gaps shift by one: step t reads a state that is
+                gaps[t+1] away, the last step one that is 1 away. A cell with `gap_features` learns what a gap does, and
+                takes one more axis of so many times too, each since its feature was last seen, which are read as they
+                are; in both directions those of the forward one come first.
             dropout_masks: from `draw_dropout_masks`, instead of new ones.
 
         Returns:
@@ -258,9 +259,12 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         leading = tuple(input.shape[:-1])
         mask, resets = self._batch_first("mask", mask, leading), self._batch_first("resets", resets, leading)
-        gaps = self._gaps_batch_first(gaps, leading)
+        hx, gaps = self._after_elapsed(hx, self._gaps_batch_first(gaps, leading), resets, batched)
         state = self._state_of(hx, x, batched)
         output, state = self._run(x, state, mask, resets, gaps, self._masks(dropout_masks, *x.shape[:2]))
+        if mask is not None and gaps is not None and gaps.dim() == 2:
+            elapsed = time_after_real_steps(gaps, mask, resets)
+            state = (*state, elapsed.unsqueeze(1).expand(len(state[0]), -1, -1))
         narrow = autocast_dtype(x.device)
         if narrow is not None and output.dtype == torch.float32:
             output = output.to(narrow)  # whatever ran it, as nn.LSTM returns it
@@ -301,14 +305,18 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if dropout_masks is not None:
             self._check_masks(dropout_masks, f"draw_dropout_masks({len(rows)}, steps).at(t)", len(rows))
         check_features(rows, self.weight_ih_l0, self.input_size)
-        state = self._state_of(hx, rows, batched)
         if resets is not None:
             check_flags("resets", resets, tuple(x.shape[:-1]))
-            anew = self._initial_state(rows)
-            state = tuple(torch.where(resets.view(-1, 1), a, s) for a, s in zip(anew, state, strict=True))
         if gaps is not None:
             check_gaps(self.cell, gaps, tuple(x.shape[:-1]))
             gaps = gaps if batched else gaps.unsqueeze(0)
+            if gaps.dim() == 1:
+                hx, gaps = self._after_elapsed(hx, gaps.unsqueeze(1), resets, batched)
+                gaps = gaps.squeeze(1)
+        state = self._state_of(hx, rows, batched)
+        if resets is not None:
+            anew = self._initial_state(rows)
+            state = tuple(torch.where(resets.view(-1, 1), a, s) for a, s in zip(anew, state, strict=True))
         found = None
         if self._runner.step is not None and gaps is None and self.cell.window == 1:
             found = self._runner.step(self, rows, state, dropout_masks)
@@ -357,9 +365,10 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                     last = tuple(s.index_select(1, packed.unsorted_indices) for s in last)
                 return sorted_output, self._as_hidden(last, batched=True)
         x, mask = unpacked(packed)
-        state = self._state_of(hx, x, batched=True)
         leading = (x.shape[0], x.shape[1]) if self.batch_first else (x.shape[1], x.shape[0])
-        resets, gaps = self._batch_first("resets", resets, leading), self._gaps_batch_first(gaps, leading)
+        resets = self._batch_first("resets", resets, leading)
+        hx, gaps = self._after_elapsed(hx, self._gaps_batch_first(gaps, leading), resets, batched=True)
+        state = self._state_of(hx, x, batched=True)
         output, state = self._run(x, state, mask, resets, gaps, self._masks(dropout_masks, *x.shape[:2]))
         return repacked(output, packed), self._as_hidden(state, batched=True)
 
@@ -479,6 +488,22 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if len(expected) == 1:
             return gaps.unsqueeze(0)
         return gaps if self.batch_first else gaps.transpose(0, 1)
+
+    def _after_elapsed(
+        self, hx: Any, gaps: Gaps | None, resets: Flags | None, batched: bool
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """`hx` without the time since the last real step, if it has one, and gaps (batch, time) of which the first is
+        longer by that, where no reset is before it."""
+        states = hx if isinstance(hx, (tuple, list)) else (hx,)
+        if gaps is None or gaps.dim() == 3 or len(states) != self.cell.carried + 1:
+            return hx, gaps
+        *states, elapsed = as_states(self._title, hx, self.cell.carried + 1)
+        elapsed = elapsed if batched else elapsed.unsqueeze(1)
+        check_hidden_sizes([elapsed], [(self.num_layers * len(self._directions), len(gaps), 1)])
+        first = gaps[:, :1] + elapsed[0].to(gaps.dtype)
+        if resets is not None:
+            first = torch.where(resets.reshape(len(gaps), -1)[:, :1], gaps[:, :1], first)
+        return tuple(states), torch.cat([first, gaps[:, 1:]], dim=1)
 
     def _state_of(self, hx: Any, x: Tensor, batched: bool) -> StateTuple:
         """`hx`, checked, as a tuple of (L, batch, size); the initial state where it is None."""

@@ -39,14 +39,16 @@ class SingleValues:
     mean: float
     deviation: float
     """Of the first series, as in its `Scale`."""
-    weight: Tensor
+    of_units: Tensor
     """(1, embedding_size): what the embedding adds for a value of 1."""
-    of_seasons: Tensor
-    """(seasons, embedding_size): what it adds for 1 a season before."""
+    of_differences: Tensor
+    """(seasons, embedding_size): what it adds for a difference of 1 to a season before."""
     bias: Tensor
     """(embedding_size,)."""
     ahead: Tensor
     """(steps, batch, embedding_size): all but the value's own part of the embeddings of the next steps."""
+    weights: tuple[Tensor, ...]
+    """Of the next steps, each (1, embedding_size): what a value of 1 adds there, in itself and in the differences."""
     states: list[Hidden | None]
     """Of the model's parts, after the last value."""
 
@@ -62,7 +64,8 @@ class ForecastState:
     hidden: Tensor
     """(batch, features), after the last value."""
     seasons: list[Tensor]
-    """For each season, (batch, season): its last values in units of the window, a missing one as a season before."""
+    """For each season, (batch, season): its last values in units of the window, a missing one as a season before; NaN
+    for steps before the first."""
     before: Tensor
     """(batch, linear_size): the last values in units of the window."""
     recent: dict[str, Tensor | None]
@@ -255,7 +258,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         states, cache = self.model.read(input_values=features, attention_mask=_begun(units), use_cache=True)
         assert cache is not None
         kept = [
-            last_steps(filled, season, 1)[:, 0] for filled, season in zip(seasons, self.config.periods, strict=True)
+            nn.functional.pad(filled[:, -season:], (max(0, season - filled.shape[1]), 0), value=math.nan)
+            for filled, season in zip(seasons, self.config.periods, strict=True)
         ]
         before = last_steps(seasons[0], self.config.linear_size, 1)[:, 0]
         recent = {
@@ -293,7 +297,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             units = state.scale.units(values[:, low:high])
             before = [filled[:, : high - low] for filled in state.seasons]
             state.seasons = [
-                torch.cat([filled[:, high - low :], torch.where(units.isnan(), old, units)], dim=1)
+                torch.cat([filled[:, high - low :], torch.where(units.isnan(), old.nan_to_num(), units)], dim=1)
                 for filled, old in zip(state.seasons, before, strict=True)
             ]
             new = state.seasons[0][:, -units.shape[1] :]
@@ -321,11 +325,11 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         number = value.item() if len(value) == 1 else value.sum().item()
         if not math.isfinite(number):
             return False
-        ahead = read.ahead[len(state.single)]
+        ahead, weight = read.ahead[len(state.single)], read.weights[len(state.single)]
         if len(value) == 1:  # on a few numbers an operation of torch costs as much as on many
-            x = torch.add(ahead, read.weight, alpha=(number - read.mean) / read.deviation)
+            x = torch.add(ahead, weight, alpha=(number - read.mean) / read.deviation)
         else:
-            x = torch.addmm(ahead, state.scale.units(value), read.weight)
+            x = torch.addmm(ahead, state.scale.units(value), weight)
         state.hidden = self.model.step_embedded(x, read.states)
         state.single.append(value)
         if len(state.single) == len(read.ahead):
@@ -348,17 +352,16 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         self._look_ahead(state, read)
 
     def _single_values(self, state: ForecastState) -> SingleValues:
-        """The embedding of a step is affine in the value and in those of a season before: what it is at 0 and at each
-        unit says all."""
+        """The embedding of a step is affine in the value and its differences: what it is at 0 and at each unit says
+        all."""
         like, count = state.seasons[0], 1 + len(self.config.periods)
         points = torch.cat([like.new_zeros(1, count), torch.eye(count).to(like)])
-        units, before = points[:, :1], points[:, 1:].unbind(1)
-        features = self._joined(units, [units - old.unsqueeze(1) for old in before], None, None, None)
-        found: Tensor = self.model.embeddings(features)[:, 0]
+        units, *differences = points.split(1, dim=1)
+        found: Tensor = self.model.embeddings(self._joined(units, differences, None, None, None))[:, 0]
         weight = found[1:] - found[:1]
         scale, states = state.scale, self.model.states_of(state.cache)
         read = SingleValues(
-            scale.mean[0].item(), scale.deviation[0].item(), weight[:1], weight[1:], found[0], found, states
+            scale.mean[0].item(), scale.deviation[0].item(), weight[:1], weight[1:], found[0], found, (), states
         )  # fmt: skip
         self._look_ahead(state, read)
         return read
@@ -367,7 +370,9 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """The seasons' part in the next steps."""
         steps = min(SINGLE, *self.config.periods)
         before = torch.stack([filled[:, :steps].t() for filled in state.seasons], dim=2)
-        read.ahead = before @ read.of_seasons + read.bias
+        read.ahead = read.bias - before.nan_to_num() @ read.of_differences
+        there = (~before[:, 0].isnan()).to(before.dtype)  # of all series alike
+        read.weights = (there @ read.of_differences + read.of_units).split(1)
 
     def renormalise(self, state: ForecastState) -> ForecastState:
         """A new stream from the last `context` steps of this one, with their mean and deviation."""
@@ -390,7 +395,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             raise ValueError(f"known_covariates must be (batch, {self.config.horizon}, {self.config.known_size})")
         self._take_in(state)
         ahead = None if known_covariates is None else self._scaled_known(known_covariates).unsqueeze(1)
-        found = self.head(state.hidden.unsqueeze(1), self._naive(state.seasons, 1), state.before.unsqueeze(1), ahead)
+        naive = self._naive([filled.nan_to_num() for filled in state.seasons], 1)
+        found = self.head(state.hidden.unsqueeze(1), naive, state.before.unsqueeze(1), ahead)
         return state.scale.original(found)[:, 0]
 
     def _check(

@@ -1,5 +1,5 @@
 """Masked steps of a series by torch operations: they leave the state as it was, their output is 0, and their time
-passes on to the next real step."""
+passes on to the next real step, of the next call too."""
 
 import torch
 from torch import Tensor
@@ -50,9 +50,7 @@ def gaps_between_real_steps(gaps: Gaps, mask: Flags | None, resets: Flags | None
     clock = pad(gaps.to(torch.float64).cumsum(1), (1, 0))
     if not reverse:
         assert mask is not None
-        since = pad(torch.where(mask, places + 1, 0)[:, :-1], (1, 0)).cummax(1).values
-        if resets is not None:
-            since = torch.maximum(since, torch.where(resets, places, 0).cummax(1).values)
+        since = _since(places, mask, resets)[:, :-1]
         return (clock[:, 1:] - clock.gather(1, since)).to(gaps.dtype)
     next_real = _next(places if mask is None else torch.where(mask, places, steps), steps)
     is_joined = next_real < steps
@@ -60,6 +58,23 @@ def gaps_between_real_steps(gaps: Gaps, mask: Flags | None, resets: Flags | None
         is_joined &= next_real < _next(torch.where(resets, places, steps), steps)
     later = clock.gather(1, (next_real + 1).clamp(max=steps))
     return torch.where(is_joined, later - clock[:, 1:], 1).to(gaps.dtype)
+
+
+def time_after_real_steps(gaps: Gaps, mask: Flags, resets: Flags | None) -> Gaps:
+    """The gaps of the masked steps at the end of each row, (batch,): the time since its last real step, its last cut or
+    its beginning; arguments as in `gaps_between_real_steps`."""
+    places = torch.arange(gaps.shape[1], device=gaps.device).expand_as(gaps)
+    clock = pad(gaps.to(torch.float64).cumsum(1), (1, 0))
+    since = _since(places, mask, resets)[:, -1:]
+    return (clock[:, -1] - clock.gather(1, since)[:, 0]).to(gaps.dtype)
+
+
+def _since(places: Tensor, mask: Flags, resets: Flags | None) -> Tensor:
+    """Where the time that each step reads begins, and that of a step after the last: (batch, time + 1)."""
+    since = pad(torch.where(mask, places + 1, 0), (1, 0)).cummax(1).values
+    if resets is None:
+        return since
+    return torch.maximum(since, pad(torch.where(resets, places, 0), (0, 1)).cummax(1).values)
 
 
 def _next(places: Tensor, none: int) -> Tensor:

@@ -47,7 +47,7 @@ class Setting(NamedTuple):
 
 def whole(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     output, state = layer(s.x, packed(s.hx), mask=_mask(s), **_extras(s))
-    return output, as_tuple(state)
+    return output, _without_time(layer, state)
 
 
 def without_hx(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
@@ -61,7 +61,7 @@ def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     mask, resets, gaps = (None if given is None else given.transpose(0, 1) for given in flags)
     output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=mask, resets=resets, gaps=gaps, dropout_masks=s.masks)
     layer.batch_first = True
-    return output.transpose(0, 1), as_tuple(state)
+    return output.transpose(0, 1), _without_time(layer, state)
 
 
 def row_by_row(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
@@ -87,13 +87,10 @@ def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
 def chunks(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     outputs, state, time = [], packed(s.hx), s.x.shape[1]
     for low, high in pairwise((0, 1, time // 2, time)):
-        resets, gaps = (
-            s.resets[:, low:high] if s.resets.any() else None,
-            None if s.gaps is None else s.gaps[:, low:high],
-        )
-        output, state = layer(s.x[:, low:high], state, resets=resets, gaps=gaps)
+        mask, resets, gaps = (None if x is None else x[:, low:high] for x in (_mask(s), _resets(s), s.gaps))
+        output, state = layer(s.x[:, low:high], state, mask=mask, resets=resets, gaps=gaps)
         outputs.append(output)
-    return torch.cat(outputs, dim=1), as_tuple(state)
+    return torch.cat(outputs, dim=1), _without_time(layer, state)
 
 
 def packed_unsorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
@@ -184,7 +181,9 @@ SETTINGS = (
         "mask, padded right": whole, "packed, unsorted": packed_unsorted, "packed, sorted": packed_sorted,
     }, lengths=RAGGED),
     Setting("padded left", ONE_DIRECTION, {"mask, padded left": whole}, lengths=RAGGED, left=True),
-    Setting("holes", {**ONE_DIRECTION, "bias": False}, {"mask with holes": whole}, holes=True),
+    Setting("holes", {**ONE_DIRECTION, "bias": False}, {
+        "mask with holes": whole, "mask with holes, in chunks": chunks,
+    }, holes=True),
     Setting("resets", {"num_layers": 1}, {
         "resets": whole, "resets, step by step": steps, "resets, in chunks": chunks, "resets, cut apart": cut_apart,
     }, resets=True),
@@ -208,6 +207,10 @@ SETTINGS = (
     Setting("gaps, holes", TWO_DIRECTIONS, {
         "both directions, gaps": whole, "both directions, gaps, time first": time_first,
         "both directions, gaps, masked steps between": masked_between,
+    }, holes=True, resets=True, gaps=True),
+    Setting("gaps, holes in chunks", ONE_DIRECTION, {"gaps with holes, in chunks": chunks}, holes=True, gaps=True),
+    Setting("gaps, holes and resets in chunks", ONE_DIRECTION, {
+        "gaps with holes and resets, in chunks": chunks,
     }, holes=True, resets=True, gaps=True),
     Setting("gaps, packed", TWO_DIRECTIONS, {"gaps, packed": packed_unsorted}, lengths=RAGGED, gaps=True),
     Setting("gaps, mixed", {"num_layers": 1}, {
@@ -256,6 +259,11 @@ def packed(states: States) -> Hidden:
 
 def as_tuple(state: Tensor | States) -> States:
     return state if isinstance(state, tuple) else (state,)
+
+
+def _without_time(layer: RecurrentLayer, state: Tensor | States) -> States:
+    """Without the time since the last real step, which mask and gaps add."""
+    return as_tuple(state)[: layer.cell.carried]
 
 
 def _resets(s: Sequences) -> Flags | None:

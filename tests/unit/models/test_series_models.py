@@ -79,10 +79,11 @@ def test_quantiles_never_cross_and_follow_the_units_of_the_series(cell):
     torch.testing.assert_close(other, 1000 * found - 7e5, rtol=1e-4, atol=1.0)
 
 
-@over(cell=CELLS, linear_size=(0, 9))
+@over(cell=CELLS, linear_size=(0, 9), last=(13, 33))
 @torch.no_grad()
-def test_a_stream_is_the_window_with_the_same_mean_and_deviation(cell, linear_size):
-    model, batch, last = model_of(cell, **SIZES, linear_size=linear_size), windows(), 13
+def test_a_stream_is_the_window_with_the_same_mean_and_deviation(cell, linear_size, last):
+    """One that begins with fewer steps than a season too."""
+    model, batch = model_of(cell, **SIZES, linear_size=linear_size, seasons=[4, 12]), windows()
     whole, known = model(**batch, labels=torch.randn(3, 5), origins=last + 1).quantiles, batch["known_covariates"]
 
     def steps(low, high):
@@ -101,12 +102,12 @@ def test_a_stream_is_the_window_with_the_same_mean_and_deviation(cell, linear_si
     assert_equal_within(fresh, model.predict(**batch), torch.float32, "forecast")
 
 
-@over(cell=CELLS, seasons=([4], [4, 7], [1]), linear_size=(0, 9), every=(1, 6))
+@over(cell=CELLS, seasons=([4], [4, 7], [1]), linear_size=(0, 9), every=(1, 6), last=(13, 38))
 @torch.no_grad()
-def test_a_stream_of_values_alone_takes_one_at_a_time(cell, seasons, linear_size, every):
+def test_a_stream_of_values_alone_takes_one_at_a_time(cell, seasons, linear_size, every, last):
     """Which is a shorter way through the model; a missing value takes the longer one."""
     model = model_of(cell, context=27, seasons=seasons, linear_size=linear_size)
-    values, last = 50 + 10 * torch.randn(3, 40, dtype=torch.float64), 13
+    values = 50 + 10 * torch.randn(3, 40, dtype=torch.float64)
     values[1, 30] = values[0, 35] = torch.nan
     whole = model(values, labels=torch.randn(3, 5), origins=last + 1).quantiles
     state = model.start(values[:, : 40 - last])
