@@ -4,15 +4,23 @@ import copy
 
 import pytest
 import torch
-from layer_laws import BATCH, FEATURES, HIDDEN, STEPS, as_tuple, every_cell, layer_of, series
+from covering import over
+from layer_laws import BATCH, CELL, FEATURES, HIDDEN, STEPS, as_tuple, assert_same_run, every_cell, layer_of, series
 from refusals import refused
 from torch import fx, nn
 from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import gatedrnn
+from gatedrnn.registry import CELLS
 from gatedrnn.verify.tolerances import EQUAL_TO_TORCH
 
-OF_TORCH = ("`torch.jit.script` is deprecated", "torch.ao.quantization is deprecated", "torch.quantize_per_tensor")
+OF_TORCH = (
+    "`torch.jit.script` is deprecated",
+    "`torch.jit.trace",
+    "torch.ao.quantization is deprecated",
+    "torch.quantize_per_tensor",
+)
 pytestmark = pytest.mark.filterwarnings(*(f"ignore:{words}" for words in OF_TORCH))
 
 
@@ -34,6 +42,39 @@ class Around(nn.Module):
     def forward(self, x, mask=None):
         output, _ = self.rnn(torch.relu(self.inner(x)), mask=mask)
         return output.sum(1)
+
+
+class Called(nn.Module):
+    """A call of a layer or of a single step with flags of some kind, or with a packed sequence."""
+
+    def __init__(self, module, how):
+        super().__init__()
+        self.module, self.how = module, how
+
+    def forward(self, x, flags):
+        if self.how == "packed":
+            packed = pack_padded_sequence(x, flags.sum(1), batch_first=True, enforce_sorted=False)
+            output, last = self.module(packed)
+            return pad_packed_sequence(output, batch_first=True, total_length=x.shape[1])[0], last
+        if self.how == "step":
+            return x, self.module(x[:, 0])
+        return self.module(x, **({} if self.how == "whole" else {self.how: flags}))
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@over(name=CELL, how=("whole", "mask", "resets", "packed", "step"))
+def test_a_traced_graph_runs_any_batch(name, how):
+    single = CELLS[name].single_step if name in CELLS else None
+    layer = single(FEATURES, HIDDEN, dtype=torch.float64) if how == "step" and single else layer_of(name)
+    model = Called(layer, how if how != "step" or single else "whole")
+
+    def inputs(batch):
+        return series(batch, STEPS, FEATURES), torch.arange(STEPS) < STEPS - torch.arange(batch)[:, None] % STEPS
+
+    traced = torch.jit.trace(model, inputs(2), check_trace=False)
+    for batch in (1, 5):
+        given = inputs(batch)
+        assert_same_run(traced(*given), model(*given))
 
 
 class InTorchsWords(nn.Module):

@@ -27,6 +27,7 @@ SOFTPLUS = ("lstm-normalized", "minlstm")
 """onnxruntime has three of the operators in float32 alone: Softplus, and LSTM and GRU of the older exporter."""
 SHAPES = {"plain": {}, "stack": {"num_layers": 2, "bidirectional": True}, "no bias": {"bias": False, "proj_size": 2}}
 WITH_STATE = {"zeros": False, "hx": True}
+FLAGS = {"none": (), "mask": ("mask",), "resets": ("resets",), "both": ("mask", "resets")}
 KINDS = ("DeprecationWarning", "FutureWarning", "UserWarning", "torch.jit.TracerWarning")
 pytestmark = pytest.mark.filterwarnings(*(f"ignore::{kind}" for kind in KINDS))  # torch's exporters warn of themselves
 
@@ -34,23 +35,28 @@ pytestmark = pytest.mark.filterwarnings(*(f"ignore::{kind}" for kind in KINDS)) 
 class Head(nn.Module):
     """A layer and what a user puts behind it."""
 
-    def __init__(self, layer):
+    def __init__(self, layer, flags=()):
         super().__init__()
         self.rnn, self.head = layer, nn.Linear(layer.output_size, 2, dtype=layer.weight_ih_l0.dtype)
+        self.flags = flags
 
-    def forward(self, x, *hx):
-        output, last = self.rnn(x, packed_up(hx) if hx else None)
+    def forward(self, x, *others):
+        """Flags come as numbers, 1 where they are set, then the state."""
+        count = len(self.flags)
+        flags, hx = {name: given > 0 for name, given in zip(self.flags, others, strict=False)}, others[count:]
+        output, last = self.rnn(x, packed_up(hx) if hx else None, **flags)
         return self.head(output), *as_tuple(last)
 
 
-def model_of(name, dtype, proj_size=0, **options):
-    return Head(layer_of(name, dtype=dtype, **options, **projection(name, proj_size))).eval()
+def model_of(name, dtype, proj_size=0, flags=(), **options):
+    return Head(layer_of(name, dtype=dtype, **options, **projection(name, proj_size)), flags).eval()
 
 
 def inputs(model, with_state, batch, steps):
     dtype = model.head.weight.dtype
     states = states_of(model.rnn, batch, dtype) if with_state else ()
-    return torch.randn(batch, steps, FEATURES, dtype=dtype), *states
+    flags = (torch.randint(2, (batch, steps)).to(dtype) for _ in model.flags)
+    return torch.randn(batch, steps, FEATURES, dtype=dtype), *flags, *states
 
 
 def assert_runs_alike(path, model, given, names=None):
@@ -76,20 +82,24 @@ def check_unrolled(name, path, with_state, **options):
     """The older exporter: any batch, the example's length."""
     model = model_of(name, torch.float32 if name in (*TORCH, *SOFTPLUS) else torch.float64, **options)
     example = inputs(model, with_state, BATCH, STEPS)
-    free = {"x": {0: "batch"}} | {f"hx{i}": {1: "batch"} for i in range(len(example) - 1)}
+    free = {"x": {0: "batch"}} | {flag: {0: "batch"} for flag in model.flags}
+    free |= {f"hx{i}": {1: "batch"} for i in range(len(example) - len(free))}
     asked = {"input_names": list(free), "dynamic_axes": free}
     quietly(lambda: torch.onnx.export(model, example, path, dynamo=False, **asked))
     return assert_runs_alike(path, model, inputs(model, with_state, BATCH + 1, STEPS), list(free))
 
 
 def check_any_length(name, path, with_state, **options):
-    """The newer exporter: any batch and any length."""
+    """The newer exporter: any length, and after that any batch too."""
     model = model_of(name, torch.float32 if name in SOFTPLUS else torch.float64, **options)
     example = inputs(model, with_state, BATCH, STEPS)
-    batch, time = Dim("batch"), Dim("time")
-    free = ({0: batch, 1: time}, *([tuple({1: batch} for _ in example[1:])] if with_state else []))
-    quietly(lambda: torch.onnx.export(model, example, dynamo=True, dynamic_shapes=free, verbose=False).save(path))
-    return assert_runs_alike(path, model, inputs(model, with_state, BATCH + 1, 2 * STEPS))
+    flags, states = len(model.flags), len(example) - 1 - len(model.flags)
+    for batch, rows in ((None, BATCH), (Dim("batch"), BATCH + 1)):
+        rest = [{0: batch, 1: Dim("time")}] * flags + [{1: batch}] * states
+        free = ({0: batch, 1: Dim("time")}, *([tuple(rest)] if rest else []))
+        quietly(lambda: torch.onnx.export(model, example, dynamo=True, dynamic_shapes=free, verbose=False).save(path))  # noqa: B023
+        operators = assert_runs_alike(path, model, inputs(model, with_state, rows, 2 * STEPS))
+    return operators
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +114,7 @@ def exporter(tmp_path_factory):
 def test_the_older_exporter_takes_torchs_operators_or_unrolls(name, tmp_path):
     operators = check_unrolled(name, tmp_path / "model.onnx", with_state=True)
     assert operators & {"LSTM", "GRU"} == {name.upper()} & {"LSTM", "GRU"}
+    check_unrolled(name, tmp_path / "flags.onnx", with_state=False, flags=FLAGS["both"])
 
 
 @pytest.mark.usefixtures("exporter")
@@ -118,18 +129,19 @@ def test_the_older_exporter_names_the_operator_that_it_lacks_and_a_kernel_asked_
 
 
 @pytest.mark.slow
-@over(name=[name for name in CELLS if name != "rg-lru"], options=SHAPES, with_state=WITH_STATE)
-def test_every_cell_through_the_older_exporter(name, options, with_state, tmp_path):
-    check_unrolled(name, tmp_path / "model.onnx", with_state, **options)
+@over(name=[name for name in CELLS if name != "rg-lru"], options=SHAPES, with_state=WITH_STATE, flags=FLAGS)
+def test_every_cell_through_the_older_exporter(name, options, with_state, flags, tmp_path):
+    check_unrolled(name, tmp_path / "model.onnx", with_state, flags=flags, **options)
 
 
-IN_TURN = list(zip(CELLS, cycle(product(SHAPES, WITH_STATE))))
+IN_TURN = list(zip(CELLS, cycle(product(SHAPES, WITH_STATE)), cycle(reversed(FLAGS))))
 """A combination for each cell: what a stack, a projection or a state adds to a graph is the same in all of them."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, chosen", IN_TURN, ids=lambda x: x if isinstance(x, str) else "-".join(x))
-def test_every_cell_through_the_newer_exporter_at_any_length(name, chosen, tmp_path):
+@pytest.mark.parametrize("name, chosen, flags", IN_TURN, ids=lambda x: x if isinstance(x, str) else "-".join(x))
+def test_every_cell_through_the_newer_exporter_at_any_length(name, chosen, flags, tmp_path):
     shape, state = chosen
-    operators = check_any_length(name, tmp_path / "model.onnx", WITH_STATE[state], **SHAPES[shape])
+    path, with_state = tmp_path / "model.onnx", WITH_STATE[state]
+    operators = check_any_length(name, path, with_state, flags=FLAGS[flags], **SHAPES[shape])
     assert "Scan" in operators or name in TORCH

@@ -41,7 +41,7 @@ from gatedrnn.layers.parameters import check_initialisation
 from gatedrnn.layers.runners import Direction, Path, runner_of
 from gatedrnn.layers.step_inputs import plain_states, streams
 from gatedrnn.layers.window import with_last_input
-from gatedrnn.ops.backends import accumulation_dtype
+from gatedrnn.ops.backends import accumulation_dtype, traced
 from gatedrnn.ops.cells import known
 from gatedrnn.ops.dropout import dropout
 from gatedrnn.ops.flops import register_flop_formulas
@@ -355,7 +355,9 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         check_features(packed.data, self.weight_ih_l0, self.input_size)
         as_it_is = resets is None and gaps is None and dropout_masks is None and not self._draws
         if self._runner.packed is not None and as_it_is:
-            state = self._state_of(hx, packed.data.new_empty(int(packed.batch_sizes[0]), 0), batched=True)
+            rows: Any = packed.batch_sizes[0]
+            like = packed.data.new_empty(rows if traced() else int(rows), 0)
+            state = self._state_of(hx, like, batched=True)
             if packed.sorted_indices is not None:
                 state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
             found = self._runner.packed(self, packed, state)
@@ -499,10 +501,10 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             return hx, gaps
         *states, elapsed = as_states(self._title, hx, self.cell.carried + 1)
         elapsed = elapsed if batched else elapsed.unsqueeze(1)
-        check_hidden_sizes([elapsed], [(self.num_layers * len(self._directions), len(gaps), 1)])
+        check_hidden_sizes([elapsed], [(self.num_layers * len(self._directions), gaps.shape[0], 1)])
         first = gaps[:, :1] + elapsed[0].to(gaps.dtype)
         if resets is not None:
-            first = torch.where(resets.reshape(len(gaps), -1)[:, :1], gaps[:, :1], first)
+            first = torch.where(resets.reshape(gaps.shape[0], -1)[:, :1], gaps[:, :1], first)
         return tuple(states), torch.cat([first, gaps[:, 1:]], dim=1)
 
     def _state_of(self, hx: Any, x: Tensor, batched: bool) -> StateTuple:

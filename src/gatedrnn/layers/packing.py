@@ -30,7 +30,7 @@ def repacked(output: Series, like: PackedSequence) -> PackedSequence:
     """A padded batch in the caller's order of rows as a packed sequence with the lengths of `like`."""
     rows = output if like.sorted_indices is None else output[like.sorted_indices]
     batch_sizes = like.batch_sizes.to(output.device).unsqueeze(1)
-    real = torch.arange(len(rows), device=output.device) < batch_sizes  # (time, batch), the order of packed data
+    real = torch.arange(rows.shape[0], device=output.device) < batch_sizes  # (time, batch), the order of packed data
     return like._replace(data=rows.transpose(0, 1)[real])
 
 

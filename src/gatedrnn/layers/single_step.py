@@ -120,7 +120,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             weight, torchs = self.weight_ih, TORCH_STEPS[torch_kernel.mode]
             if weight.dtype == input.dtype:
                 if hx is None:
-                    hx = input.new_zeros(len(input), self.hidden_size)
+                    hx = input.new_zeros(input.shape[0], self.hidden_size)  # `len` would fix it in a traced graph
                     hx = hx if len(self.cell.states) == 1 else (hx, hx)
                 return torchs(input, hx, weight, self.weight_hh, self.bias_ih, self.bias_hh)
         if streams(input) and input.dim() == 2:

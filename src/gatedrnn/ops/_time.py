@@ -45,6 +45,8 @@ def _as_one_operator(
         output, after = step(state, *_with_gaps(series, read))
         return after, output.clone()  # an output must be no view of a state
 
+    if not torch.compiler.is_dynamo_compiling():  # `scan` compiles: what it keeps has the sizes of an earlier export
+        torch.compiler.reset()
     # Detached: a graph of ONNX has no gradients, and torch's rule for those of `scan` fails where the batch is free.
     begin = tuple(s.detach().clone(memory_format=torch.contiguous_format) for s in state)
     read = tuple(x.detach() for x in series if x is not None)

@@ -91,6 +91,16 @@ def observed(x: torch.Tensor) -> bool:
     return modes or traced or forward_ad._current_level >= 0
 
 
+def values_unknown() -> bool:
+    """Whether code may not decide by the values of tensors: a graph is made of it, or a transform runs."""
+    return torch.compiler.is_compiling() or traced() or plain_torch_only()
+
+
+def traced() -> bool:
+    """Whether `torch.jit.trace` runs, which keeps any number that is not asked of a tensor's shape."""
+    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
+
+
 def forward_mode() -> bool:
     """Whether forward-mode differentiation is active (`torch.func.jvp`, `torch.autograd.forward_ad`)."""
     return not torch.compiler.is_compiling() and forward_ad._current_level >= 0

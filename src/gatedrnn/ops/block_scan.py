@@ -13,9 +13,11 @@ from gatedrnn.ops._time import over_time
 from gatedrnn.ops.backends import (
     Choice,
     accumulation_dtype,
+    exporting_to_onnx,
     has_cpu_kernels,
     native_kernels,
     plain_torch_only,
+    traced,
     transforming,
 )
 from gatedrnn.ops.cells import block_kernel
@@ -63,6 +65,8 @@ def block_scan(
         # Only a loop can become one operator of a free length.
         plain = "torch" if transforming() else "reference"
         backend = plain if plain_torch_only() else choose_block_backend(drive.device).backend
+    if backend == "torch" and traced() and not exporting_to_onnx():
+        raise BackendUnavailable("backend 'torch' fixes the length of a traced graph; use 'auto'")
     if backend != "native":
         return block_scan_in_torch(transition, drive, h0, resets, reset_state, reverse, backend)
     if plain_torch_only():

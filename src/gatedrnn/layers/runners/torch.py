@@ -23,7 +23,7 @@ from gatedrnn.layers.packing import Segments, left_aligned, reorder
 from gatedrnn.layers.parameters import Weights
 from gatedrnn.layers.runners.loop import loop_backends, loop_direction, loop_path, loop_stream, without_kernel
 from gatedrnn.layers.runners.record import Direction, Path, Runner, SeriesResult
-from gatedrnn.ops.backends import exporting_to_onnx, forward_mode, plain_torch_only, transforming
+from gatedrnn.ops.backends import exporting_to_onnx, forward_mode, plain_torch_only, transforming, values_unknown
 from gatedrnn.ops.masking import zero_masked_steps
 from gatedrnn.ops.torch_rnn import call_kernel, torch_rnn
 from gatedrnn.shapes import Flags, Series, State, StateTuple
@@ -79,7 +79,14 @@ def _stack(layer: RecurrentModule, x: Series, state: StateTuple) -> SeriesResult
     if _by_op() or _of_free_length(x) or not _is_torchs(layer, layer.training):
         return None
     output, *last = call_kernel(
-        x, state, layer._flat_weights, layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional
+        x,
+        state,
+        layer._flat_weights,
+        layer.bias,
+        layer.num_layers,
+        layer.dropout,
+        layer.training,
+        layer.bidirectional,
     )
     return output, tuple(last)
 
@@ -97,12 +104,13 @@ def _packed(
 
 
 def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
-    # Segments are found from the values of the flags, which a compiled graph or a transform does not know.
-    unknown = given.resets is not None and (torch.compiler.is_compiling() or plain_torch_only())
+    # Segments are found from the values of the flags.
+    unknown = given.resets is not None and values_unknown()
     inside = given.masks.state is not None or given.masks.zoneout is not None
-    if layer._backend == "torch" and (unknown or inside):
-        raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through resets; use 'auto'")
-    if unknown or inside or _of_free_length(given.x) or not _is_torchs(layer, training=False):
+    beyond_onnx = given.mask is not None and exporting_to_onnx()  # which cannot sort rows by their lengths
+    if layer._backend == "torch" and (unknown or inside or beyond_onnx):
+        raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through mask or resets; use 'auto'")
+    if unknown or inside or beyond_onnx or _of_free_length(given.x) or not _is_torchs(layer, training=False):
         return loop_direction(layer, given)
     x, state, mask = given.x, given.state, given.mask
     if given.resets is not None:
@@ -121,7 +129,7 @@ def _padded(layer: RecurrentModule, x: Series, state: StateTuple, weights: Weigh
     """One call over the padded batch, forwards."""
     if mask is None:
         return _call(layer, x, state, weights)
-    ragged_left = torch.compiler.is_compiling() or plain_torch_only() or bool((mask[:, 1:] & ~mask[:, :-1]).any())
+    ragged_left = values_unknown() or bool((mask[:, 1:] & ~mask[:, :-1]).any())
     if not ragged_left:
         return _aligned(layer, x, state, weights, mask)
     # Over padding before the first real step h would change: o * tanh(c) is not the h it came from.
@@ -195,7 +203,7 @@ def _packed_call(
 def _last_valid(output: Series, h0: State, mask: Flags) -> State:
     """The output at each left-aligned row's last real step; h0 where a row has none."""
     lengths = mask.sum(1)
-    rows = torch.arange(len(lengths), device=output.device)
+    rows = torch.arange(output.shape[0], device=output.device)
     return torch.where((lengths > 0).unsqueeze(1), output[rows, (lengths - 1).clamp(min=0)], h0)
 
 
