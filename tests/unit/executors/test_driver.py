@@ -59,7 +59,7 @@ def test_workers_find_what_one_process_finds(here, tmp_path):
     assert scores(ended.records) == scores(here) and list(ended.records) == list(RUNS) and not ended.diverged
     assert max(engine.together) == engine.jobs
     assert [told[2] for told in seen if told[0] and told[1] is None] == [1, 2, 3] and seen[-1][3] == 3
-    assert ended.records["gru/seed-0"].measured.host and ended.records["gru/seed-0"].measured.processor
+    assert ended.records["gru/seed-0"].measured.processor
 
 
 def test_a_lost_worker_is_replaced_as_often_as_is_said_and_no_more(here, tmp_path, caplog):

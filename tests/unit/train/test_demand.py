@@ -18,9 +18,9 @@ HUGE = {
     "train --task digits --hidden-size 3000000 --cell lstm": "which in training take",
     "train --task digits --hidden-size 10000000000 --cell gru": "more than 8.0 EiB",
     "train --task digits --layers 1000000000": "which in training take",
-    "train --task digits --threads 100000": "--threads 100000: their stacks take 781.2 GiB, and",
+    "train --task digits --threads 100000 --oversubscribe": "--threads 100000: their stacks take 781.2 GiB, and",
     "compare --task digits --cells gru lstm --hidden-size 3000000": "which in training take",
-    "compare --task digits --threads 100000": "--threads 100000: their stacks take 781.2 GiB, and",
+    "compare --task digits --threads 100000 --oversubscribe": "--threads 100000: their stacks take 781.2 GiB, and",
 }
 
 

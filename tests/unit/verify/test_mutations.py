@@ -33,7 +33,7 @@ MUTATIONS = [
     ("mingru", cells.MinGRUEquations, "logit", "return -update", "return update"),
     ("mingru", equations.ConvexScanEquations, "coefficients_over", "-torch.expm1(log_decay)", "torch.exp(log_decay)"),
     ("lstm-input-gated", cells.InputGatedLSTMEquations, "coefficients_over", "gaps * ", ""),
-    ("mingru", masking, "gaps_between_real_steps", "torch.where(mask, places + 1, 0)", "torch.where(mask, places, 0)"),
+    ("mingru", masking, "gaps_between_real_steps", "clock.gather(1, since)", "clock[:, :-1]"),
     ("mingru", masking, "_next", "places[:, 1:]", "places[:, :-1]"),
     ("mingru", equations.ScanEquations, "step", "decay * state[0] + ", "decay * (2 * state[0] - state[0].detach()) + "),
     ("mingru", equations.Recurrent, "drop", "x * self.dropped", "x"),
