@@ -289,6 +289,7 @@ def test_no_damage_to_a_run_is_silent(kind, damage, book, text_run, killed_run, 
     assert gone_on_with == unread | (DERIVED if kind == "finished" else {"metrics.jsonl"})
 
 
+@pytest.mark.slow
 def test_what_is_made_of_other_records_is_made_again(book, text_run, tmp_path, caplog):
     folder = copy_of(text_run, tmp_path)
     for name in DERIVED:
