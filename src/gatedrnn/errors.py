@@ -58,6 +58,12 @@ class CannotBeTraced(Error, ValueError):
     exit_code = USAGE
 
 
+class ContenderFails(Error, RuntimeError):
+    """A contender of a user's own file fails where it is made or called, or returns another shape."""
+
+    exit_code = USAGE
+
+
 class WrongKernel(Error, RuntimeError):
     """A kernel that was just compiled does not compute its equations on this machine; `backend="reference"` does."""
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from datasets import get_dataset_split_names, load_dataset, load_dataset_builder
 
-from gatedrnn.data.files import TEXT_COLUMNS, column_of, kind_of, read_rows
+from gatedrnn.data.files import TEXT_COLUMNS, column_of, in_a_sentence, kind_of, read_rows, reader
 from gatedrnn.data.token_cache import counts_folder
 from gatedrnn.errors import DataError
 from gatedrnn.records import cores, write_whole
@@ -26,6 +26,8 @@ from gatedrnn.unpacking import BoundedGzip
 LOG = logging.getLogger("gatedrnn")
 BLOCK = 1 << 16  # characters of a text file in memory at a time
 TEXT_ENDINGS = (".txt", ".txt.gz")
+TABLES = (".csv", ".tsv", ".ts")
+"""Endings of what other tasks read."""
 ROW_FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
 
 
@@ -55,6 +57,7 @@ class Corpus(NamedTuple):
     """Names and sha256 sums of several files that make it up."""
 
 
+@reader
 def read_corpus(path: Path, text_column: str | None, document_start: str | None) -> Corpus:
     """A `.txt`, `.txt.gz`, Parquet or JSON-lines file, or all of them in a folder or under a pattern such as
     `books/*.txt`, in the order of their names.
@@ -83,13 +86,20 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     elif path.suffix.lower() in ROW_FORMATS:
         kind = ROW_FORMATS[path.suffix.lower()]
     else:
+        if path.suffix.lower() in TABLES:
+            raise DataError(
+                f"{path}: a table: name --task, such as text-classification, series-classification or forecast; the "
+                "text of a language model is in .txt, .jsonl or .parquet"
+            )
         endings = ", ".join((*TEXT_ENDINGS, *ROW_FORMATS))
         raise DataError(f"{path}: the ending must be one of {endings}, got {path.suffix or 'none'!r}")
 
     def pieces() -> Iterator[Piece]:
-        if kind is None:
-            return _documents(_blocks(path), start)
-        return _rows(read_rows(path, kind, streaming=True), str(path), text_column, start)
+        with in_a_sentence(path):
+            if kind is None:
+                yield from _documents(_blocks(path), start)
+            else:
+                yield from _rows(read_rows(path, kind, streaming=True), str(path), text_column, start)
 
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -6,18 +6,28 @@ import hashlib
 import json
 import logging
 import os
+import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import datasets
 from datasets import ClassLabel, Dataset, IterableDataset, load_dataset
 
 from gatedrnn.data.columns import said_columns
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, Error, reason
 
 LOG = logging.getLogger("gatedrnn")
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+Numbered: TypeAlias = tuple[int, list[str]]
+"""A row's fields after the number of its line."""
+EXCEL = re.compile(r"\s*\"?sep=([^\s\"])\"?\s*", re.IGNORECASE)
+"""The first line of a file in which Excel notes the separator."""
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", "body")
@@ -44,19 +54,56 @@ class Table(NamedTuple):
     """Which columns were taken as what."""
 
 
-def read_file(path: Path, text_column: str | None, label_column: str | None) -> Table:
+@contextmanager
+def in_a_sentence(path: Path) -> Iterator[None]:
+    """The boundary of all readers: whatever fails within leaves as an error of this package that names the file.
+
+    Raises:
+        DataError: reading failed in a way that no reader foresaw.
+    """
+    try:
+        yield
+    except Error:
+        raise
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {(error.strerror or reason(error)).lower()}") from error
+    except Exception as error:
+        raise DataError(f"{path}: cannot be read: {type(error).__name__}: {reason(error)}") from error
+
+
+def reader(read: Callable[Concatenate[Path, Given], Found]) -> Callable[Concatenate[Path, Given], Found]:
+    """A function that reads the file it is given first, within the boundary."""
+
+    @wraps(read)
+    def within(path: Path, /, *given: Given.args, **named: Given.kwargs) -> Found:
+        with in_a_sentence(path):
+            return read(path, *given, **named)
+
+    return within
+
+
+@reader
+def read_file(path: Path, text_column: str | None, label_column: str | None, *, quoting: bool = False) -> Table:
     """A CSV, TSV, JSON-lines or Parquet file as texts and labels.
+
+    Args:
+        quoting: whether a TSV's fields may stand in quotation marks.
 
     Raises:
         DataError: the file is missing, empty, unreadable, binary, not UTF-8, or lacks a column.
     """
-    data = read_all_columns(path)
+    data = read_all_columns(path, quoting=quoting)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return _table(data, path.name, str(path), text_column, label_column, digest)
 
 
-def read_all_columns(path: Path) -> Dataset:
-    """A CSV, TSV, JSON-lines or Parquet file, every row and column of it; the fields of the first two as text.
+@reader
+def read_all_columns(path: Path, *, quoting: bool = False) -> Dataset:
+    """A CSV, TSV, JSON-lines or Parquet file, every row and column of it; the fields of the first two as text. Names of
+    columns are without the blanks around them.
+
+    Args:
+        quoting: whether a TSV's fields may stand in quotation marks.
 
     Raises:
         DataError: the file is missing, empty, unreadable, binary or not UTF-8.
@@ -68,9 +115,15 @@ def read_all_columns(path: Path) -> Dataset:
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty")
     kind = FORMATS[path.suffix.lower()]
-    if kind != "parquet":
+    if kind == "csv":
+        return _read_separated(path, quoting)
+    if kind == "json":
         _check_text(path)
-    return _read_separated(path) if kind == "csv" else read_rows(path, kind)
+    data = read_rows(path, kind)
+    assert isinstance(data, Dataset)  # of streams alone it is another
+    names = [name.strip() for name in data.column_names]
+    _demand_unequal(names, path)
+    return data if names == data.column_names else data.rename_columns(dict(zip(data.column_names, names, strict=True)))
 
 
 def read_hub(name: str, split: str, text_column: str | None, label_column: str | None) -> Table:
@@ -167,30 +220,74 @@ def column_of(names: list[str], place: str, what: str, wanted: str | None, usual
     return found[0]
 
 
-def _read_separated(path: Path) -> Dataset:
+def _read_separated(path: Path, quoting: bool) -> Dataset:
     """A CSV or TSV file, every field as text.
 
     Not by pandas, which reads the label 01 as 1, the text NA as missing, and a row with a field too many as shifted.
     """
-    csv.field_size_limit(sys.maxsize)  # the default refuses a long text
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=_separator(path.suffix.lower(), file.readline()), strict=True)
-        file.seek(0)
-        try:
-            header, *rows = [(reader.line_num, row) for row in reader if row] or [(0, [])]
-        except csv.Error as error:
-            raise DataError(f"{path}: cannot be read as csv: line {reader.line_num}: {error}") from error
-    columns = header[1]
-    check_width(len(columns), str(path))
+    columns, rows = read_fields(path, quoting=quoting)
+    return Dataset.from_dict({name: [row[i] for _, row in rows] for i, name in enumerate(columns)})
+
+
+def read_fields(path: Path, ending: str | None = None, *, quoting: bool = False) -> tuple[list[str], list[Numbered]]:
+    """The names of a CSV or TSV file's columns, and its other rows that are not blank.
+
+    Args:
+        path: the file, in UTF-8.
+        ending: whose separator it has, ".csv" or ".tsv"; its own if None.
+        quoting: whether a TSV's fields may stand in quotation marks, as a CSV's always may.
+
+    Raises:
+        DataError: the file is binary or not UTF-8, there is no row, a field in quotation marks is not closed, two
+            columns have one name, or a row has more or fewer fields than there are columns.
+    """
+    header, *rows = fields_of(path, ending, quoting=quoting) or [(0, [])]
+    columns = [name.strip() for name in header[1]]
     if not columns:
         raise DataError(f"{path}: the file is empty but for blank lines")
-    if len(set(columns)) != len(columns):
-        twice = next(name for name in columns if columns.count(name) > 1)
-        raise DataError(f"{path}: two columns have the same name, {twice!r}")
+    check_width(len(columns), str(path))
+    _demand_unequal(columns, path)
     for line, row in rows:
         if len(row) != len(columns):
             raise DataError(f"{path}: line {line}: must have {len(columns)} fields as the first line, got {len(row)}")
-    return Dataset.from_dict({name: [row[i] for _, row in rows] for i, name in enumerate(columns)})
+    return columns, rows
+
+
+def _demand_unequal(columns: list[str], path: Path) -> None:
+    if len(set(columns)) != len(columns):
+        twice = next(name for name in columns if columns.count(name) > 1)
+        raise DataError(f"{path}: two columns have the same name, {twice!r}")
+
+
+def fields_of(
+    path: Path, ending: str | None = None, *, quoting: bool = False, rows: int | None = None
+) -> list[Numbered]:
+    """The first rows of a CSV or TSV file that are not blank, all if None, each with its last line's number. Other args
+    and errors: as `read_fields`."""
+    _check_text(path)
+    csv.field_size_limit(sys.maxsize)  # the default refuses a long text
+    ending = ending or path.suffix.lower()
+    found, begins = list[Numbered](), 1
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        named = EXCEL.fullmatch(file.readline())
+        if named is None:
+            file.seek(0)
+            separator = _separator(ending, file.readline())
+            file.seek(0)
+        else:  # a line that Excel writes for itself
+            separator, begins = named[1], 2
+        marks: Literal[0, 3] = csv.QUOTE_NONE if ending == ".tsv" and not quoting else csv.QUOTE_MINIMAL
+        lines, before = csv.reader(file, delimiter=separator, strict=True, quoting=marks), begins - 1
+        try:
+            for row in lines:
+                begins = before + lines.line_num + 1
+                if row:
+                    found.append((begins - 1, row))
+                if len(found) == rows:
+                    break
+        except csv.Error as error:
+            raise DataError(f"{path}: cannot be read as csv: the row that begins in line {begins}: {error}") from error
+    return found
 
 
 def _separator(ending: str, first_line: str) -> str:

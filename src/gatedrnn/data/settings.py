@@ -98,7 +98,7 @@ class MnistTask(TaskSettings):
 class TextTask(TaskSettings):
     """Text classification: AG News, or the user's own files."""
 
-    expert = ("min_count", "vocabulary_size", "split_seed")
+    expert = ("min_count", "vocabulary_size", "split_seed", "quoting")
 
     train_file: Path | None = None
     """Training rows: CSV, TSV, JSON lines or Parquet."""
@@ -110,6 +110,8 @@ class TextTask(TaskSettings):
     """Column of the texts; guessed where one name is obvious."""
     label_column: str | None = None
     """Column of the labels; guessed where one name is obvious."""
+    quoting: bool = False
+    """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
     tokenizer: Tokenizer = "words"
     """words: lower case, punctuation apart; whitespace: lower().split(); tokens: split(); bpe: subwords; characters;
     bytes. Learned on training data."""
@@ -130,11 +132,12 @@ class TextTask(TaskSettings):
 class SeriesTask(TaskSettings):
     """Series of numbers with a class each, or with a number."""
 
-    expert = ("split_seed", "missing")
+    expert = ("split_seed", "missing", "quoting")
 
     train_file: Path | None = None
     """Training series: .ts (or .ts.gz); a CSV, TSV, JSON-lines or Parquet table with a row a time, or with a row a
-    measurement (time, parameter, value); or a CSV that names WAV files, or files of measurements."""
+    measurement (time, parameter, value); a CSV or TSV without names of columns, with a row a series, its class first;
+    or a CSV that names WAV files, or files of measurements."""
     validation_file: Path | None = None
     """Validation series; a fraction of the training series if not given."""
     test_file: Path | None = None
@@ -153,7 +156,9 @@ class SeriesTask(TaskSettings):
     uneven: bool = False
     """Of a table with a row a time: steps are as far apart as the times say. Tables of measurements always are so."""
     missing: tuple[str, ...] = ()
-    """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN and ?."""
+    """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
+    quoting: bool = False
+    """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
     metric: Literal["accuracy", "auroc"] = "accuracy"
     """Of two classes: the share of right answers, or the area under the ROC curve, for a rare class."""
     validation_fraction: float = Field(0.1, gt=0, lt=1)
@@ -167,7 +172,9 @@ class SeriesTask(TaskSettings):
 class ForecastTask(TaskSettings):
     """Series of numbers, to be forecast from their past."""
 
-    expert = ("origins", "stride", "frequency", "train_steps", "validation_steps", "test_steps")
+    expert = (
+        "origins", "stride", "frequency", "train_steps", "validation_steps", "test_steps", "missing", "quoting",
+    )  # fmt: skip
 
     train_file: Path | None = None
     """A CSV, TSV, JSON-lines or Parquet table: long, with a row for each series and time, or wide, with a row for each
@@ -189,6 +196,10 @@ class ForecastTask(TaskSettings):
     """Columns that a series has for all times."""
     calendar: tuple[Calendar, ...] = ()
     """Features of the dates: minute-of-hour, hour-of-day, day-of-week, day-of-month, day-of-year, month-of-year."""
+    missing: tuple[str, ...] = ()
+    """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
+    quoting: bool = False
+    """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
     frequency: str | None = None
     """Step between times, such as 15min, h, D or MS, or a number; guessed from the times if not given."""
     horizon: int | None = Field(None, ge=1)

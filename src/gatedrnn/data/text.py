@@ -43,7 +43,7 @@ def _load(name: str, settings: TextTask, hub: str | None) -> TaskData:
     # What a file is read by that the model is used on; `model_max_length` is transformers' own name.
     tokenizer.model_max_length = settings.max_tokens
     text_column, label_column = splits["train"].columns
-    tokenizer.init_kwargs |= {"text_column": text_column, "label_column": label_column}
+    tokenizer.init_kwargs |= {"text_column": text_column, "label_column": label_column, "quoting": settings.quoting}
     evaluation, texts = {}, {}
     for split, table in splits.items():
         labels = [number[label] for label in table.labels]
@@ -75,7 +75,8 @@ def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict
         tables = {split: read_hub(hub, split, *columns) for split in ("train", "test")}
     else:
         files = {"train": settings.train_file, "validation": settings.validation_file, "test": settings.test_file}
-        tables = {split: read_file(path, *columns) for split, path in files.items() if path is not None}
+        given = {split: path for split, path in files.items() if path is not None}
+        tables = {split: read_file(path, *columns, quoting=settings.quoting) for split, path in given.items()}
     sources = [{"split": split, **table.source} for split, table in tables.items()]
     notes += dict.fromkeys(table.said for table in tables.values())
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):

@@ -13,10 +13,10 @@ from zoneinfo import available_timezones
 import numpy as np
 import pandas as pd
 
-from gatedrnn.data.series.fields import MISSING, Place
+from gatedrnn.data.series.fields import MISSING, SHOWN, Place
 from gatedrnn.errors import DataError
 
-CLOCK = re.compile(r"(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?")
+CLOCK = re.compile(r"(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?")
 DATE = re.compile(
     r"(\d{1,6}-\d\d(?:-\d\d)?(?:[T ]\d\d(?::\d\d(?::\d\d(?:\.\d{1,9})?)?)?)?) ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?"
 )
@@ -201,10 +201,10 @@ def _numbers(texts: list[str], place: Place) -> Times:
     found = np.empty(len(texts))
     for row, text in enumerate(texts):
         if not _is_number(text):
-            raise DataError(f"{place(row)}: {text!r} is no number, as the first time of the column is")
+            raise DataError(f"{place(row)}: {text[:SHOWN]!r} is no number, as the first time of the column is")
         found[row] = float(text)
         if not np.isfinite(found[row]):
-            raise DataError(f"{place(row)}: a time must be finite, got {text}")
+            raise DataError(f"{place(row)}: a time must be finite, got {text[:SHOWN]}")
     if (found == np.rint(found)).all() and np.abs(found).max() < 2**53:
         return Times(found.astype(np.int64), TimeForm())
     return Times(found, TimeForm(decimals=decimals_of(found)))
@@ -222,7 +222,7 @@ def _clocks(texts: list[str], place: Place) -> Times:
     for row, text in enumerate(texts):
         clock = CLOCK.fullmatch(text)
         if clock is None:
-            raise DataError(f"{place(row)}: {text!r} is no time of hours and minutes as the first one")
+            raise DataError(f"{place(row)}: {text[:SHOWN]!r} is no time of hours and minutes as the first one")
         seconds = 3600 * int(clock[1]) + 60 * int(clock[2]) + Decimal(clock[3] or 0)
         found[row] = np.timedelta64(int(seconds * 10**9), "ns")
     return Times(found, TimeForm("clock", decimals=_decimals_of_seconds(found)))
@@ -282,7 +282,9 @@ def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
     if wrong.any():
         row = int(wrong.argmax())
         if np.isnat(moments[row]):
-            raise DataError(f"{place(row)}: {values[row]!r} is neither a number nor a date such as 2024-01-31 18:00")
+            raise DataError(
+                f"{place(row)}: {repr(values[row])[:SHOWN]} is neither a number nor a date such as 2024-01-31 18:00"
+            )
         raise DataError(
             f"{place(row)}: {texts[row]} is in the year {years[row]}; dates before {FIRST_YEAR - 1} and after "
             f"{LAST_YEAR + 1} are not read"

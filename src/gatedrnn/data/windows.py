@@ -26,11 +26,11 @@ class OneSeries:
     values: np.ndarray
     """(time,), float64; NaN where a value is missing, or the whole time."""
     known: np.ndarray
-    """(time, known covariates), float32; NaN likewise."""
+    """(time, known covariates), float64; NaN likewise."""
     past: np.ndarray
-    """(time, past covariates), float32."""
+    """(time, past covariates), float64."""
     fixed: np.ndarray
-    """(fixed covariates,), float32."""
+    """(fixed covariates,), float64."""
     form: TimeForm = field(default_factory=TimeForm)
     """How the table writes its times."""
 
@@ -52,7 +52,8 @@ class Windows:
     """(series,): mean absolute seasonal difference of the values before `first`, which MASE is in units of; NaN where
     there is none, or where it is 0."""
     deviation: np.ndarray
-    """(series,): of the training values, which scaled errors are in units of."""
+    """(series,): of the training values, which scaled errors are in units of, and what windows of equal values are
+    measured in; 0 where they are all equal."""
     context: int
     """Steps before the first origin that the model reads; fewer where a series begins later."""
     horizon: int
@@ -63,6 +64,12 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.places)
+
+    @cached_property
+    def usual(self) -> float:
+        """The median deviation of the series that vary; 1 if none does."""
+        found = self.deviation[self.deviation > 0]
+        return float(np.median(found)) if len(found) else 1.0
 
     @property
     def length(self) -> int:
@@ -77,6 +84,18 @@ class Windows:
             origins = np.arange(stop - self.horizon, first - 1, -self.stride)[::-1]
             found.append(np.stack([np.full(len(origins), number), origins], axis=1))
         return np.concatenate(found)
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """(windows,), of evaluation: how many of the values that each forecasts are there; 0 where its context has
+        none."""
+        found = np.zeros(len(self.places), np.int64)
+        for number in np.unique(self.places[:, 0]):
+            rows = self.places[:, 0] == number
+            seen, origins = np.cumsum([0, *~np.isnan(self.series[number].values)]), self.places[rows, 1]
+            before = seen[origins] - seen[np.maximum(0, origins - self.context)]
+            found[rows] = np.where(before > 0, seen[origins + self.horizon] - seen[origins], 0)
+        return found
 
     @cached_property
     def training_places(self) -> np.ndarray:
@@ -117,8 +136,8 @@ class Windows:
         length, whole = self.length, self.length + self.horizon
         some = self.series[0]
         values = np.full((len(places), whole), np.nan, np.float64)
-        known = np.full((len(places), whole, some.known.shape[1]), np.nan, np.float32)
-        past = np.full((len(places), length, some.past.shape[1]), np.nan, np.float32)
+        known = np.full((len(places), whole, some.known.shape[1]), np.nan, np.float64)
+        past = np.full((len(places), length, some.past.shape[1]), np.nan, np.float64)
         for row, (number, origin) in enumerate(places):
             one = self.series[number]
             start = origin - self.context
@@ -131,6 +150,7 @@ class Windows:
         # float32 less a mean would lose digits of large values, so the model is given float64.
         batch = {
             "past_values": torch.from_numpy(values[:, :length]), "labels": torch.from_numpy(values[:, length:]),
+            "deviation": torch.from_numpy(np.where(self.deviation > 0, self.deviation, self.usual)[places[:, 0]]),
         }  # fmt: skip
         if known.shape[2]:
             batch["known_covariates"] = torch.from_numpy(known)

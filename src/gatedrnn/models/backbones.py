@@ -2,12 +2,16 @@
 
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from traceback import extract_tb
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
+from gatedrnn.errors import ContenderFails, Error, reason
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Flags, Series
 from gatedrnn.trust import canonical_name, demand_trusted, file_of, is_in_file
@@ -105,6 +109,30 @@ BACKBONES: dict[str, Backbone] = {"transformer": Transformer, "mamba": Mamba}
 _FILES: dict[str, Path] = {}
 
 
+@contextmanager
+def named_if_it_fails(name: str, doing: str) -> Iterator[None]:
+    """What a contender of a user's own file raises, in one sentence with its line; that of others as it is.
+
+    Raises:
+        ContenderFails: it raised something else than the ValueError by which it refuses sizes.
+    """
+    try:
+        yield
+    except Exception as error:
+        if name not in _FILES or isinstance(error, (Error, ValueError, MemoryError, torch.OutOfMemoryError)):
+            raise
+        own = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == _FILES[name]]
+        line = f", line {own[-1]}" if own else ""
+        raise ContenderFails(
+            f"{_FILES[name].name}:{name}: {doing} it fails{line}: {type(error).__name__}: {reason(error)}"
+        ) from error
+
+
+def is_of_file(name: str) -> bool:
+    """Whether a name is that of a contender of a user's own file."""
+    return name in _FILES
+
+
 def enter(word: str) -> str:
     """The name that a word stands for among cells and backbones; the class of a file is entered under its own.
 
@@ -137,8 +165,8 @@ def load_contender_file(word: str) -> Backbone:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise ValueError(f"{word}: running the file fails: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{word}: running the file fails: {type(error).__name__}: {reason(error)}") from error
     found: Backbone | None = getattr(module, name, None)
     if not callable(found):
         raise ValueError(f"{word}: the file has no class {name}")

@@ -24,6 +24,8 @@ class GatedRNNForecastConfig(GatedRNNConfig):
         linear_size: last values of a window that a linear map to the horizon reads beside the network, its result added
             (the autoregressive part of Lai et al. 2018, arXiv:1703.07015); 0 for none.
         future_size: width in which a state meets the known covariates of a step ahead.
+        usual_deviation: of the series of training, the median of their deviations: what a window of equal values is
+            measured in where nothing says what its own series' is. None for the size of these values.
         table: how tables are read: columns, frequency, calendar. None for a model of arrays.
     """
 
@@ -38,7 +40,8 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     static_size: int = 0
     linear_size: int = 0
     future_size: int = 16
-    table: dict[str, str | list[str] | None] | None = None
+    usual_deviation: float | None = None
+    table: dict[str, str | bool | list[str] | None] | None = None
 
     @property
     def periods(self) -> list[int]:
@@ -71,5 +74,7 @@ class GatedRNNForecastConfig(GatedRNNConfig):
                 f"input_size must be {features}: the value, {len(self.periods)} differences by season and "
                 f"{self.known_size} + {self.past_size} + {self.static_size} covariates; got {self.input_size}"
             )
+        if self.usual_deviation is not None and not self.usual_deviation > 0:
+            raise ValueError(f"usual_deviation must be above 0, got {self.usual_deviation}")
         if self.bidirectional:
             raise ValueError("a model that forecasts reads forwards alone: set bidirectional=False")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-LEAST_DEVIATION = 1e-6
-"""Of a window's values in units of their mean, below which they count as constant."""
+LEAST_RANGE = 1e-14
+"""Of a window's values in units of the largest, up to which they differ by no more than rounding."""
 
 
 @dataclass
@@ -17,17 +17,28 @@ class Scale:
     deviation: Tensor
 
     @classmethod
-    def of(cls, values: Tensor) -> "Scale":
-        """Of the values of a context, (batch, time), those that are there; 1 is the deviation of constant ones.
+    def of(cls, values: Tensor, usual: Tensor | float | None = None) -> "Scale":
+        """Of the values of a context, (batch, time), those that are there.
 
         Where there is no value at all, the mean is NaN.
+
+        Args:
+            values: NaN where one is missing.
+            usual: the deviation where all values are equal, which say nothing of the series' unit; a number, or
+                (batch,). If None, their size, or 1 for zeros.
         """
         seen = ~values.isnan()
         count = seen.sum(1, keepdim=True)
         mean = values.nan_to_num().sum(1, keepdim=True) / count
         spread = ((values - mean).nan_to_num().square().sum(1, keepdim=True) / count).sqrt()
-        constant = ~(spread > LEAST_DEVIATION * mean.abs())
-        return cls(mean, torch.where(constant, mean.abs().clamp(min=1.0).nan_to_num(1.0), spread))
+        high = torch.where(seen, values, -torch.inf).amax(1, keepdim=True)
+        low = torch.where(seen, values, torch.inf).amin(1, keepdim=True)
+        varies = (high - low > LEAST_RANGE * torch.maximum(high.abs(), low.abs())) & (spread > 0)
+        if usual is None:
+            usual = torch.where(mean.abs() > 0, mean.abs(), 1.0)
+        elif isinstance(usual, Tensor):
+            usual = usual.to(spread).view(-1, 1)
+        return cls(mean, torch.where(varies, spread, usual))
 
     def units(self, values: Tensor) -> Tensor:
         """Values (batch, …) in the units of the window, float32."""

@@ -173,7 +173,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     def forward(
         self, past_values: Tensor, past_mask: Flags | None = None, known_covariates: Tensor | None = None,
         static: Tensor | None = None, labels: Tensor | None = None, past_covariates: Tensor | None = None,
-        origins: int = 1,
+        origins: int = 1, deviation: Tensor | None = None,
     ) -> ForecastOutput:  # fmt: skip
         """Quantiles of the steps after a window, and the loss if they are given.
 
@@ -186,6 +186,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             past_covariates: (batch, time, past_size).
             origins: how many forecasts are made, one after each of the last so many steps; their labels but the last
                 are those of `past_values`. The context, from which mean and deviation come, ends with the first.
+            deviation: (batch,), of each series as a whole: what a context of equal values is measured in, which says
+                nothing of its unit; None for the configuration's `usual_deviation`.
 
         Raises:
             ValueError: covariates that the model needs are missing or of another shape, or there is no step.
@@ -195,7 +197,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             values = values.masked_fill(~past_mask, float("nan"))
         self._check(values, known_covariates, static, past_covariates, known_covariates is not None)
         context = values[:, : values.shape[1] - origins + 1]
-        scale = Scale.of(context)
+        scale = Scale.of(context, self._usual(deviation))
         units = scale.units(values)
         seasons = [last_seasons(units, season) for season in self.config.periods]
         features = self._features(units, seasons, known_covariates, past_covariates, static)
@@ -213,23 +215,23 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
 
     def inputs_of(
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
-        past_covariates: Tensor | None = None,
+        past_covariates: Tensor | None = None, deviation: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """What the recurrent layers' embedding reads of a window, (batch, time, input_size); NaN where something is
         missing. Arguments as in `forward`."""
-        units = Scale.of(past_values.double()).units(past_values.double())
+        units = Scale.of(past_values.double(), self._usual(deviation)).units(past_values.double())
         seasons = [last_seasons(units, season) for season in self.config.periods]
         return self._features(units, seasons, known_covariates, past_covariates, static)
 
     @torch.no_grad()
     def predict(
         self, past_values: Tensor, past_mask: Flags | None = None, known_covariates: Tensor | None = None,
-        static: Tensor | None = None, past_covariates: Tensor | None = None,
+        static: Tensor | None = None, past_covariates: Tensor | None = None, deviation: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """Quantiles (batch, horizon, quantiles) after a window, as `forward` in `eval()`, without a graph."""
         was_training = self.training
         found: Tensor = self.eval()(
-            past_values, past_mask, known_covariates, static, past_covariates=past_covariates
+            past_values, past_mask, known_covariates, static, past_covariates=past_covariates, deviation=deviation
         ).quantiles
         self.train(was_training)
         return found
@@ -237,7 +239,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     @torch.no_grad()
     def start(
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
-        past_covariates: Tensor | None = None,
+        past_covariates: Tensor | None = None, deviation: Tensor | None = None,
     ) -> ForecastState:  # fmt: skip
         """Read a context, (batch, time), and return the stream after it.
 
@@ -251,7 +253,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             raise ValueError(f"{self.config.cell} has no state of constant size to stream with; call it on windows")
         values = past_values.double()
         self._check(values, known_covariates, static, past_covariates, ahead=False)
-        scale = Scale.of(values)
+        scale = Scale.of(values, self._usual(deviation))
         units = scale.units(values)
         seasons = [last_seasons(units, season) for season in self.config.periods]
         features = self._features(units, seasons, known_covariates, past_covariates, static)
@@ -265,7 +267,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         recent = {
             "past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates,
         }  # fmt: skip
-        state = ForecastState(cache, scale, states[:, -1], kept, before, {**recent, "static": static})
+        alike = {"static": static, "deviation": deviation}
+        state = ForecastState(cache, scale, states[:, -1], kept, before, {**recent, **alike})
         self._keep_recent(state)
         alone = static is None and known_covariates is None and past_covariates is None
         if alone and not (self.training or torch.compiler.is_exporting()) and self.dtype == units.dtype:
@@ -399,6 +402,9 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         found = self.head(state.hidden.unsqueeze(1), naive, state.before.unsqueeze(1), ahead)
         return state.scale.original(found)[:, 0]
 
+    def _usual(self, deviation: Tensor | None) -> Tensor | float | None:
+        return self.config.usual_deviation if deviation is None else deviation
+
     def _check(
         self, values: Tensor, known: Tensor | None, static: Tensor | None, past: Tensor | None, ahead: bool
     ) -> None:
@@ -432,10 +438,11 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         self, units: Tensor, differences: list[Tensor], known: Tensor | None, past: Tensor | None, static: Tensor | None
     ) -> Tensor:  # fmt: skip
         parts = [torch.stack([units, *(found.nan_to_num() for found in differences)], dim=2)]
-        parts += [part.float() for part in (known, past) if part is not None]
+        parts += [part for part in (known, past) if part is not None]
         if static is not None:
-            parts.append(static.float().unsqueeze(1).expand(-1, units.shape[1], -1))
-        return (torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]).to(self.dtype)
+            parts.append(static.unsqueeze(1).expand(-1, units.shape[1], -1))
+        found = torch.cat([part.double() for part in parts], dim=2) if len(parts) > 1 else parts[0]
+        return found if self.model.embeddings.scale is not None else found.to(self.dtype)
 
     def _naive(self, seasons: list[Tensor], origins: int) -> Tensor:
         """(batch, origins, horizon, seasons): the last season before each origin, again and again."""
@@ -456,7 +463,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         columns = slice(first, first + self.config.known_size)
         scale = self.model.embeddings.scale
         assert scale is not None
-        return ((known.float() - scale.mean[columns]) / scale.deviation[columns]).nan_to_num()
+        return ((known - scale.mean[columns]) / scale.deviation[columns]).to(self.dtype).nan_to_num()
 
     def _loss(self, found: Tensor, true: Tensor, context: Tensor, seasons: list[Tensor]) -> Tensor:
         """Pinball loss, mean over quantiles and labels, in units of the context's seasonal naive error."""
@@ -474,5 +481,5 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
 
     def _keep_recent(self, state: ForecastState) -> None:
         for name, value in state.recent.items():
-            if value is not None and name != "static":
+            if value is not None and name not in ("static", "deviation"):
                 state.recent[name] = value[:, -self.config.context :]

@@ -4,7 +4,8 @@ uneven series, where most may be missing, decayed by the time since they were se
 Reference: Che et al. 2018 (arXiv:1606.01865), whose GRU-D has these inputs.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -20,20 +21,40 @@ DECAY = 0.1
 
 
 class ChannelScale(nn.Module):
-    """Numbers with mean 0 and deviation 1 in each channel, and a flag for each channel that may be missing."""
+    """Numbers with mean 0 and deviation 1 in each channel, and a flag for each channel that may be missing.
+
+    Mean and deviation stay float64 whatever the model is cast to, and are the configuration's alone: a value is rounded
+    to the model's dtype after its mean is subtracted, which may be a billion times its deviation.
+    """
 
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__()
         size = config.input_size or 0
         self.flagged = list(config.flagged_channels or ())
+        self.figures = config.channel_means or [0.0] * size, config.channel_deviations or [1.0] * size
         self.mean: Tensor
         self.deviation: Tensor
-        self.register_buffer("mean", torch.tensor(config.channel_means or [0.0] * size))
-        self.register_buffer("deviation", torch.tensor(config.channel_deviations or [1.0] * size))
+        self.like: Tensor
+        for name in ("mean", "deviation"):
+            self.register_buffer(name, torch.empty(size, dtype=torch.float64), persistent=False)
+        self.register_buffer("like", torch.empty(0), persistent=False)  # of the model's dtype
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Mean and deviation as configured."""
+        for buffer, figures in zip((self.mean, self.deviation), self.figures, strict=True):
+            buffer.copy_(torch.tensor(figures, dtype=torch.float64))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        def moved(tensor: Tensor) -> Tensor:
+            found = fn(tensor)
+            return found if tensor is self.like or found.dtype == tensor.dtype else tensor.to(found.device)
+
+        return super()._apply(moved, recurse)
 
     def forward(self, values: Series) -> Series:
         """(batch, time, input_size) to (batch, time, input_features); NaN becomes 0, the mean."""
-        scaled = ((values - self.mean) / self.deviation).nan_to_num(0.0, torch.inf, -torch.inf)
+        scaled = ((values - self.mean) / self.deviation).to(self.like.dtype).nan_to_num(0.0, torch.inf, -torch.inf)
         if not self.flagged:
             return scaled
         return torch.cat([scaled, (~values[..., self.flagged].isnan()).to(scaled.dtype)], dim=-1)

@@ -13,7 +13,7 @@ from transformers.utils import can_return_tuple
 from gatedrnn.equations import GappedLoopEquations
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import REGULARISERS, regularisers_of
-from gatedrnn.models.backbones import BACKBONES
+from gatedrnn.models.backbones import BACKBONES, is_of_file, named_if_it_fails
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.models.conventions import DOCUMENTS, demand_known, resets_of
@@ -47,7 +47,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """torch's own initialisation for linear maps and norms, ours for recurrent layers, small normal embeddings."""
-        if isinstance(module, RecurrentLayer | DecayedInputs | nn.Linear | nn.LayerNorm):
+        if isinstance(module, RecurrentLayer | ChannelScale | DecayedInputs | nn.Linear | nn.LayerNorm):
             module.reset_parameters()
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=EMBEDDING_STD)
@@ -179,11 +179,26 @@ class BackbonePart(nn.Module):
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__()
         assert config.backbone is not None
-        self.window = config.window
-        self.backbone = BACKBONES[config.backbone](
-            config.embedding_size, config.hidden_size, config.num_hidden_layers, bidirectional=config.bidirectional,
-            dropout=config.dropout,
-        )  # fmt: skip
+        self.name, self.window = config.backbone, config.window
+        with named_if_it_fails(self.name, "making"):
+            self.backbone = BACKBONES[self.name](
+                config.embedding_size, config.hidden_size, config.num_hidden_layers,
+                bidirectional=config.bidirectional, dropout=config.dropout,
+            )  # fmt: skip
+
+    def call(self, x: Series, mask: Flags | None) -> Series:
+        """The backbone on a sequence (batch, time, features), as it is; what a user's own raises is named.
+
+        Raises:
+            ContenderFails: it is of a user's file, and raised something or returned another shape.
+        """
+        if not is_of_file(self.name):
+            return cast(Series, self.backbone(x, mask))
+        with named_if_it_fails(self.name, "calling"):
+            found: Series = self.backbone(x, mask)
+            if found.shape != x.shape:
+                raise TypeError(f"it must map {tuple(x.shape)} to the same shape, and returned {tuple(found.shape)}")
+        return found
 
     def forward(
         self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
@@ -192,7 +207,7 @@ class BackbonePart(nn.Module):
         """The sequence (batch, time, features), or its last step alone, and the steps to look back on, (1, batch, time,
         features). It looks back over the ends of documents too: `resets` are of states."""
         if self.window is None:
-            output, before = self.backbone(x, mask), x[:, :0]
+            output, before = self.call(x, mask), x[:, :0]
         else:
             back = self.window // 2
             past = x[:, :0] if hx is None or self.training else cast(Tensor, hx)[0]
@@ -201,7 +216,7 @@ class BackbonePart(nn.Module):
                 raise ValueError(
                     f"{type(self.backbone).__name__} reads a text in windows, without padding; leave out the mask"
                 )
-            output = self.backbone(x, None) if self.training else self._in_windows(whole, past.shape[1], back)
+            output = self.call(x, None) if self.training else self._in_windows(whole, past.shape[1], back)
             before = whole[:, max(0, whole.shape[1] - back) :]
         return output[:, -1:] if last_only else output, before[None]
 
@@ -211,7 +226,7 @@ class BackbonePart(nn.Module):
         found = []
         for start in range(first, x.shape[1], self.window - back):
             begin, stop = max(0, start - back), min(x.shape[1], start + self.window - back)
-            found.append(self.backbone(x[:, begin:stop], None)[:, start - begin :])
+            found.append(self.call(x[:, begin:stop], None)[:, start - begin :])
         return torch.cat(found, dim=1)
 
 
@@ -399,10 +414,11 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         self.post_init()
 
     def scores(self, features: Tensor) -> Tensor:
-        """Logits (…, num_labels) of the core's output (…, features); of a regression numbers, in its labels' units."""
+        """Logits (…, num_labels) of the core's output (…, features); of a regression numbers, in its labels' units,
+        float64."""
         logits: Tensor = self.classifier(self.head_dropout(features))
         if self.config.label_deviation is not None:
-            logits = logits * self.config.label_deviation + (self.config.label_mean or 0.0)
+            logits = logits.double() * self.config.label_deviation + (self.config.label_mean or 0.0)
         return logits
 
 
@@ -414,8 +430,11 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, labels: Tensor | None = None, gaps: Gaps | None = None, **kwargs: Any,
     ) -> SequenceClassifierOutput:  # fmt: skip
-        """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`."""
+        """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`; a text
+        without tokens is read as one unknown token."""
         demand_known(kwargs, ("output_hidden_states", "inputs_embeds"))
+        if input_ids is not None and self.config.unk_token_id is not None:
+            input_ids, attention_mask = _never_empty(input_ids, attention_mask, self.config.unk_token_id)
         # A backbone has no direction of its own half of the features.
         how, bidirectional = self.config.pooling, self.config.bidirectional and self.config.backbone is None
         last_only = how == "last" and attention_mask is None and not bidirectional
@@ -425,6 +444,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         logits = self.scores(pool(states, mask, how, bidirectional))
         loss = None
         if labels is not None:
+            labels = labels.to(logits.dtype) if labels.is_floating_point() else labels
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
         return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=core.hidden_states)
 
@@ -445,6 +465,17 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
         if labels is not None:
             loss = self.loss_function(logits, labels, self.config)
         return TokenClassifierOutput(loss=loss, logits=logits, hidden_states=core.hidden_states)
+
+
+def _never_empty(input_ids: Tensor, mask: Tensor | None, unknown: int) -> tuple[Tensor, Tensor | None]:
+    """Tokens and mask in which a row without any has one, the unknown one."""
+    if not input_ids.shape[1]:
+        return torch.full((len(input_ids), 1), unknown, device=input_ids.device), None
+    if mask is None or mask.shape != input_ids.shape:  # which the layers refuse
+        return input_ids, mask
+    first = torch.arange(mask.shape[1], device=mask.device) == 0
+    empty = ~mask.bool().any(1, keepdim=True) & first
+    return torch.where(empty, unknown, input_ids), torch.where(empty, 1, mask)
 
 
 def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = False) -> Step:

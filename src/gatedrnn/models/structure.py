@@ -118,6 +118,6 @@ def multiply_adds(part: BackbonePart, features: int, steps: int) -> int:
         return 0
     was_training = part.training
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        part.eval().backbone(torch.zeros(1, steps, features, device=device), None)
+        part.eval().call(torch.zeros(1, steps, features, device=device), None)
     part.train(was_training)
     return round(counter.get_total_flops() / 2 / steps)

@@ -16,7 +16,7 @@ import torch
 from scipy.stats import norm
 from torch import Tensor, nn
 
-from gatedrnn.data import TaskData, Windows
+from gatedrnn.data import Batch, TaskData, Windows
 from gatedrnn.models.forecast_units import Scale, last_seasons, naive_forecast
 from gatedrnn.study.baseline import PlainBaseline
 from gatedrnn.study.tabular import demand_lightgbm
@@ -153,8 +153,8 @@ class _Task:
         maps = [nn.Parameter(torch.rand(shape, generator=generator) / context**0.5 / 10) for _ in range(2)]
         bias = nn.Parameter(torch.zeros(shape[1]))
 
-        def quantiles(past: Tensor) -> tuple[Scale, Tensor]:
-            scale = Scale.of(past)
+        def quantiles(past: Tensor, deviation: Tensor) -> tuple[Scale, Tensor]:
+            scale = Scale.of(past, deviation)
             units = last_seasons(scale.units(past), self.seasons[0])[:, -context:]
             edges = torch.cat([units[:, :1].expand(-1, (KERNEL - 1) // 2), units], dim=1)
             edges = torch.cat([edges, units[:, -1:].expand(-1, KERNEL // 2)], dim=1)
@@ -167,7 +167,7 @@ class _Task:
         steps = one_origin.steps_per_epoch(BATCH)
         for step in range(STEPS):
             batch = one_origin.batch(0, step // steps, step % steps, BATCH)
-            scale, found = quantiles(batch["past_values"])
+            scale, found = quantiles(batch["past_values"], batch["deviation"])
             true = scale.units(batch["labels"])
             error = (true.unsqueeze(-1) - found).nan_to_num()
             loss = torch.maximum(levels * error, (levels - 1) * error).mean()
@@ -177,7 +177,8 @@ class _Task:
 
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
             with torch.no_grad():
-                scale, found = quantiles(windows.collate(places)["past_values"])
+                batch = windows.collate(places)
+                scale, found = quantiles(batch["past_values"], batch["deviation"])
             return np.sort(scale.original(found).numpy(), axis=2)
 
         return Fitted((2 * context + 1) * horizon * len(levels), forecast, refits=False)
@@ -191,7 +192,7 @@ class _Task:
         season, horizon = self.seasons[0], self.train.horizon
         one_origin = self._training_windows()
         batch = one_origin.collate(_some(one_origin, MOST_ROWS // min(horizon, 24)))
-        scale, features, naive = _lags(batch["past_values"], season, horizon)
+        scale, features, naive = _lags(batch, season, horizon)
         true = scale.units(batch["labels"]).numpy() - naive
         random = np.random.default_rng(0)
         rows = random.permutation(np.flatnonzero(~np.isnan(true).ravel()))[:MOST_ROWS]
@@ -205,7 +206,7 @@ class _Task:
         ]  # fmt: skip
 
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
-            scale, features, naive = _lags(windows.collate(places)["past_values"], season, horizon)
+            scale, features, naive = _lags(windows.collate(places), season, horizon)
             flat = features.reshape(-1, features.shape[2])
             added = np.stack([model.booster_.predict(flat) for model in models], axis=1)
             units = naive[..., None] + np.sort(added, axis=1).reshape(*naive.shape, len(models))
@@ -250,11 +251,11 @@ def _some(windows: Windows, most: int) -> np.ndarray:
     return windows.training_places[chosen]
 
 
-def _lags(past: Tensor, season: int, horizon: int) -> tuple[Scale, np.ndarray, np.ndarray]:
-    """Of windows (rows, time): their scale; features (rows, horizon, features); the seasonal naive forecast, (rows,
+def _lags(batch: Batch, season: int, horizon: int) -> tuple[Scale, np.ndarray, np.ndarray]:
+    """Of a batch of windows: their scale; features (rows, horizon, features); the seasonal naive forecast, (rows,
     horizon), in units of the window."""
-    scale = Scale.of(past)
-    units = last_seasons(scale.units(past), season).numpy()
+    scale = Scale.of(batch["past_values"], batch["deviation"])
+    units = last_seasons(scale.units(batch["past_values"]), season).numpy()
     width = max(season, 1)
     recent = np.pad(units, ((0, 0), (max(0, 3 * width - units.shape[1]), 0)))
     steps = np.arange(horizon)

@@ -97,7 +97,8 @@ def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
         batch = examples.collate(rows)
         with accelerator.autocast():
             output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
-        return output.logits[:, 0].float().cpu() - batch["labels"]
+        off: Tensor = output.logits[:, 0].cpu() - batch["labels"]
+        return off
 
     batches = list(examples.evaluation_rows())
     for rows, off in zip(batches, in_turns(accelerator, miss, batches), strict=True):

@@ -56,7 +56,7 @@ class ForecastTally:
         """Means over labels."""
         count, deviation = int(self.labels.sum()), self.windows.deviation[self.windows.places[:, 0]]
         varies = deviation > 0
-        scaled = max(1, int(self.labels[varies].sum()))
+        scaled, size = max(1, int(self.labels[varies].sum())), float(self.size.sum())
         return Scores(
             loss=loss,
             mase=self.outcomes().rate,
@@ -64,7 +64,7 @@ class ForecastTally:
             scaled_mae=float((self.absolute[varies] / deviation[varies]).sum() / scaled),
             scaled_mse=float((self.squared[varies] / np.square(deviation[varies])).sum() / scaled),
             smape=float(200 * self.relative.sum() / count),
-            weighted_quantile_loss=float((2 * self.pinball.sum(0) / self.size.sum()).mean()),
+            weighted_quantile_loss=float((2 * self.pinball.sum(0) / size).mean()) if size else None,
             coverage=float(self.within.sum() / count),
         )
 

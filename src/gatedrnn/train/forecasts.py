@@ -13,7 +13,7 @@ from gatedrnn import manifest
 from gatedrnn.data import TaskData, Windows, load_task
 from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
 from gatedrnn.data.forecast.table import Columns
-from gatedrnn.data.forecast.task import read_tables
+from gatedrnn.data.forecast.task import demand_float32, read_tables
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
@@ -67,6 +67,8 @@ class Forecasts(Record):
         errors = {name: float(np.mean(steps)) for name, steps in self.error_by_step.items()}
         own, others = errors.pop("model"), [f"{name} {error:.3f}" for name, error in errors.items()]
         best = min(errors.values())
+        if not best:
+            return f"test mase {own:.3f}: naive forecasts make no error there: it is flat"
         less = f"{1 - own / best:.0%}"
         better = f"{less} less than" if own < best and less != "0%" else "no better than"
         return f"test mase {own:.3f}: {better} the better of {' and '.join(others)}"
@@ -123,7 +125,11 @@ def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
         raise DataError("this model was not trained on a table; call it in Python")
     columns = Columns(**{name: _tuple(how[name]) for name in Columns._fields if name in how})
     calendar = cast(tuple[str, ...], _tuple(how["calendar"]))
-    return read_asked(file, columns, calendar, model.config.context, model.config.horizon)
+    asked = read_asked(file, columns, calendar, model.config.context, model.config.horizon)
+    config = model.config
+    if config.channel_means is not None and config.channel_deviations is not None:
+        demand_float32(asked.table, config.channel_means, config.channel_deviations)
+    return asked
 
 
 def write_forecast(model: GatedRNNForForecasting, asked: Asked, output: Path) -> None:

@@ -101,8 +101,8 @@ class Regression(_Stateless):
         return len(batch["labels"])
 
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        found = _logits(model, batch)[:, 0].float() / self.unit
-        return mse_loss(found, batch["labels"] / self.unit, reduction="sum") / items
+        off = ((_logits(model, batch)[:, 0] - batch["labels"]) / self.unit).float()
+        return mse_loss(off, torch.zeros_like(off), reduction="sum") / items
 
 
 class Quantiles(_Stateless):

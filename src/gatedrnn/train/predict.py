@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import datasets
 import numpy as np
@@ -16,7 +16,14 @@ from transformers import PreTrainedTokenizerFast
 from gatedrnn.data import Examples
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
-from gatedrnn.data.series.files import Reading, demand_channels, demand_rate, demand_unit, read_series
+from gatedrnn.data.series.files import (
+    Reading,
+    demand_channels,
+    demand_float32,
+    demand_rate,
+    demand_unit,
+    read_series,
+)
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
@@ -67,7 +74,8 @@ def read_labelled_rows(
     config, tokenizer = finished.model.config, finished.tokenizer
     if config.series is not None:
         return _series_rows(finished, config.series, file, label_column, data_root, labelled)
-    data, place, notes = read_all_columns(file), str(file), list[str]()
+    quoting = tokenizer is not None and bool(tokenizer.init_kwargs.get("quoting", False))
+    data, place, notes = read_all_columns(file, quoting=quoting), str(file), list[str]()
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     if tokenizer is not None:
@@ -98,6 +106,9 @@ def _series_rows(
     demand_channels(series, how["channels"], str(file))
     demand_rate(series, how.get("rate"), str(file))
     demand_unit(series, how.get("unit"), str(file))
+    config = finished.model.config
+    if config.channel_means is not None and config.channel_deviations is not None:
+        demand_float32(series, config.channel_means, config.channel_deviations, str(file))
     data = Dataset.from_dict({series.column: series.places if series.names is None else series.names})
     if (series.times is None) != (finished.model.config.gap_unit is None):
         raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
@@ -193,10 +204,27 @@ def write_predictions(output: Path, data: Dataset, added: dict[str, list[Json]],
                 for row in _joined(data, added):
                     file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
             else:
-                writer = csv.writer(file, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n")
-                writer.writerow([*data.column_names, *added])
-                writer.writerows([_field(value) for value in row.values()] for row in _joined(data, added))
+                rows = ([_field(value) for value in row.values()] for row in _joined(data, added))
+                _write_separated(file, ending, [[*data.column_names, *added], *rows], output)
     os.replace(temporary, output)
+
+
+def _write_separated(file: TextIO, ending: str, rows: list[list[Any]], output: Path) -> None:
+    """CSV, or TSV without quotation marks, as it is read.
+
+    Raises:
+        DataError: a field of a TSV would hold a tab or a line break.
+    """
+    if ending == ".csv":
+        csv.writer(file, lineterminator="\n").writerows(rows)
+        return
+    try:
+        csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n").writerows(rows)
+    except csv.Error as error:
+        raise DataError(
+            f"--output {output}: a field holds a tab or a line break, which no .tsv can; give a .csv, .jsonl or "
+            ".parquet"
+        ) from error
 
 
 def _joined(data: Dataset, added: dict[str, list[Json]]) -> Iterator[dict[str, Any]]:

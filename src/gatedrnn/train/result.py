@@ -110,7 +110,8 @@ class Scores(Record):
     smape: float | None = None
     """200 |y - f| / (|y| + |f|) in the mean, from 0 to 200, as the M4 competition has it."""
     weighted_quantile_loss: float | None = None
-    """Twice the pinball loss over the absolute values, both summed over all labels; the mean over quantiles."""
+    """Twice the pinball loss over the absolute values, both summed over all labels; the mean over quantiles.
+    None where all values are 0."""
     coverage: float | None = None
     """Share of values between the lowest and the highest quantile."""
 

@@ -140,10 +140,18 @@ class Ahead(StepAnswer):
 
 
 class Context(nn.Module):
-    """Values (time, 1), float64, to what `Ahead` reads: (time, 3)."""
+    """Values (time, 1), float64, to what `Ahead` reads: (time, 3).
+
+    Args:
+        usual: what equal values are measured in, see `Scale.of`.
+    """
+
+    def __init__(self, usual: float | None) -> None:
+        super().__init__()
+        self.usual = usual
 
     def forward(self, values: Tensor) -> Tensor:
-        scale = Scale.of(values.t())
+        scale = Scale.of(values.t(), self.usual)
         return torch.cat([values, scale.mean.expand_as(values), scale.deviation.expand_as(values)], dim=1)
 
 

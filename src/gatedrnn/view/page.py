@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
+from gatedrnn.data.scale import NEVER_VARIES
 from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.errors import DataError, TooLarge
 from gatedrnn.inspect.describe import describe
@@ -79,7 +80,7 @@ def view_of(folder: Path) -> ViewModel:
         columns=1 if forecasts or config.vocab_size is not None else config.input_size,
         missing=bool(config.flagged_channels),
         read_type=str(answer.example.dtype).removeprefix("torch."),  # type: ignore[arg-type]
-        context=_packed(context_graph()) if forecasts else None,
+        context=_packed(context_graph(config.usual_deviation)) if forecasts else None,
         answers=answer.answers,
         answer_size=answer_size,
         levels=config.levels if forecasts else [],
@@ -108,8 +109,9 @@ def _example(found: Finished, answer: StepAnswer) -> str:
     means, deviations = config.channel_means or [0.0] * columns, config.channel_deviations or [1.0] * columns
     if answer.answers == "forecast":
         means, deviations, period = [100.0], [10.0], config.periods[0] if config.periods[0] > 1 else PERIOD
+    spreads = [0.0 if deviation == NEVER_VARIES else deviation for deviation in deviations]
     rows = [
-        " ".join(f"{mean + spread * wave:.2f}" for mean, spread in zip(means, deviations, strict=True))
+        " ".join(f"{mean + spread * wave:.2f}" for mean, spread in zip(means, spreads, strict=True))
         for wave in (math.sin(2 * math.pi * t / period) for t in range(max(FEWEST, 3 * period)))
     ]
     return "\n".join(rows) if len(means) > 1 else " ".join(rows)

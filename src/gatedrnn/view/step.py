@@ -86,11 +86,11 @@ def watched_graph(step: WatchedStep, seen: list[Traced]) -> onnx.ModelProto:
         )  # fmt: skip
 
 
-def context_graph() -> onnx.ModelProto:
-    """`Context` as ONNX, for any number of values."""
+def context_graph(usual: float | None) -> onnx.ModelProto:
+    """`Context` as ONNX, for any number of values; `usual` is the configuration's `usual_deviation`."""
     time = torch.export.Dim("time", min=1)
     example = (torch.arange(4.0, dtype=torch.float64).unsqueeze(1),)
-    return graph_of(Context(), example, ["values"], ["rows"], {"values": {0: time}})
+    return graph_of(Context(usual), example, ["values"], ["rows"], {"values": {0: time}})
 
 
 def number_names(traced: Traced) -> list[str]:

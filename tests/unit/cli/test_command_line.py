@@ -41,6 +41,10 @@ BAD = {
     "train --task forecast --pooling max": "--pooling is of classifiers; leave it out with forecast",
     "train --task parity --permuted": "gatedrnn: --permuted belongs to mnist, not to parity; name one with --task\n",
     "train --task digist --help": "Did you mean 'digits'",
+    "train --train-file reviews.csv": "reviews.csv: a table: name --task, such as text-classification",
+    "train --task digits --total-steps -1": "gatedrnn: --total-steps: Input should be",
+    "train --task digits --cell broken.py:Own": "--cell: broken.py:Own: running the file fails: SystemExit: 3",
+    "compare --task digits --cells broken.py:Own": "gatedrnn: --cells: broken.py:Own: running the file fails",
     "bench --cells mingur": "did you mean 'mingru'",
     "bench --shapes 8x1024": "--shapes: '8x1024' must be batch, time and width, as 8x1024x256",
     "bench --shapes 8x0x4": "every size must be at least 1",
@@ -66,8 +70,11 @@ BAD = {
 @pytest.mark.parametrize("command", BAD)
 def test_bad_usage_gets_one_line_and_exit_code_2(command, refused, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    Path("reviews.csv").write_text("text,label\n")
+    Path("broken.py").write_text("raise SystemExit(3)\n")
     refused(BAD[command], *command.split())
-    assert list(tmp_path.iterdir()) == [], "something was left behind"
+    left = {path.name for path in tmp_path.iterdir()} - {"__pycache__"}
+    assert left == {"reviews.csv", "broken.py"}, "something was left behind"
 
 
 @pytest.mark.parametrize("content, said", [
@@ -139,6 +146,7 @@ def test_help_says_what_every_flag_is():
         for flag in flags:
             words, name = flag.parameter.help or "", flag.field_info.name
             assert words.rstrip().endswith((".", "…")), f"{command} {flag.name}: {words!r}"
+            assert not re.search("(?<!`)<", words), f"{command} {flag.name}: cyclopts takes <unk> for HTML; quote it"
             if f"\n    {name}: " in documented:
                 assert f"\n    {name}: {words.splitlines()[0]}" in documented, f"{command} {flag.name}"
 

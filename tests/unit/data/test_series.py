@@ -64,6 +64,43 @@ def test_a_long_table_has_a_series_for_each_name_and_times_of_rows_where_they_ar
     assert read_times(["00:30", "26:00:36"], str).hours().tolist() == [0.5, 26.01]
 
 
+def test_a_table_without_names_has_a_row_a_series_its_class_first(tmp_path):
+    found = read_series(written(tmp_path, "1\t0.5\t2\tNaN\n-1\tNaN\t3\t4\n", "Toy_TRAIN.tsv"), Reading())
+    assert found.labels == ["1", "-1"] and found.places == ["line 1", "line 2"] and found.channels == ("0",)
+    np.testing.assert_array_equal(np.concatenate(found.values)[:, 0], [0.5, 2, NAN, 3, 4])
+    for text, said in (
+        ("1,2,3\n2,x,4\n", "line 2, field 2: must be a number, got 'x'"),
+        ("1,2,3\n2,,\n", "line 2: there is no value after the class"),
+        ("1,2,3\n,3,4\n", "line 2, field 1: there is no class"),
+        ("0,1,2\n5,6,7\n", "which column is the series"),  # pandas' names of columns without any
+    ):
+        refused(said, read_series, written(tmp_path, text), Reading())
+
+
+def test_fields_that_say_that_nothing_was_measured_are_read_so(tmp_path):
+    words = ["", " ", ".", "-", "N/A", "#N/A", "<NA>", "null", "-99"]
+    rows = "".join(f"2024-01-{day:02d};{words[day % 9] if day % 2 else day}\n" for day in range(1, 31))
+    found = read_table(written(tmp_path, "sep=;\n ds; y\n" + rows), Columns(missing=("-99",))).series[0].values
+    np.testing.assert_array_equal(found, [NAN if day % 2 else day for day in range(1, 31)])
+
+
+def test_what_does_not_fit_float32_in_units_of_training_is_named(tmp_path):
+    def table(name, heat):
+        rows = [f"{n},{step},{heat(n, step)},{n % 2}" for n in range(20) for step in (0, 1)]
+        return written(tmp_path, "\n".join(["id,time,heat,label", *rows]), name)
+
+    train = table("train.csv", lambda n, step: n * 1e-9)
+    test = table("test.csv", lambda n, step: "3e38" if (n, step) == (3, 1) else "0")
+    given = data_settings("series-classification", train_file=train, test_file=test)
+    refused(r"test\.csv: row 8, column 'heat': 3e\+38 does not fit float32", load_series_task, given)
+    rows = [f"{step},{step % 3 * 1e-9},{3e38 if step == 59 else step % 2 * 1e-9}" for step in range(60)]
+    path = written(tmp_path, "\n".join(["t,y,x", *rows]))
+    roles = {"past": ("x",), "target": ("y",), "horizon": 3}
+    refused(r"series y, 59, column 'x': 3e\+38 does not fit float32", task, path, **roles)
+    path.write_text(path.read_text().replace("\n30,0.0", "\n30,3e38"))
+    refused(r"row 31, column 'y': 3e\+38 does not fit float32 beside values of series y", task, path, **roles)
+
+
 WRONG_TS = [
     (HEADER + "1,2:3:sit\n", "line 7: channels of unequal lengths, 1 and 2"),
     (HEADER + "1,2:sit\n", "line 7: the header says 2 channels, the line has 1"),
@@ -76,6 +113,14 @@ WRONG_TS = [
     (HEADER.replace("@classLabel true sit run", "@classLabel false") + "1:2\n", "promises no label"),
     ("@timeStamps true\n" + HEADER + "(0,1):(0,2):sit\n", "time stamps are not read"),
     ("1,2,3\n", "line 1: must begin with @ before @data"),
+    ("@\n" + HEADER, "line 1: has no name after its @"),
+    (
+        HEADER.replace("@dimensions 2", "@dimensions"),
+        "line 3: @dimensions must be followed by a whole number",
+    ),
+    (HEADER.replace("@dimensions 2", "@dimensions 2.5"), "@dimensions must be followed by a whole number, got 2.5"),
+    (HEADER.replace("@dimensions 2", "@seriesLength -1"), "@seriesLength must be followed by a whole number, got -1"),
+    (HEADER.replace("@dimensions 2\n", "") + "sit\n", "line 6: holds a label and no values"),
     ("@problemName p\n", "has no @data line"),
 ]
 WRONG_LONG = [
@@ -87,6 +132,7 @@ WRONG_LONG = [
     ("a,2024-01-02 18:00", "a,soon", "row 2, column 'ds': 'soon' is neither a number nor a date"),
     (":00,2,", ":00,two,", "row 2, column 'load': must be a number, got 'two'"),
     (":00,2,", ":00,inf,", "row 2, column 'load': inf is infinite"),
+    (":00,2,", ":00,1e39,", "row 2, column 'load': 1e+39 is too large; numbers up to 3.4e+38 are read"),
     ("2,,up", "2,,down", "row 2, column 'label': series a has the labels up and down"),
 ]
 WRONG_ROWS = [
@@ -100,8 +146,8 @@ WRONG_ROWS = [
 WRONG_FILES = [
     ("file,label\na.txt,x\ngone.txt,y\n", "row 2, column 'file': gone.txt: no such file"),
     ("file,label\na.txt,x\na.txt,y\n", "row 2, column 'file': a.txt is named twice"),
-    ("file,label\na.txt,x\ncut.txt,y\n", "cut.txt: row 2: must have 3 fields as the first line, got 2"),
-    ("file,label\na.txt,x\nbytes.txt,y\n", "bytes.txt: cannot be read as a table with commas"),
+    ("file,label\na.txt,x\ncut.txt,y\n", "cut.txt: line 3: must have 3 fields as the first line, got 2"),
+    ("file,label\na.txt,x\nbytes.txt,y\n", "bytes.txt: not UTF-8 near line"),
     ("file,label\na.txt,x\nempty.txt,y\n", "empty.txt: nothing is measured in it"),
     ("file,class\na.txt,x\na.txt,\n", "row 2 has no label in column 'class'"),
 ]
@@ -170,9 +216,19 @@ def test_a_recording_with_a_fault_is_refused_with_its_row(tmp_path):
     refused(said, read_recordings, recordings(tmp_path, rate=16_000), None, "samples")
     path = recordings(tmp_path)
     whole = (tmp_path / "1.wav").read_bytes()
-    for broken in (whole[: len(whole) // 2], b"RIFF", b""):
+    data = whole.index(b"data")
+    for broken in (whole[: len(whole) // 2], b"RIFF", b"", whole[:data] + b"none" + whole[data + 4 :]):
         (tmp_path / "1.wav").write_bytes(broken)
         refused(r"row 2, column 'file': 1\.wav: cannot be read as WAV", read_recordings, path, None, "samples")
+    tag = b"id3 " + (3).to_bytes(4, "little") + b"abc\0"  # a chunk that says nothing about the samples
+    sized = (len(whole) - 8 + len(tag)).to_bytes(4, "little")
+    (tmp_path / "1.wav").write_bytes(whole[:4] + sized + whole[8:] + tag)
+    assert len(read_recordings(path, None, "samples").values[1]) == 2100
+    wavfile.write(tmp_path / "1.wav", 8000, np.array([0.5, NAN], np.float32))
+    refused(r"1\.wav: sample 2 is nan", read_recordings, path, None, "samples")
+    for number in range(4):
+        wavfile.write(tmp_path / f"{number}.wav", 50, np.zeros(100, np.int16))
+    refused("50 samples a second, too few for .* give --frames samples", read_recordings, path, None, "mfcc")
     (tmp_path / "1.wav").unlink()
     refused(r"row 2, column 'file': 1\.wav: no such file", read_recordings, path, None, "samples")
 

@@ -90,7 +90,7 @@ BAD = {
     "binary.txt": (b"ab\0cd", "zero byte"),
     "torn.txt.gz": (gzip.compress(b"a text" * 99)[:-9], "not a whole gzip file"),
     "no.txt.gz": (b"plain text", "not a whole gzip file"),
-    "table.csv": (b"text\na\n", "the ending must be one of"),
+    "table.csv": (b"text\na\n", "a table: name --task"),
     "none.jsonl": (b'{"words": 3}\n', "which column is the text"),
     "numbers.jsonl": (b'{"text": 3}\n', "holds int, not text"),
 }

@@ -33,15 +33,15 @@ AWKWARD = [
 ]  # fmt: skip
 
 
-def rows_of(path, text=None, label=None):
-    table = read_file(path, text, label)
+def rows_of(path, text=None, label=None, **how):
+    table = read_file(path, text, label, **how)
     return list(zip(table.texts, table.labels, strict=True))
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_awkward_texts_and_whole_numbers_come_back_as_they_are_without_the_network(ending, tmp_path, hosts_asked):
     rows = [(text, f"label {i % 3}") for i, text in enumerate(AWKWARD)]
-    assert rows_of(write_rows(tmp_path / f"rows{ending}", rows)) == rows
+    assert rows_of(write_rows(tmp_path / f"rows{ending}", rows), quoting=True) == rows
     numbers = write_rows(tmp_path / f"numbers{ending}", [("good", 1), ("bad", 0), ("ugly", 10)])
     assert rows_of(numbers) == [("good", "1"), ("bad", "0"), ("ugly", "10")] and hosts_asked == []
 
@@ -60,8 +60,14 @@ def test_fields_of_csv_are_read_as_text_blank_lines_are_no_rows_and_a_missing_te
         ("text,label\na,1\nb,01\nc,1.0\nd,NA\n", [("a", "1"), ("b", "01"), ("c", "1.0"), ("d", "NA")]),
         ("text,label\n\na,1\n\nb,0", [("a", "1"), ("b", "0")]),
         (as_separated(rows, ";"), rows),
+        ("sep=|\n text| label\na|1\nb|0\n", [("a", "1"), ("b", "0")]),
     ):
         assert rows_of(written(tmp_path, content)) == expected
+    speech = [('"Never', "a"), ('said he"', "b"), ('"whole"', "a")]
+    path = written(tmp_path, "text\tlabel\n" + "".join("\t".join(row) + "\n" for row in speech), "play.tsv")
+    assert rows_of(path) == speech and rows_of(path, quoting=True) != speech
+    path = written(tmp_path, 'text,label\na,1\n"never closed,1\nb,0\n')
+    refused("the row that begins in line 3", read_file, path, None, None)
     content = '{"text": "a", "label": "x"}\n{"text": null, "label": "y"}\n{"label": "x"}\n'
     assert rows_of(written(tmp_path, content, "rows.jsonl")) == [("a", "x"), ("", "y"), ("", "x")]
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
 
+from gatedrnn.errors import ContenderFails
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.models.structure import count_parameters, describe_structure
@@ -14,6 +15,25 @@ from gatedrnn.registry import CELLS
 from gatedrnn.trust import trusting
 
 OWN = Path(__file__).parents[3] / "examples" / "own_contender.py"
+FAILING = """from torch import nn
+class Base(nn.Module):
+    def __init__(self, features, hidden_size, layers, *, bidirectional, dropout):
+        super().__init__()
+        self.map = nn.Linear(features, hidden_size)
+class Made(nn.Module):
+    def __init__(self, features, hidden_size, layers, **_):
+        {}['key']
+class Called(Base):
+    def forward(self, x, mask):
+        raise RuntimeError("two\\nlines")
+class Shaped(Base):
+    def forward(self, x, mask):
+        return self.map(x)
+"""
+FAILS = {
+    "Made": "making it fails, line 8: KeyError: 'key'", "Called": "calling it fails, line 11: RuntimeError: two lines",
+    "Shaped": r"calling it fails: TypeError: it must map \(1, 1, 16\) to the same shape, and returned \(1, 1, 24\)",
+}  # fmt: skip
 NAMES = ["transformer", "mamba", f"{OWN}:TCN"]
 WINDOW = 8
 
@@ -130,6 +150,8 @@ def test_every_step_looks_back_on_half_a_window_at_least_and_on_no_more_than_one
 def test_a_word_that_names_no_class_is_refused_in_a_sentence_and_a_folder_that_names_a_file_runs_nothing(tmp_path):
     broken, clash = tmp_path / "broken.py", tmp_path / "clash.py"
     broken.write_text("1 / 0\n")
+    fails = tmp_path / "fails.py"
+    fails.write_text(FAILING)
     clash.write_text("class lstm: ...\nclass transformer: ...\n")
     mine = [broken, clash, tmp_path / "none.py"]
     for word, why in {
@@ -138,6 +160,10 @@ def test_a_word_that_names_no_class_is_refused_in_a_sentence_and_a_folder_that_n
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=why), trusting(mine):
             enter(word)
+    for name, why in FAILS.items():
+        with pytest.raises(ContenderFails, match=rf"^fails\.py:{name}: {why}$"):
+            module_of_file = model_of(GatedRNNForSequenceClassification, enter(f"{fails}:{name}"))
+            describe_structure(module_of_file)
     assert not set(BACKBONES) & set(CELLS)
     assert enter(f"{OWN}:TCN") == "TCN" and importlib.util.find_spec("own_contender") is None
     # Only words of the user run files: a configuration that names one is refused.

@@ -13,14 +13,17 @@ from commands import call, outcome, printed
 from finished import FORECAST_FLAGS, ROLES
 from train_helpers import seasons
 
-from gatedrnn.data import Windows, load_task
+from gatedrnn.data import Windows, data_settings, load_task
 from gatedrnn.data.windows import OneSeries
+from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.forecast_scores import ForecastTally
+from gatedrnn.train.forecasts import write_forecasts
 from gatedrnn.train.loop import run
 from gatedrnn.train.outcomes import of_windows
+from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 
 
 def rows_of(path):
@@ -53,6 +56,27 @@ def test_a_run_is_evaluated_with_the_scale_of_each_window_or_one_and_diagnosed(f
     code, error = outcome(capsys, "evaluate", forecast_run, "--file", heat)
     assert code == 2 and "give --split alone" in error
     assert "layer 0" in printed(capsys, "diagnose", forecast_run, "--output", tmp_path / "diagnosis")
+
+
+def test_parts_without_values_are_refused_before_training_and_flat_ones_are_scored(tmp_path):
+    def settings_of(last):
+        """Waves up to step 44, then what is given."""
+        values = [*(f"{step % 4 + step / 99:.3f}" for step in range(44)), *last]
+        (tmp_path / "a.csv").write_text("t,y\n" + "".join(f"{step},{value}\n" for step, value in enumerate(values)))
+        given = {"horizon": 2, "season": (1,), "context": 4, "test_steps": 6, "validation_steps": 6}
+        return RunSettings(
+            cell="mingru", hidden_size=4, threads=1, model=ModelSettings(embedding_size=4, layers=1),
+            data=data_settings("forecast", train_file=tmp_path / "a.csv", **given), train=TrainSettings(total_steps=1),
+        )  # fmt: skip
+
+    for last, split in ((["1"] * 4 + [""] * 6 + ["1"] * 6, "validation"), (["1", "2"] * 3 + [""] * 9 + ["1"], "test")):
+        with pytest.raises(DataError, match=rf"a\.csv: no value of the {split} part can be scored"):
+            load_task(settings_of(last).data)
+    for level in ("1", "0"):
+        result = run(settings_of([level] * 16), tmp_path / level)
+        assert (result.scores["test"].weighted_quantile_loss is None) == (level == "0")
+        assert "Infinity" not in (tmp_path / level / "result.json").read_text()
+        assert write_forecasts(tmp_path / level).sentence().endswith("naive forecasts make no error there: it is flat")
 
 
 def looks_ahead(model, data):

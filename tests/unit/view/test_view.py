@@ -104,7 +104,7 @@ def test_the_graph_of_every_kind_of_step_is_that_step(kind, tmp_path):
         forecast(tmp_path, **FORECASTS[kind])
         values = np.array(SERIES)[:, None]
         (rows,) = unpacked(view_of(tmp_path).context).run(None, {"values": values})
-        np.testing.assert_array_equal(rows, Context()(torch.from_numpy(values)))
+        np.testing.assert_array_equal(rows, Context(None)(torch.from_numpy(values)))
     elif kind in ("last", "mean", "max"):
         of_pooling(tmp_path, kind)
     else:
@@ -193,7 +193,7 @@ def test_a_forecast_by_steps_is_that_of_the_window(tmp_path):
     values = torch.tensor(SERIES, dtype=torch.float64)
     for name, fields in FORECASTS.items():
         model = GatedRNNForForecasting.from_pretrained(forecast(tmp_path / name, **fields)).eval()
-        steps = list(stepped(tmp_path / name, Context()(values[:, None])))
+        steps = list(stepped(tmp_path / name, Context(None)(values[:, None])))
         expected = model.predict(values[None]).flatten().numpy()
         assert np.abs(steps[-1]["answer"][0] / expected - 1).max() < ALLOWED
         inputs = model.model.embeddings(model.inputs_of(values[None])).detach()

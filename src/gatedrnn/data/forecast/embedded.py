@@ -18,9 +18,9 @@ def weekly_co2() -> SeriesTable:
     data = co2.load_pandas().data
     values = data["co2"].to_numpy(np.float64)
     times = data.index.to_numpy().astype("datetime64[ns]")
-    nothing = np.empty((len(values), 0), np.float32)
+    nothing = np.empty((len(values), 0))
     return SeriesTable(
-        [OneSeries("co2", times, values, nothing, nothing, np.empty(0, np.float32), TimeForm("dates"))],
+        [OneSeries("co2", times, values, nothing, nothing, np.empty(0), TimeForm("dates"))],
         Frequency("W-SAT"), Columns(("co2",), None, "date", frequency="W-SAT"),
         {"name": "statsmodels' co2", "rows": len(values), "sha256": hashlib.sha256(values.tobytes()).hexdigest()},
     )  # fmt: skip

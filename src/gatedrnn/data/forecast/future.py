@@ -8,7 +8,8 @@ import numpy as np
 
 from gatedrnn.data.batches import Batch
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
-from gatedrnn.data.forecast.task import with_calendar
+from gatedrnn.data.forecast.task import over_series, with_calendar
+from gatedrnn.data.scale import deviation_of
 from gatedrnn.data.windows import OneSeries, Windows
 from gatedrnn.errors import DataError
 
@@ -47,8 +48,9 @@ def asked_of(table: SeriesTable, calendar: tuple[str, ...], context: int, horizo
     origins = np.array([int(np.flatnonzero(~np.isnan(one.values))[-1]) + 1 for one in table.series])
     series = [_extended(one, int(origin), horizon, table) for one, origin in zip(table.series, origins, strict=True)]
     whole = with_calendar(replace(table, series=series), calendar)
+    deviation = over_series(deviation_of, table, origins)
     nothing = np.full(len(series), np.nan)
-    windows = Windows(whole.series, origins, origins + horizon, nothing, nothing, context, horizon)
+    windows = Windows(whole.series, origins, origins + horizon, nothing, deviation, context, horizon)
     return Asked(whole, origins, windows)
 
 

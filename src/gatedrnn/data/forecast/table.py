@@ -9,8 +9,9 @@ import numpy as np
 from datasets import Dataset
 
 from gatedrnn.data.columns import said_columns, without_row_numbers
-from gatedrnn.data.files import column_of, read_all_columns
+from gatedrnn.data.files import column_of, read_all_columns, reader
 from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, as_frequency, frequency_of
+from gatedrnn.data.scale import FLOAT32
 from gatedrnn.data.series.long import SERIES_COLUMNS, demand_rising, numbers_in_column, time_column_of, times_in_column
 from gatedrnn.data.times import Times
 from gatedrnn.data.windows import OneSeries
@@ -35,6 +36,10 @@ class Columns(NamedTuple):
     fixed: tuple[str, ...] = ()
     """Covariates that a series has for all times."""
     frequency: str | None = None
+    missing: tuple[str, ...] = ()
+    """Fields that say that nothing was measured, beside the usual ones."""
+    quoting: bool = False
+    """Whether a TSV's fields may stand in quotation marks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +66,7 @@ class _Rows(NamedTuple):
     target: str
 
 
+@reader
 def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesTable:
     """The series of a CSV, TSV, JSON-lines or Parquet file.
 
@@ -73,7 +79,7 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
         DataError: a column is missing, a time is out of order or doubled or off the grid, a value is no finite number,
             or a series has no value at all; row and column are named.
     """
-    data = read_all_columns(path)
+    data = read_all_columns(path, quoting=columns.quoting)
     place = str(path)
     if not len(data):
         raise DataError(f"{path}: there are columns but no rows")
@@ -81,15 +87,16 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
     assert columns.time is not None
     times = times_in_column(path, data, columns.time)
     of_numbers = {
-        name: numbers_in_column(path, data, name)
+        name: numbers_in_column(path, data, name, columns.missing)
         for name in (*columns.target, *columns.known, *columns.past, *columns.fixed)
     }
     found = _rows(data, columns, path, times)
     frequency, times = _frequency_and_times(found, columns, times, path)
     series = [_on_grid(one, columns, times, of_numbers, frequency, path) for one in found]
-    for one in series:
+    for one, rows in zip(series, found, strict=True):
         if np.isnan(one.values).all():
             raise DataError(f"{path}: series {one.name}: all values are missing")
+        _demand_float32(rows, of_numbers[rows.target], path)
     others = [name for name in data.column_names if name not in (columns.series, columns.time)]
     kept, left_out = without_row_numbers(data, others, list(of_numbers))
     wide = columns.series is None
@@ -275,13 +282,13 @@ def _on_grid(
         )
     grid, form = frequency.grid(own), frequency.form(times.form)
 
-    def laid(names: tuple[str, ...], kind: type) -> np.ndarray:
-        found: np.ndarray = np.full((len(grid), len(names)), np.nan, kind)
+    def laid(names: tuple[str, ...]) -> np.ndarray:
+        found: np.ndarray = np.full((len(grid), len(names)), np.nan)
         for column, name in enumerate(names):
             found[places, column] = numbers[name][one.rows]
         return found
 
-    fixed = laid(columns.fixed, np.float32)[places]
+    fixed = laid(columns.fixed)[places]
     other = (fixed != fixed[:1]) & ~(np.isnan(fixed) & np.isnan(fixed[:1]))
     changing = other.any(0)
     if changing.any():
@@ -289,9 +296,21 @@ def _on_grid(
         row = int(one.rows[int(other[:, int(changing.argmax())].argmax())])
         raise DataError(f"{path}: row {row + 1}, column {column!r}: changes within series {one.name}, which is --fixed")
     return OneSeries(
-        one.name, grid, laid((one.target,), np.float64)[:, 0], laid(columns.known, np.float32),
-        laid(columns.past, np.float32), fixed[0], form,
+        one.name, grid, laid((one.target,))[:, 0], laid(columns.known), laid(columns.past), fixed[0], form
     )  # fmt: skip
+
+
+def _demand_float32(one: _Rows, numbers: np.ndarray, path: Path) -> None:
+    """See that float32 holds each value in units of any window, which are no less than the least step between two."""
+    rows = one.rows[~np.isnan(numbers[one.rows])]
+    off, steps = np.abs(numbers[rows] - np.median(numbers[rows])), np.abs(np.diff(numbers[rows]))
+    least = steps[steps > 0].min(initial=np.inf)
+    if off.max() / least > FLOAT32 / len(rows):
+        row = int(rows[off.argmax()])
+        raise DataError(
+            f"{path}: row {row + 1}, column {one.target!r}: {numbers[row]:g} does not fit float32 beside values of "
+            f"series {one.name} that differ by {least:g}"
+        )
 
 
 def _without_future(one: OneSeries) -> OneSeries:

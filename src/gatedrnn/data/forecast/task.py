@@ -1,15 +1,16 @@
 """Forecasts as a task: a table, its splits by time, and the scale of its covariates, which the model keeps."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from gatedrnn.data.forecast.embedded import weekly_co2
 from gatedrnn.data.forecast.frequency import Frequency, calendar_features
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
+from gatedrnn.data.scale import ROUNDING, deviation_of, first_beyond, scale_of
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.data.windows import Windows
@@ -59,10 +60,10 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     said = " and ".join(map(str, seasons))
     notes.append(f"Season of {said} steps ({table.frequency}), horizon {horizon}, context {context}.")
 
-    deviation = _over_series(np.nanstd, table, cuts.validation)
+    deviation = over_series(deviation_of, table, cuts.validation)
 
     def windows(first: np.ndarray, stop: np.ndarray, origins: int = 1) -> Windows:
-        naive = _over_series(lambda values: _naive_error(values, seasons[0]), table, first)
+        naive = over_series(lambda values: _naive_error(values, seasons[0]), table, first)
         return Windows(
             table.series, first, stop, naive, deviation, context, horizon, origins, settings.stride or horizon
         )
@@ -76,12 +77,20 @@ def load_forecast(settings: ForecastTask) -> TaskData:
             raise DataError(f"{settings.task}: no series has a {split} part as long as the horizon, {horizon}")
         if np.isnan(found.naive_error[found.places[:, 0]]).all():
             raise DataError(_without_scale(table, seasons[0], split, found))
+        if not found.labelled[~np.isnan(found.naive_error[found.places[:, 0]])].any():
+            raise DataError(
+                f"{table.source['name']}: no value of the {split} part can be scored: all are missing there, in the "
+                f"{context} steps before, or in series that are constant; give other splits, such as a longer "
+                f"--{split}-steps"
+            )
     features = _features(table, cuts, seasons)
+    demand_float32(table, *(cast(list[float], features[name]) for name in ("channel_means", "channel_deviations")))
     return TaskData(
         name=settings.task,
         model_inputs={
             **features, "pad_token_id": None, "unk_token_id": None,
             "horizon": horizon, "context": context, "seasons": list(seasons), "quantiles": list(settings.quantiles),
+            "usual_deviation": train.usual,
             "table": {
                 **{k: list(v) if isinstance(v, tuple) else v for k, v in table.columns._asdict().items()},
                 "frequency": table.frequency.setting,
@@ -104,7 +113,7 @@ def read_tables(settings: ForecastTask, *, future: bool = False) -> Read:
     """
     columns = Columns(
         settings.target, settings.series_column, settings.time_column, settings.known, settings.past, settings.fixed,
-        settings.frequency,
+        settings.frequency, settings.missing, settings.quoting,
     )  # fmt: skip
     if settings.train_file is None:
         if settings.test_file is not None:
@@ -138,6 +147,26 @@ def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
         for one in table.series
     ]
     return replace(table, series=series)
+
+
+def demand_float32(table: SeriesTable, means: Sequence[float], deviations: Sequence[float]) -> None:
+    """See that covariates fit float32 in units of training's deviations, which are those of a model's last channels.
+
+    Raises:
+        DataError: one does not; its series, time and column are named.
+    """
+    for one in table.series:
+        fixed = np.broadcast_to(one.fixed, (len(one.times), len(one.fixed)))
+        columns = np.concatenate([one.known, one.past, fixed], axis=1)
+        first = len(means) - columns.shape[1]
+        if columns.shape[1] and (found := first_beyond(columns, means[first:], deviations[first:])) is not None:
+            names = [*table.columns.known, *[""] * (one.known.shape[1] - len(table.columns.known))]
+            names += [*table.columns.past, *table.columns.fixed]
+            raise DataError(
+                f"{table.source['name']}: series {one.name}, {one.form.written(one.times[[found[0]]])[0]}, column "
+                f"{names[found[1]]!r}: {columns[found]:g} does not fit float32 in units of training's deviation there, "
+                f"{deviations[first + found[1]]:g}"
+            )
 
 
 def _notes(table: SeriesTable) -> list[str]:
@@ -246,13 +275,13 @@ def _seasons(table: SeriesTable, cuts: Cuts) -> tuple[int, ...]:
 
 
 def _naive_error(values: np.ndarray, season: int) -> float:
-    """Mean absolute difference from a season before; NaN where it is 0 or there is no pair."""
+    """Mean absolute difference from a season before; NaN where it is 0 but for rounding, or there is no pair."""
     found = np.abs(values[season:] - values[:-season])
     mean = float(np.nanmean(found)) if len(found) and not np.isnan(found).all() else np.nan
-    return mean or np.nan
+    return mean if mean > ROUNDING * np.nanmax(np.abs(values), initial=0.0) else np.nan
 
 
-def _over_series(of: Callable[[np.ndarray], float], table: SeriesTable, stop: np.ndarray) -> np.ndarray:
+def over_series(of: Callable[[np.ndarray], float], table: SeriesTable, stop: np.ndarray) -> np.ndarray:
     """(series,): a figure of each series' values up to `stop`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of series without any value there
@@ -263,18 +292,15 @@ def _features(table: SeriesTable, cuts: Cuts, seasons: tuple[int, ...]) -> dict[
     """Fields of the model's configuration: how many features a step has, and mean, deviation and flag of each."""
     parts = zip(table.series, cuts.validation, strict=True)
     training = [(one.known[:stop], one.past[:stop], one.fixed) for one, stop in parts]
-    columns = [np.concatenate([part[kind] for part in training]).astype(np.float64) for kind in (0, 1)]
-    columns.append(np.stack([part[2] for part in training]).astype(np.float64))
+    columns = [np.concatenate([part[kind] for part in training]) for kind in (0, 1)]
+    columns.append(np.stack([part[2] for part in training]))
     # The value in units of its window, which is flagged where it is missing, and less that of each season before.
     means, deviations, flagged = [0.0] * (1 + len(seasons)), [1.0] * (1 + len(seasons)), [0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without any value
-        for column in columns:
-            missing = np.isnan(column).any(0)
-            flagged += [len(means) + int(place) for place in np.flatnonzero(missing)]
-            means += np.nan_to_num(np.nanmean(column, 0)).tolist()
-            deviation = np.nan_to_num(np.nanstd(column, 0))
-            deviations += np.where(deviation > 0, deviation, 1.0).tolist()
+    for column in columns:
+        flagged += [len(means) + int(place) for place in np.flatnonzero(np.isnan(column).any(0))]
+        mean, deviation = scale_of(column)
+        means += np.nan_to_num(mean).tolist()
+        deviations += deviation.tolist()
     known, past, fixed = (column.shape[1] for column in columns)
     return {
         "input_size": len(means), "channel_means": means, "channel_deviations": deviations,

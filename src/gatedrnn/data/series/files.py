@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gatedrnn.data.files import read_all_columns
+from gatedrnn.data.files import read_all_columns, reader
+from gatedrnn.data.scale import first_beyond
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.series.long import read_long
 from gatedrnn.data.series.measurements import holds_measurements, read_measurement_files, read_measurements
 from gatedrnn.data.series.ts import read_ts
+from gatedrnn.data.series.unnamed import is_unnamed, read_unnamed
 from gatedrnn.data.series.wav import FILE_COLUMNS, read_recordings
 from gatedrnn.data.settings import Frames
 from gatedrnn.errors import DataError
@@ -24,15 +26,18 @@ class Reading(NamedTuple):
     uneven: bool = False
     missing: tuple[str, ...] = ()
     data_root: Path | None = None
+    quoting: bool = False
 
 
+@reader
 def read_series(
     path: Path, reading: Reading, *, channels: Sequence[str] | None = None, labelled: bool = True
 ) -> LabelledSeries:
     """A file of series, by its ending and its columns.
 
     Args:
-        path: .ts, .ts.gz, or a CSV, TSV, JSON-lines or Parquet table.
+        path: .ts, .ts.gz, or a CSV, TSV, JSON-lines or Parquet table; a CSV or TSV without names of columns has a row a
+            series, its class first.
         reading: names of columns, and what recordings become.
         channels: those of training; None for training itself.
         labelled: whether every series must have a label; if not, labels are read where there are some.
@@ -40,7 +45,10 @@ def read_series(
     Raises:
         DataError: it cannot be read; row or line, and column, are named.
     """
-    named = None if ".ts" in path.suffixes else named_files(path)
+    columns = (reading.series_column, reading.time_column, reading.label_column)
+    if columns == (None, None, None) and not reading.uneven and is_unnamed(path):
+        return read_unnamed(path, reading.missing)
+    named = None if ".ts" in path.suffixes else named_files(path, quoting=reading.quoting)
     if ".ts" in path.suffixes or (named is not None and named.lower().endswith(".wav")):
         for name in ("uneven", "missing"):
             if getattr(reading, name):
@@ -48,20 +56,21 @@ def read_series(
     if ".ts" in path.suffixes:
         return read_ts(path, labelled=labelled)
     series, time, label, missing = reading.series_column, reading.time_column, reading.label_column, reading.missing
+    how = {"labelled": labelled, "quoting": reading.quoting}
     if named is not None and named.lower().endswith(".wav"):
-        return read_recordings(path, label, reading.frames, reading.data_root, labelled=labelled)
+        return read_recordings(path, label, reading.frames, reading.data_root, **how)
     if named is not None:
-        return read_measurement_files(path, time, label, missing, channels, reading.data_root, labelled=labelled)
-    if holds_measurements(read_all_columns(path).column_names):
-        return read_measurements(path, series, time, label, missing, channels, labelled=labelled)
-    return read_long(path, series, time, label, missing, channels, uneven=reading.uneven, labelled=labelled)
+        return read_measurement_files(path, time, label, missing, channels, reading.data_root, **how)
+    if holds_measurements(read_all_columns(path, quoting=reading.quoting).column_names):
+        return read_measurements(path, series, time, label, missing, channels, **how)
+    return read_long(path, series, time, label, missing, channels, uneven=reading.uneven, **how)
 
 
-def named_files(path: Path) -> str | None:
+def named_files(path: Path, *, quoting: bool = False) -> str | None:
     """The first of the files that a table names; None where it has no column of them."""
     if path.suffix.lower() not in (".csv", ".tsv"):
         return None
-    data = read_all_columns(path)
+    data = read_all_columns(path, quoting=quoting)
     found = [name for name in data.column_names if name.lower() in FILE_COLUMNS]
     if len(found) != 1 or not len(data):
         return None
@@ -79,6 +88,24 @@ def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str)
         raise DataError(
             f"{place}: has the channels {', '.join(series.channels[:30])}; training had {', '.join(expected[:30])}"
         )
+
+
+def demand_float32(series: LabelledSeries, means: Sequence[float], deviations: Sequence[float], place: str) -> None:
+    """See that values fit float32 once they are in units of training's deviations.
+
+    Raises:
+        DataError: one does not; its row and column are named.
+    """
+    for number, values in enumerate(series.values):
+        if (found := first_beyond(values, means, deviations)) is not None:
+            step, channel = found
+            row = f"{series.places[number]}, step {step + 1}"
+            if series.rows is not None:
+                row = f"row {series.rows[number][step]}"
+            raise DataError(
+                f"{place}: {row}, column {series.channels[channel]!r}: {values[found]:g} does not fit float32 in units "
+                f"of training's deviation there, {deviations[channel]:g}"
+            )
 
 
 def demand_rate(series: LabelledSeries, expected: int | None, place: str) -> None:

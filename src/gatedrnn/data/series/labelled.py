@@ -12,7 +12,7 @@ class LabelledSeries:
     """One file of series."""
 
     values: list[np.ndarray]
-    """(time, channels), float32; NaN where a value is missing."""
+    """(time, channels), float64, or float32 of recordings whose samples fit it; NaN where a value is missing."""
     labels: list[str]
     """As they are in the file; empty where it has none."""
     label_names: tuple[str, ...] | None
@@ -28,6 +28,8 @@ class LabelledSeries:
     """Of these times: hours, or numbers of whatever they are."""
     rate: int | None = None
     """Samples a second, of recordings."""
+    rows: list[np.ndarray] | None = None
+    """(time,), from 1 on: of the steps of each series in a table with a row a time."""
     column: str = "series"
     """Where the file has the names of series."""
     names: list[str] | None = None

@@ -24,6 +24,7 @@ TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
 def read_long(
     path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
     missing: Sequence[str] = (), channels: Sequence[str] | None = None, *, uneven: bool = False, labelled: bool = True,
+    quoting: bool = False,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a CSV, TSV, JSON-lines or Parquet file; all columns but series, time, label and those that count
     the rows are channels.
@@ -32,12 +33,13 @@ def read_long(
         missing: values that mean that nothing was measured.
         channels: those of training, which are kept even if they count the rows here.
         uneven: keep the times of steps.
+        quoting: whether a TSV's fields may stand in quotation marks.
 
     Raises:
         DataError: a column is missing, a time is out of order or doubled, a value is no number, or a series has several
             labels; the row and the column are named.
     """
-    data, place = read_all_columns(path), str(path)
+    data, place = read_all_columns(path, quoting=quoting), str(path)
     series = column_of(data.column_names, place, "series", series_column, SERIES_COLUMNS)
     time = time_column_of(data, place, time_column)
     label = None
@@ -51,7 +53,7 @@ def read_long(
         raise DataError(f"{path}: there are columns but no rows")
     labels, names = ([], None) if label is None else labels_in_column(data, place, label)
     times = times_in_column(path, data, time)
-    table = np.stack([numbers_in_column(path, data, name, missing) for name in channels], axis=1).astype(np.float32)
+    table = np.stack([numbers_in_column(path, data, name, missing) for name in channels], axis=1)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(map(str, data[series])):
         own = rows.setdefault(name, [])
@@ -71,7 +73,8 @@ def read_long(
     roles = {"series": series, f"time ({times.form})": time, "label": label, "channels": channels}
     return LabelledSeries(
         values, own_labels, names, tuple(channels), places, source, gaps, times.unit if uneven else None,
-        column=series, names=list(rows), said=said_columns(path.name, roles, data.column_names, left_out),
+        rows=[np.array(own) + 1 for own in rows.values()], column=series, names=list(rows),
+        said=said_columns(path.name, roles, data.column_names, left_out),
     )  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """Single measurements, a row each with time, parameter and value: of all series in one table, or a file for each."""
 
-import csv
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gatedrnn.data.columns import said_columns
-from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
+from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns, read_fields
 from gatedrnn.data.series.fields import numbers_of
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.series.long import SERIES_COLUMNS, TIME_COLUMNS
@@ -46,6 +45,7 @@ def holds_measurements(columns: Sequence[str]) -> bool:
 def read_measurements(
     path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
     missing: Sequence[str] = (), channels: Sequence[str] | None = None, *, labelled: bool = True,
+    quoting: bool = False,
 ) -> LabelledSeries:  # fmt: skip
     """The series of one table with the columns series, time, parameter, value and, in every row, the series' label.
 
@@ -57,7 +57,7 @@ def read_measurements(
         DataError: a column is missing, a field is no time or no number, a parameter is none of the channels, or a
             series has several labels or nothing measured; row and column are named.
     """
-    data, place = read_all_columns(path), str(path)
+    data, place = read_all_columns(path, quoting=quoting), str(path)
     names = data.column_names
     if not len(data):
         raise DataError(f"{path}: there are columns but no rows")
@@ -91,6 +91,7 @@ def read_measurements(
 def read_measurement_files(
     path: Path, time_column: str | None = None, label_column: str | None = None, missing: Sequence[str] = (),
     channels: Sequence[str] | None = None, data_root: Path | None = None, *, labelled: bool = True,
+    quoting: bool = False,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a table that names a file for each (see `named_file`), with the columns time, parameter
     and value, separated by commas; the label stands in the table.
@@ -98,7 +99,7 @@ def read_measurement_files(
     Args, raises:
         As `read_measurements`; DataError for a file that is missing or elsewhere, too.
     """
-    data, place = read_all_columns(path), str(path)
+    data, place = read_all_columns(path, quoting=quoting), str(path)
     column = column_of(data.column_names, place, "file", None, FILE_COLUMNS)
     labels, label_names, label = list[str](), None, None
     if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):
@@ -109,9 +110,8 @@ def read_measurement_files(
         file = named_file(path, str(name), data_root, f"{path}: row {row}, column {column!r}: {name}")
         if str(name) in files:
             raise DataError(f"{path}: row {row}, column {column!r}: {name} is named twice")
-        content = file.read_bytes()
-        digest.update(content)
-        files[str(name)], tables[str(file)] = str(file), _of_file(file, content)
+        digest.update(file.read_bytes())
+        files[str(name)], tables[str(file)] = str(file), _of_file(file)
     if not files:
         raise DataError(f"{path}: there are columns but no rows")
     measured, unit, roles = _measured(tables, time_column, missing)
@@ -123,15 +123,9 @@ def read_measurement_files(
     return replace(found, unit=unit, column=column, names=list(each), said=said + found.said)
 
 
-def _of_file(file: Path, content: bytes) -> Table:
-    try:
-        header, *rows = [row for row in csv.reader(content.decode("utf-8-sig").splitlines(), strict=True) if row]
-    except (ValueError, csv.Error) as error:
-        raise DataError(f"{file}: cannot be read as a table with commas: {error}") from error
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(header):
-            raise DataError(f"{file}: row {number}: must have {len(header)} fields as the first line, got {len(row)}")
-    return {name: [row[place] for row in rows] for place, name in enumerate(header)}
+def _of_file(file: Path) -> Table:
+    names, rows = read_fields(file, ".csv")
+    return {name: [row[place] for _, row in rows] for place, name in enumerate(names)}
 
 
 def _measured(
@@ -190,7 +184,7 @@ def _assembled(
                     f"series; there are {', '.join(list(channels)[:30])}"
                 )
         hours, step = np.unique(own.hours[real], return_inverse=True)
-        table = np.full((len(hours), len(channels)), np.nan, np.float32)
+        table = np.full((len(hours), len(channels)), np.nan)
         table[step, [number[own.parameters[row]] for row in real]] = own.values[real]
         again += len(real) - int((~np.isnan(table)).sum())
         values.append(table)

@@ -8,7 +8,15 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.series.files import Reading, demand_channels, demand_rate, demand_unit, read_series
+from gatedrnn.data.scale import deviation_of, scale_of
+from gatedrnn.data.series.files import (
+    Reading,
+    demand_channels,
+    demand_float32,
+    demand_rate,
+    demand_unit,
+    read_series,
+)
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
 from gatedrnn.data.task import TaskData
@@ -58,6 +66,9 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     if settings.metric == "auroc" and len(names) != 2:
         raise DataError(f"--metric auroc: needs two classes, {settings.train_file} has {len(names) or 'numbers'}")
     scale = _scale(read["train"])
+    means, deviations = (cast(list[float], scale[name]) for name in ("channel_means", "channel_deviations"))
+    for series in read.values():
+        demand_float32(series, means, deviations, str(series.source["name"]))
     if read["train"].times is not None:
         scale |= {"flagged_channels": None, "gap_unit": _usual_gap(read["train"].times)}
         notes.append(f"Times are uneven; a usual gap is {scale['gap_unit']:.4g}.")
@@ -69,7 +80,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     number = {label: place for place, label in enumerate(names)}
     if numbers:
         found = labels_as_numbers(read["train"])
-        spread = float(found.std()) or 1.0
+        spread = deviation_of(found) or 1.0
         scale |= {"problem_type": "regression", "label_mean": float(found.mean()), "label_deviation": spread}
 
     def examples(series: LabelledSeries) -> Examples:
@@ -98,12 +109,12 @@ def load_series_task(settings: SeriesTask) -> TaskData:
 
 
 def labels_as_numbers(series: LabelledSeries) -> np.ndarray:
-    """(series,), float32.
+    """(series,), float64.
 
     Raises:
         DataError: a label is no finite number; its place is named.
     """
-    found = np.empty(len(series.labels), np.float32)
+    found = np.empty(len(series.labels))
     for row, (label, place) in enumerate(zip(series.labels, series.places, strict=True)):
         try:
             found[row] = float(label)
@@ -117,15 +128,15 @@ def labels_as_numbers(series: LabelledSeries) -> np.ndarray:
 def _scale(train: LabelledSeries) -> dict[str, Json]:
     """Fields of the model's configuration: mean and deviation of each channel over the training split, and the channels
     in which values are missing there."""
-    whole = np.concatenate(train.values).astype(np.float64)
+    whole = np.concatenate(train.values)
     missing = np.isnan(whole)
     if missing.all(0).any():
         raise DataError(f"channel {train.channels[int(missing.all(0).argmax())]!r}: all values are missing")
-    deviation = np.nanstd(whole, 0)
+    means, deviations = scale_of(whole)
     return {
         "input_size": whole.shape[1],
-        "channel_means": np.nanmean(whole, 0).tolist(),
-        "channel_deviations": np.where(deviation > 0, deviation, 1.0).tolist(),  # a constant channel says nothing
+        "channel_means": means.tolist(),
+        "channel_deviations": deviations.tolist(),
         "flagged_channels": np.flatnonzero(missing.any(0)).tolist(),
     }
 
@@ -163,6 +174,7 @@ def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
         series, values=chosen(series.values), labels=chosen(series.labels), places=chosen(series.places),
         times=None if series.times is None else chosen(series.times),
         names=None if series.names is None else chosen(series.names),
+        rows=None if series.rows is None else chosen(series.rows),
     )  # fmt: skip
 
 

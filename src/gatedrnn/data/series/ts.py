@@ -14,12 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
+from gatedrnn.data.series.fields import SHOWN, number_of
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.errors import DataError
 from gatedrnn.unpacking import BoundedGzip
 
 TRUE, FALSE = "true", "false"
 MISSING = ("?", "nan")
+COUNTS = ("dimensions", "dimension", "serieslength")
+"""Lines of the header that hold a whole number."""
 
 
 def read_ts(path: Path, *, labelled: bool = True) -> LabelledSeries:
@@ -36,9 +39,14 @@ def read_ts(path: Path, *, labelled: bool = True) -> LabelledSeries:
     begun = False
     for number, line in _lines(path):
         if not begun and line.startswith("@"):
-            name, *words = line[1:].split()
+            name, *words = line[1:].split() or [""]
             begun = name.lower() == "data"
             header[name.lower()] = words
+            if not name:
+                raise DataError(f"{path}: line {number}: has no name after its @")
+            if name.lower() in COUNTS and (len(words) != 1 or not words[0].isdecimal()):
+                got = " ".join(words)[:SHOWN] or "nothing"
+                raise DataError(f"{path}: line {number}: @{name} must be followed by a whole number, got {got}")
         elif begun:
             place = f"line {number}"
             if labelled and not _has_labels(header):
@@ -81,18 +89,21 @@ def _series(
         raise DataError(f"{where}: series with time stamps are not read; give a table with a row a time")
     parts = line.split(":")
     label = parts.pop().strip() if _has_labels(header) else None
-    dimensions = 1 if _is(header, "univariate") else int(header.get("dimensions", ["0"])[0])
+    dimensions = 1 if _is(header, "univariate") else int(header.get("dimensions", header.get("dimension", ["0"]))[0])
     if dimensions and len(parts) != dimensions:
         raise DataError(f"{where}: the header says {dimensions} channels, the line has {len(parts)}")
     if before and len(parts) != before[0].shape[1]:
         raise DataError(f"{where}: has {len(parts)} channels, the first series has {before[0].shape[1]}")
+    if not parts:
+        raise DataError(f"{where}: holds a label and no values")
     channels = [_numbers(f"{where}, channel {number}", part) for number, part in enumerate(parts, start=1)]
     lengths = {len(channel) for channel in channels}
     if len(lengths) > 1:
         raise DataError(f"{where}: channels of unequal lengths, {' and '.join(map(str, sorted(lengths)))}")
     series = np.stack(channels, axis=1)
-    if _is(header, "equallength") and header.get("serieslength") not in (None, [str(len(series))]):
-        raise DataError(f"{where}: has {len(series)} values, the header says {header['serieslength'][0]}")
+    length = header.get("serieslength")
+    if _is(header, "equallength") and length is not None and int(length[0]) != len(series):
+        raise DataError(f"{where}: has {len(series)} values, the header says {length[0]}")
     if [word.lower() for word in header.get("missing", [])] == [FALSE] and np.isnan(series).any():
         raise DataError(f"{where}: a value is missing, and the header says that none is")
     named = header.get("classlabel", [])[1:]
@@ -103,15 +114,13 @@ def _series(
 
 def _numbers(where: str, text: str) -> np.ndarray:
     fields = [field.strip() for field in text.split(",")]
-    found = np.empty(len(fields), np.float32)
-    for number, field in enumerate(fields):
-        try:
-            found[number] = np.nan if field.lower() in MISSING else float(field)
-        except ValueError:
-            raise DataError(f"{where}, value {number + 1}: must be a number, got {field!r}") from None
-        if np.isinf(found[number]):
-            raise DataError(f"{where}, value {number + 1}: {field} is infinite")
-    return found
+
+    def place(value: int) -> str:
+        return f"{where}, value {value + 1}"
+
+    return np.array([
+        np.nan if field.lower() in MISSING else number_of(field, place, value) for value, field in enumerate(fields)
+    ])  # fmt: skip
 
 
 def _has_labels(header: dict[str, list[str]]) -> bool:

@@ -1,7 +1,6 @@
 """Recordings: WAV files named by a table, as samples or as frames of a spectrum."""
 
 import hashlib
-import struct
 import warnings
 from pathlib import Path
 
@@ -13,9 +12,10 @@ from scipy.signal.windows import hann
 
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
+from gatedrnn.data.series.fields import LARGEST
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import Frames
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, reason
 
 FILE_COLUMNS = ("file", "path", "wav", "filename", "file_name", "audio")
 WINDOW, HOP = 0.025, 0.010
@@ -27,14 +27,15 @@ FLOOR = 1e-6
 
 
 def read_recordings(
-    path: Path, label_column: str | None, frames: Frames, data_root: Path | None = None, *, labelled: bool = True
+    path: Path, label_column: str | None, frames: Frames, data_root: Path | None = None, *, labelled: bool = True,
+    quoting: bool = False,
 ) -> LabelledSeries:  # fmt: skip
     """The recordings that a table names, a row each; see `named_file`.
 
     Raises:
         DataError: a file is missing, broken or of another rate than the first; the row is named.
     """
-    data = read_all_columns(path)
+    data = read_all_columns(path, quoting=quoting)
     column = column_of(data.column_names, str(path), "file", None, FILE_COLUMNS)
     labels, names, label = list[str](), None, None
     if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):
@@ -49,9 +50,11 @@ def read_recordings(
             raise DataError(f"{where}: has {own:,} samples a second, the first recording has {rate:,}")
         rate = own
         digest.update(file.read_bytes())
-        values.append(_framed(samples, own, frames))
+        values.append(_framed(where, samples, own, frames))
     if not values:
         raise DataError(f"{path}: there are columns but no rows")
+    kind = np.result_type(*{one.dtype for one in values})
+    values = [one.astype(kind, copy=False) for one in values]
     channels = tuple(str(number) for number in range(values[0].shape[1]))
     return LabelledSeries(
         values, labels, names, channels, [str(name) for name in data[column]],
@@ -78,34 +81,47 @@ def named_file(table: Path, name: str, data_root: Path | None, where: str) -> Pa
 
 
 def _read(where: str, file: Path) -> tuple[np.ndarray, int]:
-    """Samples from -1 to 1, (time,), the channels' mean, and how many there are in a second."""
+    """Samples from -1 to 1, (time,), the channels' mean, and how many there are in a second; float64 where those of the
+    file do not fit float32."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", wavfile.WavFileWarning)  # a file cut short, among others
+            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # of chunks that say nothing about the samples
+            warnings.filterwarnings("error", "Reached EOF prematurely", wavfile.WavFileWarning)  # a file cut short
             rate, samples = wavfile.read(file)
-    except (ValueError, EOFError, OSError, struct.error, wavfile.WavFileWarning) as error:
-        raise DataError(f"{where}: cannot be read as WAV: {error}") from error
-    if not len(samples):
+    except UnboundLocalError as error:  # scipy's variable of the samples
+        raise DataError(f"{where}: cannot be read as WAV: there is no data chunk in it") from error
+    except Exception as error:  # scipy's reader lets through whatever a wrong header leads to
+        raise DataError(f"{where}: cannot be read as WAV: {reason(error)}") from error
+    if not samples.size or rate < 1:
         raise DataError(f"{where}: there are no samples in it")
+    found = samples.astype(np.result_type(samples.dtype, np.float32))
     if np.issubdtype(samples.dtype, np.unsignedinteger):
-        found = (samples.astype(np.float32) - 128) / 128
+        found = (found - 128) / 128
     elif np.issubdtype(samples.dtype, np.integer):
-        found = samples.astype(np.float32) / np.float32(np.iinfo(samples.dtype).max)
-    else:
-        found = samples.astype(np.float32)
-    return (found.mean(1) if found.ndim > 1 else found), int(rate)
+        found = found / found.dtype.type(np.iinfo(samples.dtype).max)
+    found = found.mean(1) if found.ndim > 1 else found
+    wrong = np.flatnonzero(~(np.abs(found) <= LARGEST))
+    if len(wrong):
+        raise DataError(f"{where}: sample {wrong[0] + 1:,} is {found[wrong[0]]}, not a number that is read")
+    return found, int(rate)
 
 
-def _framed(samples: np.ndarray, rate: int, frames: Frames) -> np.ndarray:
-    """(time, features), float32."""
+def _framed(where: str, samples: np.ndarray, rate: int, frames: Frames) -> np.ndarray:
+    """(time, features); float32 where they are frames of a spectrum."""
     if frames == "samples":
         return samples[:, None]
     size, hop = round(WINDOW * rate), round(HOP * rate)
+    if hop < 1:
+        raise DataError(
+            f"{where}: has {rate} samples a second, too few for a frame every {1000 * HOP:g} ms; give --frames samples"
+        )
     padded = np.pad(samples, (0, max(0, size - len(samples))))
     transform = ShortTimeFFT(hann(size), hop, rate, fft_mode="onesided", mfft=1 << (size - 1).bit_length())
     energies = transform.spectrogram(padded).T @ _mel_bands(transform.f)
     logarithms = np.log(energies + FLOOR)
     found = logarithms if frames == "log-mel" else dct(logarithms, norm="ortho")[:, :COEFFICIENTS]
+    if not np.isfinite(found).all():
+        raise DataError(f"{where}: its samples are too large for a spectrum; they should lie between -1 and 1")
     return np.asarray(found, np.float32)
 
 
