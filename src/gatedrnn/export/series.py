@@ -96,9 +96,9 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
 
 
 def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str, float]:
-    """Write window.onnx into `folder`, for whole series: `input_values`, float32 (batch, time, channels) of any length,
-    and of a model of uneven series `gaps`, float32 (batch, time), to `logits`, (batch, labels), or (batch, time,
-    labels) for a label at every step.
+    """Write window.onnx into `folder`, for whole series: `input_values` (batch, time, channels) of any length, float64
+    where the model knows means and deviations of its channels, else float32; and of a model of uneven series `gaps`,
+    float32 (batch, time), to `logits`, (batch, labels), or (batch, time, labels) for a label at every step.
 
     Returns, raises:
         As `export_forecast`.
@@ -106,10 +106,11 @@ def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str,
     model, size = model.eval().float(), model.config.input_size or 0
     folder.mkdir(parents=True, exist_ok=True)
     batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=2)
+    kind = torch.float32 if model.config.channel_means is None else torch.float64
     module, names = _Logits(model), ["input_values"] + (["gaps"] if model.config.gap_unit is not None else [])
 
     def example(rows: int, steps: int) -> list[Tensor]:
-        return [torch.randn(rows, steps, size), torch.rand(rows, steps)][: len(names)]
+        return [torch.randn(rows, steps, size, dtype=kind), torch.rand(rows, steps)][: len(names)]
 
     free: dict[str, object] = {name: {0: batch, 1: time} for name in names}
     graph = graph_of(module, tuple(example(4, 7)), names, ["logits"], free)

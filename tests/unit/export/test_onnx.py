@@ -119,7 +119,7 @@ def test_a_classifier_of_series_reads_windows_of_any_length(fields, tmp_path):
     fields = {"cell": "mingru", "input_size": 2, "hidden_size": 5, "num_labels": 3, **scale, **fields}
     model = Classifier(GatedRNNConfig(**fields)).eval()
     assert export_classifier(model, tmp_path)["window.onnx"] <= ALLOWED
-    values = torch.randn(4, 17, 2)
+    values = torch.randn(4, 17, 2, dtype=torch.float64)
     values[0, 3, 1] = float("nan")
     found = onnxruntime.InferenceSession(tmp_path / "window.onnx").run(None, {"input_values": values.numpy()})[0]
     np.testing.assert_allclose(found, model(input_values=values).logits.detach(), rtol=1e-4, atol=1e-5)

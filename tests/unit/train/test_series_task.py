@@ -216,7 +216,7 @@ def test_a_run_becomes_onnx_that_reads_values_and_gaps(trained, tmp_path):
     call("export", trained, "--output", tmp_path / "onnx")
     session = onnxruntime.InferenceSession(tmp_path / "onnx/window.onnx", providers=["CPUExecutionProvider"])
     assert [one.name for one in session.get_inputs()] == ["input_values", "gaps"]
-    values = np.full((2, 5, 2), np.nan, np.float32)
+    values = np.full((2, 5, 2), np.nan)
     values[:, ::2, 0] = 1
     gaps = [np.full((2, 5), gap, np.float32) for gap in (6, 0.5)]
     slow, fast = (session.run(None, {"input_values": values, "gaps": own})[0] for own in gaps)
