@@ -91,6 +91,7 @@ BAD = {
     "torn.txt.gz": (gzip.compress(b"a text" * 99)[:-9], "not a whole gzip file"),
     "no.txt.gz": (b"plain text", "not a whole gzip file"),
     "table.csv": (b"text\na\n", "a table: name --task"),
+    "table.xlsx": (b"text\na\n", "the ending must be one of"),
     "none.jsonl": (b'{"words": 3}\n', "which column is the text"),
     "numbers.jsonl": (b'{"text": 3}\n', "holds int, not text"),
 }
