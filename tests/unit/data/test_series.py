@@ -226,9 +226,9 @@ def test_a_recording_with_a_fault_is_refused_with_its_row(tmp_path):
     assert len(read_recordings(path, None, "samples").values[1]) == 2100
     wavfile.write(tmp_path / "1.wav", 8000, np.array([0.5, NAN], np.float32))
     refused(r"1\.wav: sample 2 is nan", read_recordings, path, None, "samples")
-    for number in range(4):
-        wavfile.write(tmp_path / f"{number}.wav", 50, np.zeros(100, np.int16))
-    refused("50 samples a second, too few for .* give --frames samples", read_recordings, path, None, "mfcc")
+    for rate, said in ((50, "50 samples a second, too few for"), (2_000_000, "frames are made of 1,000,000 at most")):
+        wavfile.write(tmp_path / "0.wav", rate, np.zeros(100, np.int16))
+        refused(f"{said}.* give --frames samples", read_recordings, path, None, "mfcc")
     (tmp_path / "1.wav").unlink()
     refused(r"row 2, column 'file': 1\.wav: no such file", read_recordings, path, None, "samples")
 

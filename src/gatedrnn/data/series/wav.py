@@ -20,6 +20,8 @@ from gatedrnn.errors import DataError, reason
 FILE_COLUMNS = ("file", "path", "wav", "filename", "file_name", "audio")
 WINDOW, HOP = 0.025, 0.010
 """Seconds that a frame covers, and from one frame to the next."""
+FASTEST = 1_000_000
+"""Samples a second at most, which a spectrum's memory grows with: more are a wrong header, or no sound."""
 MELS, COEFFICIENTS = 40, 20
 """Bands of a spectrum on the mel scale, and of its cosine transform those that are kept."""
 FLOOR = 1e-6
@@ -111,6 +113,10 @@ def _framed(where: str, samples: np.ndarray, rate: int, frames: Frames) -> np.nd
     if frames == "samples":
         return samples[:, None]
     size, hop = round(WINDOW * rate), round(HOP * rate)
+    if rate > FASTEST:
+        raise DataError(
+            f"{where}: has {rate:,} samples a second; frames are made of {FASTEST:,} at most; give --frames samples"
+        )
     if hop < 1:
         raise DataError(
             f"{where}: has {rate} samples a second, too few for a frame every {1000 * HOP:g} ms; give --frames samples"
