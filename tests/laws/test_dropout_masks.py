@@ -210,14 +210,13 @@ def test_locked_masks_are_the_same_at_every_step_zoneout_is_not_and_without_rate
 
 
 @every_cell
-def test_a_bfloat16_layer_with_all_of_them_keeps_a_float32_state(name):
+def test_a_bfloat16_layer_with_all_of_them_has_the_state_of_its_steps(name):
     layer = regularised(name, dtype=torch.bfloat16, num_layers=2, proj_size=0)
     x, masks = series(BATCH, 1, FEATURES, dtype=torch.bfloat16), layer.draw_dropout_masks(BATCH, 1)
     whole, last = layer(x, dropout_masks=masks)
     output, state = layer.step(x[:, 0], dropout_masks=masks.at(0))
     assert whole.dtype == output.dtype == torch.bfloat16
-    dtype = torch.bfloat16 if layer.cell.recurrent_bias else torch.float32
-    assert {s.dtype for s in (*as_tuple(state), *as_tuple(last))} == {dtype}
+    assert {s.dtype for s in (*as_tuple(state), *as_tuple(last))} == {torch.bfloat16}
     assert_same_run((output, state), (whole[:, 0], last), torch.bfloat16)
 
 

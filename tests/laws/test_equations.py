@@ -164,7 +164,7 @@ def test_one_step_is_the_papers_and_in_bfloat16_keeps_a_float32_state_near_it(va
     states = tuple(torch.randn(1, BATCH, size).to(of_state) for size in layer.state_sizes())
     if len(states) > len(layer.cell.states):  # the last input is of the input's dtype
         states = (*states[:-1], states[-1].round())
-    output, last = layer.step(x, packed_up(states))
+    output, last = layer.step(x, packed_up(states), wide_state=True)
     weights = {k.removesuffix("_l0"): v.double().numpy() for k, v in layer.state_dict().items()}
     before = tuple(s[0].double().numpy() for s in states)
     expected, after = oracle.ORACLES[name](x.unsqueeze(1).double().numpy(), weights, before, **options)

@@ -125,7 +125,7 @@ def test_a_bfloat16_layer_rounds_its_projection_and_its_output_and_nothing_betwe
     layer = exact_in_bfloat16(layer_of(name, 5, HIDDEN, dtype=torch.bfloat16))
     x, hx = torch.randint(-2, 3, (2, 200, 5)).bfloat16(), series(1, 2, HIDDEN).bfloat16()
     layer.backend = "reference"
-    whole, last = layer(x, hx)
+    whole, last = layer(x, hx, wide_state=True)
     projected = nn.functional.linear(x, layer.weight_ih_l0, layer.bias_ih_l0).float()
     gates = projected.chunk(len(layer.cell.projections), dim=-1)
     decay, drive = layer.cell.coefficients(*gates, *own_weights(layer))
@@ -133,25 +133,27 @@ def test_a_bfloat16_layer_rounds_its_projection_and_its_output_and_nothing_betwe
     assert whole.dtype == torch.bfloat16 and last.dtype == torch.float32
     assert torch.equal(whole, output_of(layer.cell, (h,), gates).bfloat16()) and torch.equal(last[0], expected)
     layer.backend = "auto"
-    first, state = layer(x[:, :90], hx.float())
-    second, state = layer(x[:, 90:], state)
-    for output, final in (layer(x, hx), (torch.cat([first, second], dim=1), state), iterated(layer, x, hx)):
+    first, state = layer(x[:, :90], hx.float(), wide_state=True)
+    second, state = layer(x[:, 90:], state, wide_state=True)
+    for output, final in (
+        layer(x, hx, wide_state=True),
+        (torch.cat([first, second], dim=1), state),
+        iterated(layer, x, hx),
+    ):
         assert final.dtype == torch.float32
         assert_equal_within(output, whole, torch.bfloat16, "output")
         assert_equal_within(final, last, torch.float32, "state")
 
 
 @over(name=LOOP_CELL)
-def test_a_bfloat16_loop_carries_its_state_in_float32_and_torchs_own_in_bfloat16(name):
+def test_a_bfloat16_loop_carries_its_state_in_float32_where_it_is_asked_for_and_torchs_kernel_a_narrow_one(name):
     layer = exact_in_bfloat16(layer_of(name, dtype=torch.bfloat16))
     x, states = torch.randint(-2, 3, (2, 40, FEATURES)).bfloat16(), states_of(layer, 2, torch.bfloat16)
-    whole, last = layer(x, packed_up(states))
-    carried = torch.bfloat16 if name in TORCH else torch.float32
-    assert whole.dtype == torch.bfloat16 and {s.dtype for s in as_tuple(last)} == {carried}
-    if carried == torch.float32:
-        assert not any(torch.equal(s, s.bfloat16()) for s in as_tuple(last))
-    first, state = layer(x[:, :13], packed_up(tuple(s.to(carried) for s in states)))
-    second, state = layer(x[:, 13:], state)
+    whole, last = layer(x, packed_up(states), wide_state=True)
+    assert whole.dtype == torch.bfloat16 and {s.dtype for s in as_tuple(last)} == {torch.float32}
+    assert all(torch.equal(s, s.bfloat16()) == (name in TORCH) for s in as_tuple(last))
+    first, state = layer(x[:, :13], packed_up(tuple(s.float() for s in states)), wide_state=True)
+    second, state = layer(x[:, 13:], state, wide_state=True)
     assert torch.equal(torch.cat([first, second], dim=1), whole)
     assert all(torch.equal(one, other) for one, other in zip(as_tuple(state), as_tuple(last), strict=True))
 

@@ -113,18 +113,16 @@ def test_a_state_of_which_a_tensor_has_another_dtype_is_refused(name, dtype, sta
             refused(RuntimeError, None, called, packed_up(hx))
 
 
-@pytest.mark.parametrize("name", [*TORCH, "para-lstm"])
-def test_a_bfloat16_lstm_or_gru_takes_its_state_in_bfloat16_alone_as_torch_and_another_cell_in_float32_too(name):
+@every_cell
+def test_a_bfloat16_layer_takes_a_state_in_float32_too_and_gives_that_of_torch_unless_asked_for_a_wide_one(name):
     layer, x = layer_of(name, dtype=torch.bfloat16), series(dtype=torch.bfloat16)
     states = states_of(layer, dtype=torch.bfloat16)
-    own = torch.bfloat16 if name in TORCH else torch.float32
-    assert {s.dtype for s in as_tuple(layer(x, packed_up(states))[1])} == {own}
-    if name not in TORCH:
-        for way, rows in ((layer, x), (layer.step, x[:, 0])):
-            narrow, wide = (results(*way(rows, hx)) for hx in (states, tuple(s.float() for s in states)))
-            assert all(torch.equal(narrow[what], value) for what, value in wide.items())
-        return
-    refused(RuntimeError, r"hx must be torch\.bfloat16", layer, x, packed_up(tuple(s.float() for s in states)))
+    for way, rows in ((layer, x), (layer.step, x[:, 0])):
+        given = [packed_up(states), packed_up(tuple(s.float() for s in states))]
+        narrow, wide = (results(*way(rows, hx)) for hx in given)
+        assert all(torch.equal(narrow[what], value) and value.dtype == x.dtype for what, value in wide.items())
+        assert {s.dtype for s in as_tuple(way(rows, given[0], wide_state=True)[1])} == {torch.float32}
+    assert {s.dtype for s in as_tuple(layer.initial_state(2))} == {x.dtype}
 
 
 @every_cell

@@ -157,8 +157,8 @@ def test_a_bfloat16_cell_has_the_state_of_the_layers_step(variant):
     hx = states_for(cell, BATCH, dtype=torch.bfloat16)
     _, expected = layer.step(x, packed_up(tuple(s.unsqueeze(0) for s in hx)))
     for got, want in zip(as_tuple(cell(x, packed_up(hx))), as_tuple(expected), strict=True):
-        assert got.dtype == want.dtype == (torch.bfloat16 if cell.cell.recurrent_bias else torch.float32)
-        assert torch.equal(got, want[0])
+        assert got.dtype == want.dtype == torch.bfloat16 and torch.equal(got, want[0])
+    assert {s.dtype for s in as_tuple(cell(x, packed_up(hx), wide_state=True))} == {torch.float32}
 
 
 SPREAD = {"weight_init": "xavier", "bias_init": "time-scales", "longest_time_scale": 9}

@@ -45,14 +45,15 @@ def watched(monkeypatch, name):
 def stream(layer, x, resets=None, step=None):
     state, outputs = None, []
     for t in range(x.shape[1]):
-        output, state = (step or layer.step)(x[:, t], state, resets=None if resets is None else resets[:, t])
+        cut = None if resets is None else resets[:, t]
+        output, state = (step or layer.step)(x[:, t], state, resets=cut, wide_state=True)
         outputs.append(output)
     return torch.stack(outputs, 1), state
 
 
 def in_calls_of_one_step(layer, x):
-    def step(x_t, hx, resets):
-        output, state = layer(x_t.unsqueeze(1), hx)
+    def step(x_t, hx, resets, wide_state):
+        output, state = layer(x_t.unsqueeze(1), hx, wide_state=wide_state)
         return output.squeeze(1), state
 
     return stream(layer, x, step=step)

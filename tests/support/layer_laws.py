@@ -112,7 +112,7 @@ def iterated(layer: RecurrentLayer, x: Tensor, hx: Hidden | None, mask: Flag = N
     outputs, hx = list[Tensor](), layer.initial_state(len(x)) if hx is None else hx
     for t, x_t in enumerate(x.unbind(1)):
         cut = None if resets is None else resets[:, t]
-        output, after = layer.step(x_t, hx, resets=cut)
+        output, after = layer.step(x_t, hx, resets=cut, wide_state=True)
         if mask is not None:
             real, before = mask[:, t, None], as_tuple(hx)
             if cut is not None:

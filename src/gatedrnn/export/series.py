@@ -58,8 +58,8 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
     `window` takes `past_values`, float64 (batch, context), whose first step has a value, NaN where a later one is
     missing; `step` takes one value more, (batch, 1). Covariates are further inputs: `known_covariates`,
     `past_covariates` of the same steps, `static`, and `known_ahead` of the horizon. Both give `quantiles` (batch,
-    horizon, quantiles), and the stream (mean, deviation, before, season_N, and the state of each layer), which `step`
-    takes again.
+    horizon, quantiles), and the stream (mean, deviation, before, season_N with NaN before the first step, and the state
+    of each layer), which `step` takes again.
 
     Returns:
         The largest difference of each, see `gatedrnn.export.onnx.ALLOWED`.

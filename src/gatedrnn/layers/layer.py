@@ -39,7 +39,7 @@ from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule
 from gatedrnn.layers.packing import repacked, unpacked
 from gatedrnn.layers.parameters import check_initialisation
 from gatedrnn.layers.runners import Direction, Path, runner_of
-from gatedrnn.layers.step_inputs import plain_states, streams
+from gatedrnn.layers.step_inputs import DTYPES, plain_states, streams
 from gatedrnn.layers.window import with_last_input
 from gatedrnn.ops.backends import accumulation_dtype, traced
 from gatedrnn.ops.cells import known
@@ -112,11 +112,13 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         def __call__(
             self, input: Tensor, hx: HiddenT | None = None, *, mask: Tensor | None = None,
             resets: Tensor | None = None, gaps: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
+            wide_state: bool = False,
         ) -> tuple[Tensor, HiddenT]: ...  # fmt: skip
         @overload
         def __call__(
             self, input: PackedSequence, hx: HiddenT | None = None, *, mask: Tensor | None = None,
             resets: Tensor | None = None, gaps: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
+            wide_state: bool = False,
         ) -> tuple[PackedSequence, HiddenT]: ...  # fmt: skip
         def __call__(self, *args: object, **kwargs: object) -> object: ...
 
@@ -207,7 +209,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     def forward(
         self, input: Features | PackedSequence, hx: Hidden | None = None, *,
         mask: Flags | None = None, resets: Flags | None = None, gaps: Gaps | None = None,
-        dropout_masks: DropoutMasks | None = None,
+        dropout_masks: DropoutMasks | None = None, wide_state: bool = False,
     ) -> tuple[Tensor | PackedSequence, Hidden]:  # fmt: skip
         """The whole sequence at once.
 
@@ -228,10 +230,13 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 takes one more axis of so many times too, each since its feature was last seen, which are read as they
                 are; in both directions those of the forward one come first.
             dropout_masks: from `draw_dropout_masks`, instead of new ones.
+            wide_state: return the state in float32 at least, as it is carried inside, so that chunks of a sequence in
+                half precision round no more than the whole; `hx` may be as wide in any case. torch's kernels of `LSTM`
+                and `GRU` carry a narrow one.
 
         Returns:
-            The output (under autocast in its dtype), and the state after the last real step, for the next chunk: at
-            least float32 (torch's own dtype in `LSTM` and `GRU`).
+            The output (under autocast in its dtype), and the state after the last real step, for the next chunk: in the
+            dtype of `torch.nn`'s layers, that of the input, or wider with `wide_state`.
 
         Raises:
             RuntimeError, ValueError, TypeError: where `torch.nn.LSTM` raises them; ValueError for flags of another
@@ -240,10 +245,11 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if self._runner.check_input is not None:
             self._runner.check_input(self, input, hx, resets)
         if is_proxy(input):
-            given = {"mask": mask, "resets": resets, "gaps": gaps, "dropout_masks": dropout_masks}
+            given: dict[str, object] = {"mask": mask, "resets": resets, "gaps": gaps, "dropout_masks": dropout_masks}
+            given["wide_state"] = None if wide_state is False else True
             return whole_as_node(self, (input, hx), given)  # type: ignore[return-value]
         if isinstance(input, PackedSequence):
-            return self._forward_packed(input, hx, mask, resets, gaps, dropout_masks)
+            return self._forward_packed(input, hx, mask, resets, gaps, dropout_masks, wide_state)
         alone = mask is None and resets is None and gaps is None and dropout_masks is None
         if alone and streams(input) and input.dim() == 3:
             by_step = input.transpose(0, 1) if self.batch_first else input
@@ -260,8 +266,9 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         leading = tuple(input.shape[:-1])
         mask, resets = self._batch_first("mask", mask, leading), self._batch_first("resets", resets, leading)
         hx, gaps = self._after_elapsed(hx, self._gaps_batch_first(gaps, leading), resets, batched)
-        state = self._state_of(hx, x, batched)
+        state = self._state_of(hx, x, batched, wide_state)
         output, state = self._run(x, state, mask, resets, gaps, self._masks(dropout_masks, *x.shape[:2]))
+        state = self._returned(state, x, wide_state)
         if mask is not None and gaps is not None and gaps.dim() == 2:
             elapsed = time_after_real_steps(gaps, mask, resets)
             state = (*state, elapsed.unsqueeze(1).expand(len(state[0]), -1, -1))
@@ -273,6 +280,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     def step(
         self, x: InputStep, hx: States | StateTuple | None = None, *,
         resets: Flags | None = None, gaps: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
+        wide_state: bool = False,
     ) -> tuple[Step, HiddenT]:  # fmt: skip
         """One step of a stream: the same values as the whole sequence at once.
 
@@ -283,6 +291,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             gaps: the same axes: the time since the step before, 0 or more; or with an axis of `gap_features`.
             dropout_masks: of this step, `draw_dropout_masks(batch, steps).at(t)`; needed in training if the layer has
                 dropout or zoneout of whole sequences.
+            wide_state: as in `forward`.
 
         Returns:
             The output (batch, P), and the state for the next call.
@@ -313,19 +322,21 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             if gaps.dim() == 1:
                 hx, gaps = self._after_elapsed(hx, gaps.unsqueeze(1), resets, batched)
                 gaps = gaps.squeeze(1)
-        state = self._state_of(hx, rows, batched)
+        state = self._state_of(hx, rows, batched, wide_state)
         if resets is not None:
             anew = self._initial_state(rows)
-            state = tuple(torch.where(resets.view(-1, 1), a, s) for a, s in zip(anew, state, strict=True))
+            state = tuple(torch.where(resets.view(-1, 1), a.to(s.dtype), s) for a, s in zip(anew, state, strict=True))
         found = None
         if self._runner.step is not None and gaps is None and self.cell.window == 1:
             found = self._runner.step(self, rows, state, dropout_masks)
         output, state = self._step_in_torch(rows, state, gaps, dropout_masks) if found is None else found
+        state = self._returned(state, rows, wide_state)
         return (output if batched else output.squeeze(0)), self._as_hidden(state, batched)
 
     def initial_state(self, batch: int) -> HiddenT:
         """The state that `hx=None` means, in the form of `hx`: zeros, or the one that the cell has learned."""
-        return self._as_hidden(self._initial_state(self.weight_ih_l0.new_empty(batch, 0)), batched=True)
+        like = self.weight_ih_l0.new_empty(batch, 0)
+        return self._as_hidden(self._returned(self._initial_state(like), like, False), batched=True)
 
     def __prepare_scriptable__(self) -> nn.Module:
         return for_script(self, *self._torchs_own())
@@ -346,7 +357,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def _forward_packed(
         self, packed: PackedSequence, hx: States | StateTuple | None, mask: Flags | None, resets: Flags | None,
-        gaps: Gaps | None, dropout_masks: DropoutMasks | None,
+        gaps: Gaps | None, dropout_masks: DropoutMasks | None, wide_state: bool,
     ) -> tuple[PackedSequence, HiddenT]:  # fmt: skip
         if mask is not None:
             raise ValueError("a PackedSequence has its own lengths; leave mask out")
@@ -357,7 +368,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if self._runner.packed is not None and as_it_is:
             rows: Any = packed.batch_sizes[0]
             like = packed.data.new_empty(rows if traced() else int(rows), 0)
-            state = self._state_of(hx, like, batched=True)
+            state = self._state_of(hx, like, True, wide_state)
             if packed.sorted_indices is not None:
                 state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
             found = self._runner.packed(self, packed, state)
@@ -365,14 +376,14 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 sorted_output, last = found
                 if packed.unsorted_indices is not None:
                     last = tuple(s.index_select(1, packed.unsorted_indices) for s in last)
-                return sorted_output, self._as_hidden(last, batched=True)
+                return sorted_output, self._as_hidden(self._returned(last, like, wide_state), batched=True)
         x, mask = unpacked(packed)
         leading = (x.shape[0], x.shape[1]) if self.batch_first else (x.shape[1], x.shape[0])
         resets = self._batch_first("resets", resets, leading)
         hx, gaps = self._after_elapsed(hx, self._gaps_batch_first(gaps, leading), resets, batched=True)
-        state = self._state_of(hx, x, batched=True)
+        state = self._state_of(hx, x, True, wide_state)
         output, state = self._run(x, state, mask, resets, gaps, self._masks(dropout_masks, *x.shape[:2]))
-        return repacked(output, packed), self._as_hidden(state, batched=True)
+        return repacked(output, packed), self._as_hidden(self._returned(state, x, wide_state), batched=True)
 
     def _run(
         self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, gaps: Gaps | None,
@@ -507,16 +518,18 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             first = torch.where(resets.reshape(gaps.shape[0], -1)[:, :1], gaps[:, :1], first)
         return tuple(states), torch.cat([first, gaps[:, 1:]], dim=1)
 
-    def _state_of(self, hx: Any, x: Tensor, batched: bool) -> StateTuple:
+    def _state_of(self, hx: Any, x: Tensor, batched: bool, wide_state: bool) -> StateTuple:
         """`hx`, checked, as a tuple of (L, batch, size); the initial state where it is None."""
-        leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
+        leading, wide = (self.num_layers * len(self._directions), x.shape[0]), accumulation_dtype(x.dtype)
+        dtype = wide if wide_state else self._state_dtype(x)
         if hx is None:
-            return self._initial_state(x)
+            initial = self._initial_state(x)
+            return tuple(s.to(dtype) for s in initial) if wide_state else initial
         states = as_states(self._title, hx, self.cell.carried)
         check_state_axes(states, batched)
         states = states if batched else tuple(s.unsqueeze(1) for s in states)
         check_hidden_sizes(states, [(*leading, size) for size in self.state_sizes()])
-        accepted, narrow = {dtype, x.dtype}, autocast_dtype(x.device)
+        accepted, narrow = {wide, x.dtype}, autocast_dtype(x.device)
         if narrow is not None:
             accepted |= {torch.float32, narrow}
         check_state_dtypes(self._title, states, accepted)
@@ -532,6 +545,12 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         # torch's own kernels write step after step, whatever the order of axes.
         by_step = output.transpose(0, 1).contiguous()
         return by_step.transpose(0, 1) if self.batch_first else by_step
+
+    def _returned(self, state: StateTuple, x: Tensor, wide_state: bool) -> StateTuple:
+        """A state in the dtype that torch's layer would give for x, or in that of accumulation."""
+        if wide_state:
+            return tuple(s.to(accumulation_dtype(x.dtype)) for s in state)
+        return state if x.dtype in DTYPES else tuple(s.to(x.dtype) for s in state)
 
     def _as_hidden(self, state: StateTuple, batched: bool) -> Any:
         """States in the form of `hx`."""

@@ -69,7 +69,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
 
     if TYPE_CHECKING:
 
-        def __call__(self, input: Tensor, hx: HiddenT | None = None) -> HiddenT: ...
+        def __call__(self, input: Tensor, hx: HiddenT | None = None, *, wide_state: bool = False) -> HiddenT: ...
 
     layer_class: ClassVar[type[RecurrentLayer[Any]]]
     __constants__ = ["input_size", "hidden_size", "bias"]
@@ -106,15 +106,16 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             self.cell, self._weights(), self.hidden_size, self.weight_init, self.bias_init, self.longest_time_scale
         )
 
-    def forward(self, input: Step, hx: Hidden | None = None) -> Hidden:
-        """The state after one step.
+    def forward(self, input: Step, hx: Hidden | None = None, *, wide_state: bool = False) -> Hidden:
+        """The state after one step, in the input's dtype.
 
         Args:
             input: (batch, input_size) or (input_size,).
-            hx: the state before; the initial state if None.
+            hx: the state before, in the input's dtype or in float32 at least; the initial state if None.
+            wide_state: return the state in float32 at least, as it is computed.
         """
         if is_proxy(input):
-            return whole_as_node(self, (input, hx), {})  # type: ignore[return-value]
+            return whole_as_node(self, (input, hx), {"wide_state": None if wide_state is False else True})  # type: ignore[return-value]
         torch_kernel = self.cell.torch_kernel
         if torch_kernel is not None and self.cell.recurrent_bias and _takes(input, hx, len(self.cell.states)):
             weight, torchs = self.weight_ih, TORCH_STEPS[torch_kernel.mode]
@@ -134,10 +135,11 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
-        series, before, last_input = with_last_input(self.cell, x.unsqueeze(1), self._take_state(hx, x, batched))
+        taken, wide = self._take_state(hx, x, batched, wide_state), accumulation_dtype(x.dtype)
+        series, before, last_input = with_last_input(self.cell, x.unsqueeze(1), taken)
         projected = linear(series.squeeze(1), weights["weight_ih"], weights.get("bias_ih"))
         state = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights)) + last_input
-        state = state if batched else tuple(s.squeeze(0) for s in state)
+        state = tuple((s if batched else s.squeeze(0)).to(wide if wide_state else x.dtype) for s in state)
         return state if len(state) > 1 else state[0]
 
     def __prepare_scriptable__(self) -> nn.Module:
@@ -161,7 +163,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         if input is not None:
             weights, batched = self._weights(), input.dim() == 2
             x = input if batched else input.unsqueeze(0)
-            series, _, _ = with_last_input(self.cell, x.unsqueeze(1), self._take_state(before, x, batched))
+            series, _, _ = with_last_input(self.cell, x.unsqueeze(1), self._take_state(before, x, batched, True))
             read = series.squeeze(1) if batched else series[0, 0]
             gates = split_gates(len(self.cell.projections), linear(read, weights["weight_ih"], weights.get("bias_ih")))
         return output_of(self.cell, tuple(state)[: len(self.cell.states)], gates)
@@ -182,7 +184,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         weights = plain_weights(self, names, x.dtype)
         learned = hx is None and cell.learns_initial_state
         shapes_of_state = [(len(x), self.hidden_size)] * len(cell.states)
-        state = self._take_state(hx, x, True) if learned else plain_states(hx, shapes_of_state, x)
+        state = self._take_state(hx, x, True, False) if learned else plain_states(hx, shapes_of_state, x)
         if weights is None or state is None:
             return None
         kernels = native_kernels(x.device)
@@ -202,11 +204,11 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         """By attribute: what is shared or replaced by a parametrisation has another name, or none, as a parameter."""
         return {name: getattr(self, name) for name in shapes(self.cell, self.input_size, self.hidden_size, self.bias)}
 
-    def _state_dtype(self, x: Tensor) -> torch.dtype:
-        return x.dtype if self.cell.recurrent_bias else accumulation_dtype(x.dtype)
-
-    def _take_state(self, hx: State | tuple[State, ...] | None, x: InputStep, batched: bool) -> tuple[State, ...]:
-        sizes, dtype = state_sizes(self.cell, self.input_size, self.hidden_size), self._state_dtype(x)
+    def _take_state(
+        self, hx: State | tuple[State, ...] | None, x: InputStep, batched: bool, wide_state: bool
+    ) -> tuple[State, ...]:
+        sizes, wide = state_sizes(self.cell, self.input_size, self.hidden_size), accumulation_dtype(x.dtype)
+        dtype = wide if wide_state or not self.cell.recurrent_bias else x.dtype
         if hx is None:
             if self.cell.learns_initial_state:
                 return (self._weights()["initial_state"].to(dtype).expand(x.shape[0], -1),)
@@ -223,7 +225,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             if tuple(state.shape[1:]) != (size,):
                 channels = state.shape[1] if state.dim() > 1 else "one axis alone"
                 raise RuntimeError(f"hidden{number} has inconsistent hidden_size: got {channels}, expected {size}")
-        check_state_dtypes(title, states, {dtype, x.dtype})
+        check_state_dtypes(title, states, {wide, x.dtype})
         return tuple(s.to(dtype) for s in states)
 
     def extra_repr(self) -> str:

@@ -81,9 +81,9 @@ def advance(
     gaps = None if times is None else times.read_by(layer.cell, layer.bidirectional)
     if x.shape[1] == 1 and mask is None and not layer.bidirectional and not layer.training:
         resets, gaps = (None if given is None else given[:, 0] for given in (resets, gaps))
-        output, state = layer.step(x[:, 0], hx, resets=resets, gaps=gaps)
+        output, state = layer.step(x[:, 0], hx, resets=resets, gaps=gaps, wide_state=True)
         return output.unsqueeze(1), state
-    return layer(x, hx, mask=mask, resets=resets, gaps=gaps)
+    return layer(x, hx, mask=mask, resets=resets, gaps=gaps, wide_state=True)
 
 
 class KernelDropout(nn.Dropout):
@@ -364,7 +364,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 output, states[number] = part(x.unsqueeze(1), states[number], None, None)
                 x = output[:, 0]
             else:
-                x, states[number] = cast(GatedRNNPart, part).layer.step(x, states[number])
+                x, states[number] = cast(GatedRNNPart, part).layer.step(x, states[number], wide_state=True)
         return self.norm(x) if self.in_blocks else x
 
     def states_of(self, cache: GatedRNNCache) -> list[Hidden | None]:

@@ -20,6 +20,7 @@ from gatedrnn.verify.tolerances import (
     DIFFERENCES,
     EQUAL_TO_TORCH,
     LOG_SPACE_PER_STEP,
+    NARROW_STATE,
     ROUNDED,
     TOLERANCES,
     allowed_error,
@@ -88,7 +89,7 @@ def check_choice(choice: CellChoice, dtypes: tuple[str, ...] = tuple(DTYPES)) ->
         if issubclass(CELLS[name].equations, GappedScanEquations):
             yield _of_gaps(name, options, title)
     for dtype in dtypes:
-        for setting in settings_for(CELLS[name].equations):
+        for setting in settings_for(CELLS[name].equations, dtype):
             yield from _against_definition(name, options, title, dtype, setting)
         if not options and issubclass(CELLS[name].equations, PositiveScanEquations):
             for row in _against_definition(name, options, title, dtype, LOG_SPACE):
@@ -118,7 +119,8 @@ def _on_draw(name: str, options: dict[str, Any], title: str, dtype: str, setting
     sequences = _sequences(layer, setting, draw)
     grads = _upstream(layer, sequences)
     expected = _results(deepcopy(layer).double(), run_by_definition, _double(sequences), grads, setting.hx)
-    allowed, rows = _allowed(expected, ROUNDED if dtype == "bfloat16" else DTYPES[dtype]), []
+    rounded = NARROW_STATE if setting.narrow else ROUNDED
+    allowed, rows = _allowed(expected, rounded if dtype == "bfloat16" else DTYPES[dtype]), []
     for backend in ("auto",) if setting is LOG_SPACE else layer.backends:
         layer.backend = backend
         for title_of_mode, mode in setting.modes.items():

@@ -41,6 +41,8 @@ class Setting(NamedTuple):
     """With a time for each feature, for cells that learn what a gap does."""
     convex: bool = False
     """For cells alone that mix their state with a value, and read no other input than the step's."""
+    narrow: bool = False
+    """In half precision alone, where the state between two calls is rounded."""
     regularisers: tuple[str, ...] = ()
     """Rates of the layer that are above 0; their masks are the same in every mode."""
 
@@ -79,18 +81,23 @@ def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     for t in range(s.x.shape[1]):
         resets = s.resets[:, t] if s.resets.any() else None
         masks, gaps = None if s.masks is None else s.masks.at(t), None if s.gaps is None else s.gaps[:, t]
-        output, state = layer.step(s.x[:, t], state, resets=resets, gaps=gaps, dropout_masks=masks)
+        output, state = layer.step(s.x[:, t], state, resets=resets, gaps=gaps, dropout_masks=masks, wide_state=True)
         outputs.append(output)
     return torch.stack(outputs, dim=1), as_tuple(state)
 
 
-def chunks(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+def chunks(layer: RecurrentLayer, s: Sequences, wide_state: bool = True) -> tuple[Series, States]:
     outputs, state, time = [], packed(s.hx), s.x.shape[1]
     for low, high in pairwise((0, 1, time // 2, time)):
         mask, resets, gaps = (None if x is None else x[:, low:high] for x in (_mask(s), _resets(s), s.gaps))
-        output, state = layer(s.x[:, low:high], state, mask=mask, resets=resets, gaps=gaps)
+        output, state = layer(s.x[:, low:high], state, mask=mask, resets=resets, gaps=gaps, wide_state=wide_state)
         outputs.append(output)
     return torch.cat(outputs, dim=1), _without_time(layer, state)
+
+
+def narrow_chunks(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+    """With the state that a call returns unasked, which in half precision is rounded at the end of each chunk."""
+    return chunks(layer, s, wide_state=False)
 
 
 def packed_unsorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
@@ -176,14 +183,13 @@ SETTINGS = (
         "whole sequence": whole, "step by step": steps, "in chunks": chunks, "time first": time_first,
         "row by row": row_by_row,
     }),
+    Setting("narrow state", ONE_DIRECTION, {"in chunks, narrow state": narrow_chunks}, narrow=True),
     Setting("no hx", ONE_DIRECTION, {"no hx": without_hx}, hx=False),
     Setting("padded right", ONE_DIRECTION, {
         "mask, padded right": whole, "packed, unsorted": packed_unsorted, "packed, sorted": packed_sorted,
     }, lengths=RAGGED),
     Setting("padded left", ONE_DIRECTION, {"mask, padded left": whole}, lengths=RAGGED, left=True),
-    Setting("holes", {**ONE_DIRECTION, "bias": False}, {
-        "mask with holes": whole, "mask with holes, in chunks": chunks,
-    }, holes=True),
+    Setting("holes", {**ONE_DIRECTION, "bias": False}, {"mask with holes": whole}, holes=True),
     Setting("resets", {"num_layers": 1}, {
         "resets": whole, "resets, step by step": steps, "resets, in chunks": chunks, "resets, cut apart": cut_apart,
     }, resets=True),
@@ -243,9 +249,10 @@ LOG_SPACE = Setting("log_space", {"num_layers": 2, "log_space": True}, {
 """Informative: the paper's scan is not held to the law."""
 
 
-def settings_for(cell: type[Equations]) -> list[Setting]:
-    """Those of `SETTINGS` that a cell has: with gaps only where it takes them."""
+def settings_for(cell: type[Equations], dtype: str) -> list[Setting]:
+    """Those of `SETTINGS` that a cell has in a dtype: with gaps only where it takes them."""
     has = {
+        "narrow": dtype == "bfloat16",
         "gaps": issubclass(cell, GappedEquations), "gap_features": issubclass(cell, GappedLoopEquations),
         "convex": issubclass(cell, ConvexScanEquations) and cell.window == 1,
     }  # fmt: skip

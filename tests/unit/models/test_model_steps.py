@@ -8,7 +8,7 @@ import torch
 from covering import over
 from tolerances import assert_equal_within
 
-from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification
+from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification, GatedRNNModel
 from gatedrnn.models.modeling import pool
 
 STEPS, IGNORED = 7, -100
@@ -204,3 +204,13 @@ def test_bfloat16_autocast_stays_near_float32(cell, build, kind, masked):
         assert a.dtype == torch.float32 and a.isfinite().all()
         if "block" not in build:
             assert_equal_within(a, b, torch.bfloat16, f"gradient of {name}", gradient=True)
+
+
+@over(cell=small.CELL, build=("plain", "block"))
+@torch.no_grad()
+def test_the_cache_of_a_bfloat16_model_is_wide(cell, build):
+    model = small.model_of(GatedRNNModel, dtype=torch.bfloat16, cell=cell, build=build)
+    cache = None
+    for steps in (5, 1):
+        cache = model(small.tokens(2, steps), past_key_values=cache, use_cache=True).past_key_values
+        assert {s.dtype for name, s in cache.tensors().items() if name.startswith("layer")} == {torch.float32}

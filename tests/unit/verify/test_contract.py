@@ -30,7 +30,10 @@ class WrongSign(Signed):
 def test_a_cell_of_ones_own_is_held_to_its_step_loop_and_a_decay_gate_of_the_wrong_sign_is_named(monkeypatch, capsys):
     monkeypatch.setitem(CELLS, "signed", CellRecord(Own))
     monkeypatch.setitem(CELLS, "wrong-sign", CellRecord(type("WrongSignLayer", (Own,), {"cell_class": WrongSign})))
-    rows, modes = list(verify(["signed"], ["float64"])), {m for setting in settings_for(Signed) for m in setting.modes}
+    rows, modes = (
+        list(verify(["signed"], ["float64"])),
+        {m for setting in settings_for(Signed, "float64") for m in setting.modes},
+    )
     assert {row.mode for row in rows} == modes | {"larger bias of keep"} and all(row.holds for row in rows)
     rows = list(verify(["wrong-sign"], ["float64"]))
     assert [row.mode for row in rows if not row.holds] == ["larger bias of keep"]
@@ -48,7 +51,7 @@ def test_the_declared_sign_of_every_decay_gate_holds_and_the_other_does_not(name
 
 
 def test_a_cell_is_checked_with_each_of_its_variants_and_with_options_that_are_given_alone(monkeypatch):
-    monkeypatch.setattr(contract, "settings_for", lambda equations: SETTINGS[:1])
+    monkeypatch.setattr(contract, "settings_for", lambda *_: SETTINGS[:1])
     variant = "gru:reset_after=false"
     for word, checked in (("gru", {"gru", variant}), (variant, {variant})):
         rows = list(verify([word], ["float64"]))

@@ -80,7 +80,7 @@ def _stack(layer: RecurrentModule, x: Series, state: StateTuple) -> SeriesResult
         return None
     output, *last = call_kernel(
         x,
-        state,
+        _in_dtype_of(x, state),
         layer._flat_weights,
         layer.bias,
         layer.num_layers,
@@ -99,7 +99,8 @@ def _packed(
     if not (drops or _is_torchs(layer, layer.training)):
         return None
     options = (layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional)
-    output, *last = _packed_call(packed.data, packed.batch_sizes, state, layer._flat_weights, *options)
+    states = _in_dtype_of(packed.data, state)
+    output, *last = _packed_call(packed.data, packed.batch_sizes, states, layer._flat_weights, *options)
     return packed._replace(data=output), tuple(last)
 
 
@@ -112,7 +113,7 @@ def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
         raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through mask or resets; use 'auto'")
     if unknown or inside or beyond_onnx or _of_free_length(given.x) or not _is_torchs(layer, training=False):
         return loop_direction(layer, given)
-    x, state, mask = given.x, given.state, given.mask
+    x, state, mask = given.x, _in_dtype_of(given.x, given.state), given.mask
     if given.resets is not None:
         segments = Segments.of(torch.ones_like(given.resets) if mask is None else mask, given.resets, given.reverse)
         if not len(segments.steps):
@@ -123,6 +124,11 @@ def _direction(layer: RecurrentModule, given: Direction) -> SeriesResult:
         output, last = _padded(layer, x.flip(1), state, given.weights, flipped)
         return output.flip(1), last
     return _padded(layer, x, state, given.weights, mask)
+
+
+def _in_dtype_of(x: Tensor, state: StateTuple) -> StateTuple:
+    """A wide state in the dtype that torch's kernel carries."""
+    return state if state[0].dtype == x.dtype else tuple(s.to(x.dtype) for s in state)
 
 
 def _padded(layer: RecurrentModule, x: Series, state: StateTuple, weights: Weights, mask: Flags | None) -> SeriesResult:
