@@ -33,7 +33,7 @@ from gatedrnn.layers.arguments import (
     check_state_dtypes,
 )
 from gatedrnn.layers.check_cell import check_cell
-from gatedrnn.layers.dropout import NO_MASKS, REGULARISERS, DropoutMasks
+from gatedrnn.layers.dropout import NO_MASKS, REGULARISERS, DropoutMasks, why_refused
 from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
 from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule
 from gatedrnn.layers.packing import repacked, unpacked
@@ -147,12 +147,9 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         known(self.cell)
         check_projection(proj_size, hidden_size, self.cell.torch_kernel)
         check_blocks(self.cell, hidden_size)
-        if weight_dropout and not self.cell.multiplies_state:
-            raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell.name} has none; leave it at 0")
-        if zoneout and self.cell.joint_states:
-            raise ValueError(
-                f"zoneout mixes each state by itself, and those of {self.cell.name} belong together; leave it at 0"
-            )
+        refused = why_refused(rates, {self.cell.name: self.cell})
+        if refused is not None:
+            raise ValueError(refused)
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size, self.layer_norm = bidirectional, proj_size, layer_norm

@@ -57,7 +57,7 @@ class Transformer(nn.Module):
         super().__init__()
         heads = next(n for n in (HEADS, 2, 1) if features % (2 * n) == 0 or n == 1)
         if features % 2:
-            raise ValueError(f"rotary positions need an even --embedding-size, got {features}")
+            raise ValueError(f"rotary positions need an even embedding_size, got {features}")
         self.bidirectional = bidirectional
         self.model = LlamaModel(
             LlamaConfig(
@@ -89,7 +89,7 @@ class Mamba(nn.Module):
 
         super().__init__()
         if bidirectional:
-            raise ValueError("it reads forwards alone; leave out --bidirectional")
+            raise ValueError("bidirectional: mamba reads forwards alone")
         config = MambaConfig(
             vocab_size=1, hidden_size=features, num_hidden_layers=layers, use_cache=False, pad_token_id=None,
             bos_token_id=None, eos_token_id=None,

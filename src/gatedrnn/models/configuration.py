@@ -7,7 +7,7 @@ from transformers import PreTrainedConfig
 
 from gatedrnn.equations import GappedLoopEquations
 from gatedrnn.layers.arguments import check_time_scale
-from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.layers.dropout import REGULARISERS, why_refused
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.registry import CELLS, CellChoice
@@ -160,8 +160,10 @@ class GatedRNNConfig(PreTrainedConfig):
                 raise ValueError(
                     f"cell_options: {self.cell} has no option {name!r}; it has: {', '.join(options) or 'none'}"
                 )
-        if self.weight_dropout and not any(record.equations.multiplies_state for record in records):
-            raise ValueError(f"weight_dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
+        rates = {name: getattr(self, name) for name in REGULARISERS}
+        refused = why_refused(rates, {record.name: record.equations for record in records})
+        if refused is not None:
+            raise ValueError(refused)
         if self.backbone is not None and self.block:
             raise ValueError(f"{self.cell} has blocks of its own; leave out block")
         for name, schemes in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):

@@ -1,15 +1,18 @@
 """The model of a run: its configuration from the settings, its folder, and the card in that folder."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from huggingface_hub.errors import StrictDataclassClassValidationError
 from jinja2 import Environment, PackageLoader
 from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn import manifest
 from gatedrnn.data import RunningText, TaskData, Windows
 from gatedrnn.data.tokenizers import is_by_line
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, UsageError, reason
 from gatedrnn.models import (
     GatedRNNConfig,
     GatedRNNForCausalLM,
@@ -22,7 +25,7 @@ from gatedrnn.models.structure import Structure
 from gatedrnn.records import environment, sync
 from gatedrnn.train.checkpoint import written_whole
 from gatedrnn.train.result import RunResult
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.train.settings import RunSettings, in_flags
 
 
 def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
@@ -30,20 +33,33 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
         raise DataError(f"--token-dropout: {data.name} has no unknown token; leave it at 0")
     forecasts = isinstance(data.train, Windows)
-    model = run.model.model_dump(exclude={"layers", "tied"} | (set() if forecasts else {"linear_size"}))
+    options = run.model.model_dump(exclude={"layers", "tied"} | (set() if forecasts else {"linear_size"}))
     if run.backbone is not None:
         # It has blocks of its own; --block is for the cells that it is compared with.
-        model |= {"block": False, "window": data.train.length if isinstance(data.train, RunningText) else None}
-    return HEADS[data.labelled].config_class(
-        cell=run.backbone or run.cell,
-        hidden_size=run.hidden_size,
-        num_hidden_layers=run.model.layers,
-        tie_word_embeddings=run.model.tied,
-        id2label=dict(enumerate(data.label_names)),
-        label2id={name: i for i, name in enumerate(data.label_names)},
-        **data.model_inputs,
-        **model,
-    )
+        options |= {"block": False, "window": data.train.length if isinstance(data.train, RunningText) else None}
+    with _refusing():
+        config = HEADS[data.labelled].config_class(
+            cell=run.backbone or run.cell,
+            hidden_size=run.hidden_size,
+            num_hidden_layers=run.model.layers,
+            tie_word_embeddings=run.model.tied,
+            id2label=dict(enumerate(data.label_names)),
+            label2id={name: i for i, name in enumerate(data.label_names)},
+            **data.model_inputs,
+            **options,
+        )
+    return config
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What a model refuses of its settings is an error of the command's flags."""
+    try:
+        yield
+    except StrictDataclassClassValidationError as error:  # a configuration's, whose cause has the sentence
+        raise UsageError(in_flags(str(error.__cause__ or error))) from error
+    except ValueError as error:
+        raise UsageError(in_flags(reason(error))) from error
 
 
 HEADS = {
@@ -54,7 +70,9 @@ HEADS = {
 
 def build_model(run: RunSettings, data: TaskData) -> GatedRNNPreTrainedModel:
     """A new model, drawn from torch's random numbers."""
-    model = HEADS[data.labelled](build_config(run, data))
+    config = build_config(run, data)
+    with _refusing():
+        model = HEADS[data.labelled](config)
     if data.labelled == "next" and is_by_line(data.tokenizer):
         model.generation_config.eos_token_id = None  # it ends a line, not the text
     return model

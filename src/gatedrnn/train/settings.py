@@ -1,6 +1,7 @@
 """Settings of a run: its model and its training, beside those of its data."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, DataSettings, Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
-from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.layers.dropout import REGULARISERS, why_refused
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.records import cores
 from gatedrnn.registry import CELLS, CellChoice, unknown
@@ -191,8 +192,10 @@ class RunSettings(Settings):
             if getattr(self.model, name):
                 flag = name.replace("_", "-")
                 raise ValueError(f"--{flag} is of recurrent layers, and {self.backbone} has none; leave it out")
-        if self.model.weight_dropout and not any(CELLS[cell.name].equations.multiplies_state for cell in self.cells):
-            raise ValueError(f"--weight-dropout drops recurrent weights, and {self.cell} has none; leave it at 0")
+        rates = {name: getattr(self.model, name) for name in REGULARISERS}
+        refused = None if self.backbone else why_refused(rates, {c.name: CELLS[c.name].equations for c in self.cells})
+        if refused is not None:
+            raise ValueError(in_flags(refused))
         if isinstance(self.data, ProbeTask) and self.data.curriculum > self.train.epochs:
             raise ValueError(
                 f"--curriculum {self.data.curriculum}: sequences would still grow when training ends, after --epochs "
@@ -243,6 +246,20 @@ class RunSettings(Settings):
         of_data = {name for task in TASKS.values() for name in task.model_fields}
         data = {name: rest.pop(name) for name in list(rest) if name in of_data}
         return cls.model_validate({**rest, "data": data, "model": model, "train": train})
+
+
+def in_flags(sentence: str) -> str:
+    """A sentence on a model's fields, with those that are flags as they are typed.
+
+    Example:
+        >>> in_flags("embedding_size 0 is for numbers")
+        '--embedding-size 0 is for numbers'
+    """
+    flags = {name: name.replace("_", "-") for name in (*ModelSettings.model_fields, "hidden_size")}
+    for name, flag in (flags | {"num_hidden_layers": "layers"}).items():
+        place = rf"\b{name}\b" if "_" in name else rf"^{name}\b"  # a word alone may be just that
+        sentence = re.sub(place, f"--{flag}", sentence)
+    return sentence
 
 
 def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
