@@ -32,6 +32,7 @@ from refusals import refused
 from tolerances import assert_equal_within
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
+from torch.nn.utils._per_sample_grad import call_for_per_sample_grads
 from torch.nn.utils.rnn import pack_sequence
 
 from gatedrnn import GRU, LSTM, MinGRU, registry
@@ -70,6 +71,23 @@ def test_weights_that_are_assigned_as_a_list_or_to_a_replica_are_used(name):
     assert torch.equal(layer(x)[0], expected)
     layer._flat_weights = layer._flat_weights  # what code for torch does after it has replaced an attribute
     assert torch.equal(layer(x)[0], expected)
+    plain, again = layer_of(name), copy.deepcopy(layer)
+    plain._flat_weights = [weight * 1 for weight in layer._flat_weights]  # the parameters stay, and are not read
+    assert torch.equal(plain(x)[0], expected)
+    with torch.no_grad():
+        assert torch.equal(plain.step(x[:, 0])[0], again.step(x[:, 0])[0])
+    assert not any(torch.equal(*pair) for pair in zip(plain.parameters(), layer.parameters(), strict=True))
+
+
+def test_an_attribute_that_is_gone_is_named_and_gradients_of_each_row_are_torchs():
+    theirs, ours = alike("gru", batch_first=True)
+    x = series(BATCH, STEPS, FEATURES, dtype=torch.float32)
+    for layer in (theirs, ours):
+        call_for_per_sample_grads(layer, batch_size=BATCH)(x)[0].sum().backward()
+    for (name, own), right in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        assert_equal_within(own.grad_sample, right.grad_sample, torch.float32, name, gradient=True)
+    del ours.training
+    refused(AttributeError, "'GRU' object has no attribute 'training'", ours, x)
 
 
 @torchs_own

@@ -154,8 +154,10 @@ def test_script_refuses_by_one_sentence_what_torch_has_not(why, layer):
 def test_dynamic_quantisation_takes_torchs_layer_with_the_weights(kind):
     """Our layers stay as they are: it looks for torch's very classes."""
     own = getattr(gatedrnn, kind)(FEATURES, HIDDEN, num_layers=2, batch_first=True)
-    left = torch.ao.quantization.quantize_dynamic(nn.Sequential(own))
-    assert type(left[0]) is type(own)
+    said = f"{kind} stays in floating point: .* load this state dict into nn.{kind} and quantise that"
+    with pytest.warns(UserWarning, match=said) as caught:
+        left = torch.ao.quantization.quantize_dynamic(nn.Sequential(own))
+    assert type(left[0]) is type(own) and __file__ in {warning.filename for warning in caught}
     theirs = getattr(nn, kind)(FEATURES, HIDDEN, num_layers=2, batch_first=True)
     theirs.load_state_dict(own.state_dict())
     quantised = torch.ao.quantization.quantize_dynamic(nn.Sequential(theirs))

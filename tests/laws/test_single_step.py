@@ -112,12 +112,19 @@ def test_what_torch_refuses_is_refused_in_torchs_words_and_another_dtype_with_it
         states = packed_up((states,) * len(ours.cell.states))
         kind, words = refusal(ours, given, states)
         assert kind is refusal(theirs, given, states)[0] and re.search(said, words)
+    both = torch.zeros(BATCH, FEATURES + 1, dtype=torch.float64)
+    assert refusal(ours, both) == refusal(theirs, both)
 
 
 def test_options_numbers_of_states_and_sizes_are_checked():
     for name, count in {"lstm": "2 tensors", "mingru": "1 tensor"}.items():
-        for sizes in ((0, HIDDEN), (FEATURES, 0)):
-            refused(ValueError, "must be greater than zero", CELLS[name], *sizes)
+        for sizes in ((-1, HIDDEN), (FEATURES, -1)):
+            refused(ValueError, "must be at least 0, got -1", CELLS[name], *sizes)
+        for sizes in ((0, HIDDEN), (FEATURES, 0)):  # which torch's cells take, and its layers do not
+            theirs, ours = (
+                cell(*sizes)(torch.zeros(BATCH, sizes[0])) for cell in (TORCH.get(name, nn.GRUCell), CELLS[name])
+            )
+            assert [s.shape for s in as_tuple(ours)] == [s.shape for s in as_tuple(theirs)]
         for unknown in ("weight_init", "bias_init"):
             refused(ValueError, f"{unknown} must be one of", CELLS[name], FEATURES, HIDDEN, **{unknown: "he"})
         cell, x = cell_of(name), series(BATCH, FEATURES)

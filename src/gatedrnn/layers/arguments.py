@@ -17,12 +17,12 @@ from gatedrnn.ops.backends import observed
 from gatedrnn.shapes import Flags
 
 
-def check_size(name: str, value: object) -> None:
-    """A whole number above zero."""
+def check_size(name: str, value: object, least: int = 1) -> None:
+    """A whole number, of a layer above zero."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
-    if value <= 0:
-        raise ValueError(f"{name} must be greater than zero")
+    if value < least:
+        raise ValueError(f"{name} must be greater than zero" if least else f"{name} must be at least 0, got {value}")
 
 
 def check_flag(name: str, value: object) -> None:

@@ -79,7 +79,7 @@ class _OfPieces:
             raise TypeError("a PackedSequence has no axis of time to cut; pass a padded batch and its mask")
         if given.get("gaps") is not None:
             raise ValueError("gaps cannot be cut along time: a step's gap may begin in another process's piece")
-        if layer._draws and given.get("dropout_masks") is None:
+        if layer._draws() and given.get("dropout_masks") is None:
             raise ValueError(
                 "each process would draw other masks for one sequence; pass dropout_masks, the same for all but for "
                 "zoneout's own steps, or call eval() first"

@@ -301,7 +301,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if self.bidirectional:
             raise ValueError("step needs one direction: a bidirectional layer must see the end before it can begin")
         check_input_axes(f"{self._title}.step", x, batched=2)
-        if dropout_masks is None and self._draws:
+        if dropout_masks is None and self._draws():
             raise ValueError(
                 "step cannot draw the masks of a whole sequence; pass "
                 "dropout_masks=layer.draw_dropout_masks(batch, steps).at(t), or call eval() first"
@@ -361,7 +361,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if packed.data.dim() != 2:
             raise RuntimeError(f"input must have 2 dimensions, got {packed.data.dim()}")
         check_features(packed.data, self.weight_ih_l0, self.input_size)
-        as_it_is = resets is None and gaps is None and dropout_masks is None and not self._draws
+        as_it_is = resets is None and gaps is None and dropout_masks is None and not self._draws()
         if self._runner.packed is not None and as_it_is:
             rows: Any = packed.batch_sizes[0]
             like = packed.data.new_empty(rows if traced() else int(rows), 0)
@@ -455,7 +455,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def _masks(self, given: DropoutMasks | None, batch: int, steps: int) -> DropoutMasks | None:
         if given is None:
-            return self.draw_dropout_masks(batch, steps) if self._draws else None
+            return self.draw_dropout_masks(batch, steps) if self._draws() else None
         self._check_masks(given, f"draw_dropout_masks({batch}, {steps})", batch, steps)
         return given
 

@@ -1,5 +1,7 @@
 """The constructor, parameters and attributes of a layer, as `torch.nn.LSTM` has them, and its products with weights."""
 
+import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -31,6 +33,14 @@ TORCH_ARGUMENTS = {
 """With their defaults, in the order in which torch prints them."""
 
 
+def _outside_of_torch() -> int:
+    """How far up the line is that called torch."""
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("torch."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def shown_options(cell: Equations) -> list[str]:
     """A cell's chosen options, as they are printed."""
     return [f"{name}={value!r}" for name, value in cell.chosen_options.items()]
@@ -49,6 +59,8 @@ class RecurrentModule(nn.RNNBase):
     cell_class: ClassVar[type[Equations]]
     """The equations; keyword arguments of theirs are keyword arguments of the layer."""
     _backend: str = "auto"
+    _reads_others: bool = False
+    """Whether a tensor is read instead of a parameter, see `_flat_weights`."""
     _ranks: TimeRanks | None = None
     """Processes that sequences are cut over; see `gatedrnn.layers.context_parallel`."""
     cell: Equations
@@ -93,15 +105,40 @@ class RecurrentModule(nn.RNNBase):
 
     @_flat_weights.setter
     def _flat_weights(self, weights: list[Any]) -> None:
-        # Code written for torch assigns the list after it has replaced an attribute.
+        # Code written for torch assigns the list after it has replaced an attribute; or other tensors in their place,
+        # which are read from then on, while the parameters stay registered.
         for name, weight in zip(self._flat_weights_names, weights, strict=True):
-            if weight is not None and getattr(self, name, None) is not weight:
+            if weight is None or getattr(self, name, None) is weight:
+                continue
+            if isinstance(weight, nn.Parameter) or name not in self._parameters:
                 setattr(self, name, weight)
+            else:
+                self.__dict__[name] = weight
+                self._reads_others = True
 
     @property
     def output_size(self) -> int:
         """Features of the output: both directions joined."""
         return (self.proj_size or self.hidden_size) * len(self._directions)
+
+    @property
+    def qconfig(self) -> object:
+        """What torch's quantisation sets on every module of a model; here with a warning."""
+        return self.__dict__.get("qconfig")
+
+    @qconfig.setter
+    def qconfig(self, value: object) -> None:
+        self.__dict__["qconfig"] = value
+        kind = f"nn.{self.mode}" if self.cell.torch_kernel is not None and self.cell.recurrent_bias else None
+        warnings.warn(
+            f"{type(self).__name__} stays in floating point: torch's quantisation knows its own classes alone"
+            + (f"; load this state dict into {kind} and quantise that" if kind else ""),
+            stacklevel=_outside_of_torch(),
+        )
+
+    @qconfig.deleter
+    def qconfig(self) -> None:
+        del self.__dict__["qconfig"]
 
     def flatten_parameters(self) -> None:
         """For code written for `torch.nn`: there is nothing to flatten."""
@@ -160,8 +197,7 @@ class RecurrentModule(nn.RNNBase):
             directions.append(drawn)
         return DropoutMasks(tuple(directions))
 
-    @property
-    def _draws(self) -> bool:
+    def _draws(self) -> bool:  # no property: of an attribute that it misses, torch would name the property
         """Whether masks are drawn for whole sequences now."""
         return self.training and any(getattr(self, name) for name in REGULARISERS)
 

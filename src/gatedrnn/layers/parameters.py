@@ -97,7 +97,7 @@ def initialise(
     for name, weight in weights.items():
         if name in diagonals[:1]:  # all at once: one may follow from another
             _fill_diagonals(cell, {each.removeprefix("weight_"): weights[each] for each in diagonals})
-        if name in diagonals:
+        if name in diagonals or not weight.numel():  # a single step may have no channels
             continue
         if getattr(weight, "_is_hf_initialized", False):
             continue  # transformers has loaded it, and its guard does not see into the slices below

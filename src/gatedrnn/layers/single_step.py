@@ -81,8 +81,8 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         **options: Option,
     ) -> None:  # fmt: skip
         nn.Module.__init__(self)
-        check_size("input_size", input_size)
-        check_size("hidden_size", hidden_size)
+        check_size("input_size", input_size, least=0)  # as torch's cells, whose layers refuse it
+        check_size("hidden_size", hidden_size, least=0)
         check_options(type(self), options, self.layer_class.cell_class)
         check_real(type(self).__name__, dtype)
         self.cell: Equations = self.layer_class.cell_class(**options)
@@ -130,9 +130,9 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
                 return after if len(after) > 1 else after[0]
         title, weights = type(self).__name__, self._weights()
         check_input_axes(title, input, batched=2)
-        check_dtype(title, input, weights["weight_ih"])
         if input.shape[-1] != self.input_size:
             raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
+        check_dtype(title, input, weights["weight_ih"])
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
         taken, wide = self._take_state(hx, x, batched, wide_state), accumulation_dtype(x.dtype)
@@ -172,7 +172,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         """The step of rows that `streams` approves of in one call; None where none runs it, and where shapes or dtypes
         do not fit."""
         cell, sizes = self.cell, (self.input_size, self.hidden_size)
-        if not 0 < len(x) <= ROWS or x.shape[1] != self.input_size or cell.window > 1:
+        if not 0 < len(x) <= ROWS or x.shape[1] != self.input_size or cell.window > 1 or not all(sizes):
             return None
         loops = isinstance(cell, LoopEquations) and has_loop_kernel(cell, x.device)
         in_blocks = isinstance(cell, BlockScanEquations) and has_block_step(cell, x.device)

@@ -52,7 +52,7 @@ def state_shapes(layer: RecurrentModule, x: Step) -> list[tuple[int, ...]] | Non
     features = layer.input_size * layer.cell.window
     if between or layer._backend not in ("auto", "native") or not 0 < len(x) <= ROWS or x.shape[1] != features:
         return None
-    if layer.training and (layer._draws or layer._drops(0)):
+    if layer.training and (layer._draws() or layer._drops(0)):
         return None
     return [(layer.num_layers, len(x), layer.hidden_size)] * len(layer.cell.states)
 
@@ -82,7 +82,7 @@ def plain_states(hx: Hidden | None, shapes: Sequence[tuple[int, ...]], x: Tensor
 def plain_weights(module: nn.Module, names: Names, dtype: torch.dtype) -> list[Tensor | None] | None:
     """The weights as attributes have them now, contiguous; None where a kernel cannot read one of them."""
     found: list[Tensor | None] = []
-    parameters = module._parameters
+    parameters = {} if getattr(module, "_reads_others", False) else module._parameters
     for wanted in names:
         weight: Tensor | None = None
         if wanted is not None:

@@ -57,7 +57,12 @@ def _is_torchs(layer: RecurrentModule, training: bool) -> bool:
     if forward_mode():  # which oneDNN's LSTM does not know
         return False
     faster = _kernel(layer).slower_than_native and without_kernel(layer) is None and not plain_torch_only()
-    return not _beyond_torch(layer, training) and not faster
+    return not _beyond_torch(layer, training) and not (faster and not _is_expanded(layer))
+
+
+def _is_expanded(layer: RecurrentModule) -> bool:
+    """Whether weights are those of `call_for_per_sample_grads`, which knows torch's calls alone."""
+    return type(layer._parameters.get("weight_ih_l0")).__name__ == "ExpandedWeight"
 
 
 def _beyond_torch(layer: RecurrentModule, training: bool) -> str | None:
