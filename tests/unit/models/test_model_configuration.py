@@ -81,7 +81,7 @@ def same_bits(actual, expected):
 @over(auto=(AutoModel, *AUTO), cell=small.OPTION_CELL, build=small.BUILD, kind=small.KIND)
 @torch.no_grad()
 def test_a_saved_model_comes_back_bit_for_bit(auto, cell, build, kind, tmp_path):
-    fields = {"cell_options": small.OPTIONS.get(cell), "zoneout": 0.1, "layer_norm": True}
+    fields = {"cell_options": small.OPTIONS.get(cell), "state_dropout": 0.1, "layer_norm": True}
     model = small.model_of(AUTO.get(auto, GatedRNNModel), kind, torch.float32, build=build, cell=cell, **fields)
     model.save_pretrained(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", WEIGHTS}

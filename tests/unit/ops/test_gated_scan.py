@@ -243,7 +243,7 @@ def test_a_float32_and_a_bfloat16_layer_run_by_logarithms_as_runs_on_says_and_th
     for dtype in (torch.float32, torch.bfloat16):
         by_logarithms, linear = twins(name, dtype=dtype)
         x, hx = laws.series(dtype=dtype), laws.states_of(linear, dtype=torch.float32)[0].exp()
-        (output, last), (expected, expected_last) = by_logarithms(x, hx), linear(x, hx)
+        (output, last), (expected, expected_last) = (layer(x, hx, wide_state=True) for layer in (by_logarithms, linear))
         assert output.dtype == dtype and last.dtype == torch.float32
         assert_equal_within(output, expected, dtype, "output")
         assert_equal_within(last, expected_last, torch.float32, "state")
