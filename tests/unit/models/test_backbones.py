@@ -161,7 +161,7 @@ def test_a_word_that_names_no_class_is_refused_in_a_sentence_and_a_folder_that_n
         with pytest.raises(ValueError, match=why), trusting(mine):
             enter(word)
     for name, why in FAILS.items():
-        with pytest.raises(ContenderFails, match=rf"^fails\.py:{name}: {why}$"):
+        with pytest.raises(ContenderFails, match=rf"^fails\.py:{name}: {why}$"), trusting([fails]):
             module_of_file = model_of(GatedRNNForSequenceClassification, enter(f"{fails}:{name}"))
             describe_structure(module_of_file)
     assert not set(BACKBONES) & set(CELLS)
