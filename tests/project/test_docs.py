@@ -195,6 +195,19 @@ def test_the_reference_has_every_public_name_and_no_other():
     assert sorted(named) == sorted(set(gatedrnn.__all__) - (elsewhere - set(named)))
 
 
+def test_whatever_a_page_names_by_its_module_is_in_the_reference():
+    texts = [page.read_text(encoding="utf-8") for page in [*PAGES, *(ROOT / "docs" / "learn").glob("*.md")]]
+    imported = re.findall(r"^from (gatedrnn[\w.]*) import ([\w, ]+)$", "\n".join(texts), flags=re.M)
+    named = {f"{module}.{name}" for module, names in imported for name in names.split(", ")}
+    named |= set(re.findall(r"`(gatedrnn(?:\.\w+)+)`", "\n".join(texts)))
+    reference = "".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    there = re.findall(r"^\.\. auto\w+:: ([\w.]+)$", reference, flags=re.M)
+    assert len(named) > 20
+    for name in named:
+        module, _, last = name.rpartition(".")
+        assert last in there or {name, module} & set(there) or any(one.startswith(f"{name}.") for one in there), name
+
+
 def test_every_cell_is_in_the_table_of_cells():
     text = (ROOT / "docs" / "use-a-cell.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| `([\w-]+)` \|", text, flags=re.M))

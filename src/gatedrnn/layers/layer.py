@@ -92,10 +92,10 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     Inputs: input, hx
         input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size), or a
             `PackedSequence`.
-        hx: the state before the first step, (L, batch, hidden_size) with L = num_layers · directions, or the pair
-            (h, c) of them for `LSTM` and its kin, where h has proj_size channels if gates read the projection; (L,
-            channels) for an unbatched input. Where projections read the input of the step before (`QRNN`), that comes
-            last, as wide as the widest input of a layer. None: the layer's initial state.
+        hx: the state before the first step, a tuple where it is several tensors; each (L, batch, hidden_size) with L =
+            num_layers · directions, (L, hidden_size) for an unbatched input. If gates read the projection, the first
+            has proj_size channels; the input of the step before, of cells that read it, is as wide as the widest
+            input of a layer. None: the layer's initial state.
 
     Outputs: output, h_n
         output: like input with directions · (proj_size or hidden_size) features; a `PackedSequence` for one.

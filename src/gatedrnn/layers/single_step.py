@@ -58,8 +58,8 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
 
     Inputs: input, hx
         input: (batch, input_size) or (input_size,).
-        hx: the state before, (batch, hidden_size) or (hidden_size,), or the pair (h, c) of them; None: the initial
-            state.
+        hx: the state before, a tuple where it is several tensors; each (batch, hidden_size), or (hidden_size,) for an
+            unbatched input. None: the initial state.
 
     Outputs: the state after, in the form of hx; `output(hx)` is the output of a layer.
 
