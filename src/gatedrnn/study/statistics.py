@@ -38,6 +38,8 @@ BOUNDS: dict[Score, tuple[float, float]] = {
 MARGINS: dict[Score, float] = {"accuracy": 0.005, "perplexity": 0.01, "error": 0.01}
 """Differences that do not matter, unless another margin is given: half a point; a hundredth of a perplexity; a
 hundredth of the error that errors are in units of."""
+POWER = 0.8
+"""The probability with which the seeds or examples that would help do end a "cannot tell"."""
 MOST_SEEDS, MOST_GROWTH = 100, 1000
 """Nothing is promised beyond: more seeds than the first, or a test split so many times as large."""
 USUAL_SEEDS = 10
@@ -93,7 +95,7 @@ class Pair:
     verdict: Verdict
     """Of the first; at most one table in twenty has a false one."""
     more_seeds: int | None = None
-    """What would end a "cannot tell", if the difference stays as it is; None where seeds would not."""
+    """What would end a "cannot tell" at 80 % power, were the difference what it seems; None where seeds would not."""
     more_examples: int | None = None
     """The same for the test split, where seeds would not: so many examples in all, with ten seeds at least."""
 
@@ -294,8 +296,10 @@ class Table:
                 variance.seeds[n] / seeds, variance.seeds_freedom * seeds, variance.examples[n] / examples,
                 variance.examples_freedom * examples,
             )  # fmt: skip
-            different = distance >= grown.distance(level / 2)
-            equivalent = margin - distance >= grown.distance(level)
+            # The new estimate is off by its own chance: it must be beyond its bound for all but 1 - POWER of that,
+            # and for "equivalent" on both sides.
+            different = distance >= grown.distance(level / 2) + grown.distance(1 - POWER)
+            equivalent = margin - distance >= grown.distance(level) + grown.distance((1 - POWER) / 2)
             found = np.flatnonzero(different | equivalent)
             return int(found[0]) if len(found) else None
 

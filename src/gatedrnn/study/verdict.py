@@ -7,7 +7,7 @@ from gatedrnn.inspect.tracking import POSITIVE
 from gatedrnn.pages import plural
 from gatedrnn.study.ladder import BESIDE, LADDERS, removed, steps_below
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults
-from gatedrnn.study.statistics import MOST_GROWTH, MOST_SEEDS, USUAL_SEEDS, Verdict
+from gatedrnn.study.statistics import MOST_GROWTH, MOST_SEEDS, POWER, USUAL_SEEDS, Verdict
 from gatedrnn.study.words import MATCH_WORDS, difference_in_words, listed, margin_in_words, mean_alone, with_interval
 
 NOTICED = 1.1
@@ -85,7 +85,7 @@ def _what_would_help(pairs: list[PairResults]) -> str:
     parts = []
     if by_seeds:
         easiest = min(by_seeds, key=lambda pair: pair.more_seeds or 0)
-        more = plural(easiest.more_seeds or 0, "more seed").replace("1 more seeds", "1 more seed")
+        more = plural(easiest.more_seeds or 0, "more seed")
         parts.append(f"{more} would decide between {easiest.contender} and {easiest.other}")
     if by_examples:
         easiest = min(by_examples, key=lambda pair: pair.more_examples or 0)
@@ -100,7 +100,7 @@ def _what_would_help(pairs: list[PairResults]) -> str:
             "test examples: it lies at the margin, or there are few examples."
         )
     text = "; ".join(parts)
-    return f"Were the differences what they seem, {text}."
+    return f"Were the differences what they seem: at {100 * POWER:.0f} % power, {text}."
 
 
 def _against_plain(results: ComparisonResults) -> str:

@@ -125,8 +125,12 @@ def assert_scores_follow_from_outcomes(path, results):
     for split in results.contenders[0].scores:
         estimates = table(split, [row.name for row in results.contenders]).estimates()
         assert estimates == [row.scores[split] for row in results.contenders], name
-    judged = [(pair.difference, pair.verdict) for pair in table("test", list(runs)).pairs(results.margin)]
-    assert judged == [(pair.difference, pair.verdict) for pair in results.pairs], name
+    told = ("difference", "verdict", "more_seeds", "more_examples")
+    judged, kept = (
+        [[getattr(pair, of) for of in told] for pair in pairs]
+        for pairs in (table("test", list(runs)).pairs(results.margin), results.pairs)
+    )
+    assert judged == kept, name
 
 
 def test_a_kept_record_names_what_made_it_a_ratio_lies_between_its_quartiles_and_what_is_older_says_so():

@@ -163,6 +163,19 @@ def test_what_would_help_helps():
     assert pair.verdict == "cannot tell" and pair.more_seeds is None and pair.more_examples > 200
 
 
+@pytest.mark.parametrize("gap", [0.03, 0.0])  # the second is equivalent within a margin of 0.02
+def test_the_seeds_that_are_asked_for_decide_four_times_in_five(gap):
+    random, pieces = np.random.default_rng(6), np.full(50, 100)
+
+    def judged(losses):
+        return Table([texts(np.repeat(own[:, None] * 100, 50, 1), pieces) for own in losses]).pairs(0.02)[0]
+
+    seen = 2 + np.array([[0], [gap]]) + 0.02 * np.array([-1.0, 0.0, 1.0])  # of standard deviation 0.02
+    more = judged(seen).more_seeds
+    new = 2 + np.array([[0], [gap]]) + 0.02 * random.normal(size=(100, 2, 3 + more))
+    assert 0.7 < np.mean([judged(one).verdict != "cannot tell" for one in new]) < 0.95, more
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @over(**SIZES)
