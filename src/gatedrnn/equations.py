@@ -105,7 +105,9 @@ class Equations(ABC):
 
     A cell whose output is not its state (h of (h, c)) has a method `output(state, projected)` too, elementwise in the
     tuples of states and of input projections, of one step or of a whole series. One whose diagonal weights are
-    not initialised uniform within 0.1 has a method `fill_diagonals(weights)`, which fills them in place, by name.
+    not initialised uniform within 0.1 has a method `fill_diagonals(weights)`, which fills them in place, by name. One
+    whose authors' code initialises otherwise than any scheme of ours has a method `fill_as_authors(weights)`, which
+    fills parameters in place, by their full names, those that it is given and may be fewer; its docstring says how.
 
     Options of a cell are keyword arguments of its constructor, each with a default of type bool, int, float or str, and
     kept as an attribute of the same name.

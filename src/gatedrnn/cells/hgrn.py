@@ -22,8 +22,9 @@ class HGRNEquations(GappedScanEquations):
     f = l + (1 - l) * sigmoid(W_f x),  h = f * h + (1 - f) * silu(W_v x),  l = sigmoid(bound)
 
     State h, which is the output; one bias a gate. Real, as in its authors' later code; the paper's first form turns a
-    complex state. There the bounds of all layers come from one softmax, summed up over the layers; here each layer has
-    its own, which begins between 0 and 0.95. The output gate is a block's matter. Qin et al. 2023, arXiv:2311.04823.
+    complex state. There the bounds of all layers come from one softmax, summed up over the layers, and begin at l / L
+    in layer l of L; here each layer has its own, which begin between 0 and 0.95. The output gate is a block's matter.
+    Qin et al. 2023, arXiv:2311.04823.
     The biases' "time-scales" are those of sigmoid(W_f x): a bound of l makes them 1 / (1 - l) times as long.
     """
 

@@ -42,6 +42,20 @@ class LRUEquations(BlockScanEquations):
         # 1 minus a number below 1: the logarithm of 0 is none.
         nn.init.uniform_(weights["theta"]).neg_().add_(1).mul_(LARGEST_PHASE).log_()
 
+    def fill_as_authors(self, weights: Mapping[str, Tensor]) -> None:
+        """Normal: Re B and Im B of variance 1 / (2 features), C of 1 over the complex channels; |a|^2 uniform from 0 to
+        1, the rest as without."""
+        for name, weight in weights.items():
+            if name == "weight_ih":
+                nn.init.normal_(weight, std=1 / math.sqrt(2 * weight.shape[1]))
+            elif name == "weight_hr":
+                nn.init.normal_(weight, std=math.sqrt(2 / weight.shape[1]))
+            elif name == "weight_nu":
+                least = torch.finfo(weight.dtype).eps  # neither 0 nor 1 has a logarithm of a logarithm
+                squares = nn.init.uniform_(weight).clamp_(least, 1 - least)
+                weights["weight_gamma"].copy_(0.5 * torch.log1p(-squares))
+                squares.log_().mul_(-0.5).log_()
+
     def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
         candidate, nu, theta, gamma = projected
         radius, angle = torch.exp(-torch.exp(nu)), torch.exp(theta)

@@ -34,6 +34,18 @@ class ParaGRUEquations(ElementwiseLoopEquations):
         for weight in weights.values():
             nn.init.normal_(weight, std=math.sqrt(4 / (5 * len(weight))))
 
+    def fill_as_authors(self, weights: Mapping[str, Tensor]) -> None:
+        """W Xavier uniform, gate by gate; u's bias falls evenly from 0 to -1, other biases are 0."""
+        for name, weight in weights.items():
+            if name == "weight_ih":
+                for block in weight.chunk(3):
+                    nn.init.xavier_uniform_(block)
+            elif name == "bias_ih":
+                nn.init.zeros_(weight)
+                weight.chunk(3)[0].copy_(
+                    -torch.linspace(0, 1, len(weight) // 3, dtype=weight.dtype, device=weight.device)
+                )
+
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (x_z, x_r, x_n), (h,) = projected, state
         a_z, a_r, a_n = (recurrent.diagonal(name) for name in self.diagonals)

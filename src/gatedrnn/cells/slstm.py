@@ -1,9 +1,11 @@
 """LSTM with exponential gates (Beck et al. 2024)."""
 
+import math
+from collections.abc import Mapping
 from typing import Never
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from gatedrnn.equations import LoopEquations, Recurrent
@@ -21,7 +23,7 @@ class SLSTMEquations(LoopEquations):
 
     State (h, c, n, m), output h. n sums the weights of what c sums, and m holds exponents down: h does not read it.
     Where n = 0, before the first step, m' = p; after it n is 1 or more, and a smaller n in hx is read as 1. U has
-    blocks on its diagonal, one a head. Beck et al. 2024 (arXiv:2405.04517); the authors' code begins with U = 0.
+    blocks on its diagonal, one a head. Beck et al. 2024 (arXiv:2405.04517).
     """
 
     name = "slstm"
@@ -36,6 +38,19 @@ class SLSTMEquations(LoopEquations):
         if heads < 1:
             raise ValueError(f"heads must be 1 or more, got {heads}")
         self.heads = self.block_size = heads
+
+    def fill_as_authors(self, weights: Mapping[str, Tensor]) -> None:
+        """W normal of variance 2 / (5 features), U = 0; in each head the forget gate's bias falls from 5 to -7 as a
+        power, 0.3, of the channel's place (of all their blocks, in the first), other biases are 0."""
+        for name, weight in weights.items():
+            if name == "weight_ih":
+                nn.init.normal_(weight, std=math.sqrt(2 / (5 * weight.shape[1])))
+            elif name in ("weight_hh", "bias_ih"):
+                nn.init.zeros_(weight)
+            if name == "bias_ih":
+                channels = len(weight) // 4 // self.heads
+                places = torch.linspace(0, 1, channels, dtype=weight.dtype, device=weight.device)
+                weight.chunk(4)[self.projections.index("forget")].copy_((5 - 12 * places**0.3).repeat(self.heads))
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         h, c, n, m = state

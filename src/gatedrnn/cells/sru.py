@@ -1,9 +1,11 @@
 """Simple recurrent unit (Lei et al. 2018, arXiv:1709.02755)."""
 
+import math
+from collections.abc import Mapping
 from typing import Never
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
@@ -29,6 +31,19 @@ class SRUEquations(ElementwiseLoopEquations):
     bias_init = "time-scales"
     states = ("h", "c")
     diagonals = {"vf": Diagonal("forget", 1), "vr": Diagonal("highway", 1)}
+
+    def fill_as_authors(self, weights: Mapping[str, Tensor]) -> None:
+        """Uniform: W of variance 1 / features, half of that for f and r, three times it for the skip; v of variance
+        1/2. Biases are 0."""
+        for name, weight in weights.items():
+            if name == "weight_ih":
+                bound = math.sqrt(3 / weight.shape[1])
+                for block, share in zip(weight.chunk(4), (1, 1 / 2, 1 / 2, 3), strict=True):
+                    nn.init.uniform_(block, -bound * math.sqrt(share), bound * math.sqrt(share))
+            elif name in ("weight_vf", "weight_vr"):
+                nn.init.uniform_(weight, -math.sqrt(3 / 2), math.sqrt(3 / 2))
+            elif name == "bias_ih":
+                nn.init.zeros_(weight)
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (candidate, x_f, x_r, skip), (_, c) = projected, state

@@ -7,6 +7,7 @@ from gatedrnn.codegen.numba_source import numba_source
 from gatedrnn.codegen.triton_source import triton_source
 from gatedrnn.equations import Equations
 from gatedrnn.layers import Path, RecurrentLayer
+from gatedrnn.layers.parameters import AUTHORS
 from gatedrnn.ops.cells import cell_program, loop_program, tile_program
 
 PARTS = {
@@ -64,10 +65,16 @@ def describe(layer: RecurrentLayer) -> Description:
         one_bias_a_gate=sum(counts.values()) - second if second else None,
         state=layer.num_layers * (1 + layer.bidirectional) * sum(layer.state_sizes()),
         multiply_adds=sum(p.numel() for p in layer.parameters() if p.dim() == 2),
-        initialisation=f"weights {layer.weight_init}, biases {layer.bias_init}",
+        initialisation=f"weights {layer.weight_init}, biases {layer.bias_init}" + _of_the_authors(layer.cell),
         training=layer.runs_on(training=True),
         evaluation=layer.runs_on(training=False),
     )
+
+
+def _of_the_authors(cell: Equations) -> str:
+    """What their code does, where that is a scheme of its own."""
+    fill = getattr(cell, "fill_as_authors", None)
+    return "" if fill is None else f"; {AUTHORS}: {' '.join((fill.__doc__ or '').split())}"
 
 
 def kernel_sources(cell: Equations) -> list[str]:

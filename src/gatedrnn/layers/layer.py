@@ -156,7 +156,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         self.zoneout, self.input_dropout = float(zoneout), float(input_dropout)
         self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
         self.weight_init, self.bias_init = weight_init or self.cell.weight_init, bias_init or self.cell.bias_init
-        check_initialisation(self.weight_init, self.bias_init, longest_time_scale)
+        check_initialisation(self.cell, self.weight_init, self.bias_init, longest_time_scale)
         self.longest_time_scale = longest_time_scale
         self._name_weights()
         for layer in range(num_layers):

@@ -1,7 +1,7 @@
 """The parameters of one layer and direction: names and shapes as `torch.nn` has them, and initialisation by name."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import torch
@@ -16,6 +16,8 @@ Weights: TypeAlias = dict[str, Tensor]  # one layer and direction, without `_l0`
 
 WEIGHT_INITS = ("torch", "fan-in", "xavier", "orthogonal")
 BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
+AUTHORS = "authors"
+"""The scheme of a cell's authors, both of weights and of biases, where that is none of those."""
 DIAGONAL_BOUND = 0.1
 GAP_BOUND = 0.2
 """Of all gaps of a step together: a state that decays by their mean has a half-life of seven gaps."""
@@ -63,14 +65,17 @@ def state_sizes(cell: Equations, features: int, hidden_size: int, proj_size: int
     return (first, *(hidden_size,) * (len(cell.states) - 1), *(features,) * (cell.carried - len(cell.states)))
 
 
-def check_initialisation(weight_init: str, bias_init: str, longest_time_scale: float | None) -> None:
-    """Known schemes, and a longest time scale, if any, where there is a spread for it.
+def check_initialisation(
+    cell: Equations, weight_init: str, bias_init: str, longest_time_scale: float | None
+) -> None:  # fmt: skip
+    """Schemes that the cell has, and a longest time scale, if any, where there is a spread for it.
 
     Raises:
         ValueError: otherwise.
     """
-    check_name("weight_init", weight_init, WEIGHT_INITS)
-    check_name("bias_init", bias_init, BIAS_INITS)
+    more = (AUTHORS,) if hasattr(cell, "fill_as_authors") else ()
+    check_name("weight_init", weight_init, WEIGHT_INITS + more)
+    check_name("bias_init", bias_init, BIAS_INITS + more)
     if longest_time_scale is None:
         return
     check_time_scale("longest_time_scale", longest_time_scale)
@@ -91,12 +96,23 @@ def initialise(
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
     replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to the
     longest, except in blocks that begin with a decay of 1, and above a bound of HGRN, which makes them longer.
+    Either: "authors", as the code of a cell's authors does (its `fill_as_authors`), where that is none of these; what
+    that leaves alone is as the cell's default fills it.
     Only through `torch.nn.init`: transformers guards those while it loads a file.
     """
+    if AUTHORS in (weight_init, bias_init):
+        first = cell.weight_init if weight_init == AUTHORS else weight_init
+        initialise(
+            cell, weights, hidden_size, first, cell.bias_init if bias_init == AUTHORS else bias_init, longest_time_scale
+        )
+        chosen = {n: w for n, w in weights.items() if (bias_init if n.startswith("bias") else weight_init) == AUTHORS}
+        _fill_by(cell.fill_as_authors, chosen)  # type: ignore[attr-defined]
+        return
     diagonals = [f"weight_{name}" for name in cell.diagonals] if weight_init != "torch" else []
     for name, weight in weights.items():
         if name in diagonals[:1]:  # all at once: one may follow from another
-            _fill_diagonals(cell, {each.removeprefix("weight_"): weights[each] for each in diagonals})
+            fill = getattr(cell, "fill_diagonals", _fill_near_zero)
+            _fill_by(fill, {each.removeprefix("weight_"): weights[each] for each in diagonals})
         if name in diagonals or not weight.numel():  # a single step may have no channels
             continue
         if getattr(weight, "_is_hf_initialized", False):
@@ -111,18 +127,19 @@ def initialise(
             _fill_weight(cell, name, weight.detach(), hidden_size, weight_init)
 
 
-def _fill_diagonals(cell: Equations, weights: Mapping[str, Tensor]) -> None:
-    drawn = {name: torch.empty_like(weight) for name, weight in weights.items()}
-    fill = getattr(cell, "fill_diagonals", None)
+def _fill_by(fill: Callable[[Mapping[str, Tensor]], None], weights: Mapping[str, Tensor]) -> None:
+    """By a cell's own function; what transformers has loaded stays."""
+    drawn = {name: weight.detach().clone() for name, weight in weights.items()}
     with torch.no_grad():
-        if fill is not None:
-            fill(drawn)
-        else:
-            for weight in drawn.values():
-                nn.init.uniform_(weight, -DIAGONAL_BOUND, DIAGONAL_BOUND)
+        fill(drawn)
         for name, weight in weights.items():
             if not getattr(weight, "_is_hf_initialized", False):
                 weight.copy_(drawn[name])
+
+
+def _fill_near_zero(weights: Mapping[str, Tensor]) -> None:
+    for weight in weights.values():
+        nn.init.uniform_(weight, -DIAGONAL_BOUND, DIAGONAL_BOUND)
 
 
 def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, scheme: str) -> None:

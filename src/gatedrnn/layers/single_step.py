@@ -91,7 +91,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         check_blocks(self.cell, hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self.weight_init, self.bias_init = weight_init or self.cell.weight_init, bias_init or self.cell.bias_init
-        check_initialisation(self.weight_init, self.bias_init, longest_time_scale)
+        check_initialisation(self.cell, self.weight_init, self.bias_init, longest_time_scale)
         self.longest_time_scale = longest_time_scale
         for name, shape in shapes(self.cell, input_size, hidden_size, bias).items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))

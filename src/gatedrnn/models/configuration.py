@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 from gatedrnn.equations import GappedLoopEquations
 from gatedrnn.layers.arguments import check_time_scale
 from gatedrnn.layers.dropout import REGULARISERS, why_refused
-from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
+from gatedrnn.layers.parameters import AUTHORS, BIAS_INITS, WEIGHT_INITS
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.registry import CELLS, CellChoice
 
@@ -166,7 +166,7 @@ class GatedRNNConfig(PreTrainedConfig):
             raise ValueError(refused)
         if self.backbone is not None and self.block:
             raise ValueError(f"{self.cell} has blocks of its own; leave out block")
-        for name, schemes in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):
+        for name, schemes in (("weight_init", (*WEIGHT_INITS, AUTHORS)), ("bias_init", (*BIAS_INITS, AUTHORS))):
             if getattr(self, name) not in (None, *schemes):
                 raise ValueError(f"{name} must be one of {', '.join(schemes)}, got {getattr(self, name)!r}")
         if self.longest_time_scale is not None:

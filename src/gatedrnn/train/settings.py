@@ -67,10 +67,11 @@ class ModelSettings(Settings):
     are."""
     bidirectional: bool = False
     """Each layer runs in both directions."""
-    weight_init: Literal["torch", "fan-in", "xavier", "orthogonal"] | None = None
-    """Initialisation of the weights; each cell's own if not given."""
-    bias_init: Literal["torch", "zeros", "forget-one", "time-scales"] | None = None
-    """Initialisation of the biases; each cell's own if not given."""
+    weight_init: Literal["torch", "fan-in", "xavier", "orthogonal", "authors"] | None = None
+    """Initialisation of the weights; each cell's own if not given. authors: as the code of the cell's authors, where
+    that is another."""
+    bias_init: Literal["torch", "zeros", "forget-one", "time-scales", "authors"] | None = None
+    """Initialisation of the biases; each cell's own if not given. authors: as for the weights."""
     longest_time_scale: float | None = Field(None, ge=2)
     """Where biases are initialised to time-scales: the slowest, in steps; 64 if not given."""
     zoneout: float = Field(0.0, ge=0, lt=1)

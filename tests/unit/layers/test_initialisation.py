@@ -114,6 +114,60 @@ def test_diagonal_weights_begin_as_their_cell_says(name):
     assert name != "lru" or torch.allclose(numbers[0], numbers[2]), "gamma follows from nu"
 
 
+def normal(weight, variance):
+    return ndtr(weight / variance**0.5)
+
+
+def falling(bias, start, end, power=1.0):
+    """Minus what falls from start to end over the channels."""
+    return bias - start - (end - start) * (torch.arange(len(bias), dtype=bias.dtype) / (len(bias) - 1)) ** power
+
+
+AUTHORS = {
+    "sru": lambda w: [
+        *(block * (w["weight_ih"].shape[1] / 12 / share) ** 0.5 + 0.5
+          for block, share in zip(w["weight_ih"].chunk(4), (1, 0.5, 0.5, 3), strict=True)),
+        w["weight_vf"] / 6**0.5 + 0.5, w["weight_vr"] / 6**0.5 + 0.5,
+    ],
+    "lru": lambda w: [
+        normal(w["weight_ih"], 1 / (2 * WIDE_IN)), normal(w["weight_hr"], 2 / WIDE), (-2 * w["weight_nu"].exp()).exp(),
+        1 - (2 * w["weight_gamma"]).exp(), w["weight_theta"].exp() / (2 * math.pi),
+    ],
+    "slstm": lambda w: [normal(w["weight_ih"], 2 / (5 * WIDE_IN))],
+    **dict.fromkeys(("para-gru", "para-lstm"), lambda w: [
+        block * (sum(block.shape) / 24) ** 0.5 + 0.5 for block in w["weight_ih"].chunk(3)
+    ]),
+}  # fmt: skip
+"""From the weights of a layer, as its authors' code begins, to numbers that are uniform from 0 to 1."""
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+def test_a_layer_may_begin_as_in_its_authors_code(name):
+    layer = layer_of(name, WIDE_IN, WIDE, num_layers=1, weight_init="authors", bias_init="authors")
+    weights = {key.removesuffix("_l0"): weight for key, weight in parameters(layer).items()}
+    for numbers in AUTHORS[name](weights):
+        assert_uniform(numbers, 0, 1)
+    bias = dict(zip(layer.cell.projections, weights["bias_ih"].chunk(len(layer.cell.projections)), strict=True))
+    if name == "slstm":
+        assert not weights["weight_hh"].any()
+        torch.testing.assert_close(falling(bias.pop("forget"), 5, -7, 0.3), torch.zeros(WIDE, dtype=torch.float64))
+    if name.startswith("para"):
+        first = bias.pop(layer.cell.projections[0])
+        torch.testing.assert_close(falling(first, 0, -1), torch.zeros(WIDE, dtype=torch.float64))
+    assert not any(block.any() for block in bias.values())
+    half = layer_of(name, WIDE_IN, WIDE, num_layers=1, weight_init="authors", bias=False, dtype=torch.bfloat16)
+    assert all(weight.isfinite().all() for weight in parameters(half).values())
+    default = layer_of(name, WIDE_IN, WIDE, num_layers=1, bias_init="authors")
+    if name != "slstm":
+        assert_as_promised(default, "weight_ih_l0", default.weight_ih_l0, "fan-in")
+
+
+def test_cells_without_a_scheme_of_their_authors_refuse_it():
+    for kind in ("weight_init", "bias_init"):
+        with pytest.raises(ValueError, match=f"{kind} must be one of .*, got 'authors'"):
+            layer_of("mingru", **{kind: "authors"})
+
+
 def test_every_state_decays_a_little_over_a_gap():
     for scheme, gap_features in product(set(WEIGHT_INITS) - {"torch"}, (1, 30)):
         layer = CELLS["gru-d"](WIDE_IN, 500, weight_init=scheme, gap_features=gap_features)
