@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import can_return_tuple
 
@@ -124,7 +125,7 @@ class GatedRNNEmbeddings(nn.Module):
         return self.dropout(self.map(inputs))
 
 
-class GatedRNNBlock(nn.Module):
+class GatedRNNBlock(GradientCheckpointingLayer):
     """x + project(cell(norm(x))), then x + feed_forward(norm(x))."""
 
     def __init__(self, config: GatedRNNConfig, cell: CellChoice) -> None:
@@ -149,7 +150,7 @@ class GatedRNNBlock(nn.Module):
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x))), state
 
 
-class GatedRNNPart(nn.Module):
+class GatedRNNPart(GradientCheckpointingLayer):
     """Stacked layers of one cell, without normalisation or feed-forward."""
 
     def __init__(self, config: GatedRNNConfig, cell: CellChoice, input_size: int, num_layers: int) -> None:
@@ -166,7 +167,7 @@ class GatedRNNPart(nn.Module):
         return output[:, -1:] if last_only else output, state
 
 
-class BackbonePart(nn.Module):
+class BackbonePart(GradientCheckpointingLayer):
     """A backbone in the place of recurrent layers. Its state are the steps that it read last.
 
     In training a call sees its own steps alone. In `eval()`, where there is a window, it goes through them in halves of
@@ -250,7 +251,6 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 size = part.layer.output_size
             self.between = KernelDropout(config.dropout)
         self.parts, self.in_blocks = nn.ModuleList(parts), config.block and config.backbone is None
-        self.gradient_checkpointing = False
         self.output_size = size
         """Features of `last_hidden_state`."""
         self.post_init()
@@ -340,11 +340,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 x = self.between(x)
             before = None if cache is None else cache.read(first, count)
             last = last_only and part is self.parts[-1]
-            if self.gradient_checkpointing and self.training:
-                # The state is passed as an argument: running the part again in backward must not update it twice.
-                x, state = self._gradient_checkpointing_func(part, x, before, mask, resets, last, times)
-            else:
-                x, state = part(x, before, mask, resets, last, times)
+            # The state is an argument: running a part again in backward, under checkpointing, must not update it twice.
+            x, state = part(x, before, mask, resets, last, times)
             if cache is not None:
                 cache.write(first, state)
             if hidden_states is not None:
