@@ -10,7 +10,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.conventions import DOCUMENTS, demand_known, resets_of
+from gatedrnn.models.conventions import DOCUMENTS, demand_known, kept_states, resets_of
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout
 from gatedrnn.ops.cross_entropy import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
@@ -70,7 +70,7 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         if use_cache is None:
             use_cache = self.config.use_cache and not self.training
         resets = resets_of(kwargs, resets, attention_mask)
-        hidden_states = list[Tensor]() if kwargs.get("output_hidden_states") else None
+        hidden_states = kept_states(kwargs, self.config)
         states, cache = self.model.read(
             input_ids, attention_mask, None, past_key_values, use_cache, resets, inputs_embeds=inputs_embeds,
             hidden_states=hidden_states,

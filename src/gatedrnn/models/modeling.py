@@ -17,7 +17,7 @@ from gatedrnn.layers.dropout import REGULARISERS, regularisers_of
 from gatedrnn.models.backbones import BACKBONES, is_of_file, named_if_it_fails
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.conventions import DOCUMENTS, demand_known, resets_of
+from gatedrnn.models.conventions import DOCUMENTS, demand_known, kept_states, resets_of
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
 from gatedrnn.ops import dropout, masked_max
 from gatedrnn.registry import CELLS, CellChoice
@@ -291,7 +291,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 gaps for another model.
         """
         demand_known(kwargs, (*DOCUMENTS, "output_hidden_states"))
-        hidden_states = list[Tensor]() if kwargs.get("output_hidden_states") else None
+        hidden_states = kept_states(kwargs, self.config)
         states, cache = self.read(
             input_ids, attention_mask, input_values, past_key_values, use_cache,
             resets_of(kwargs, resets, attention_mask), last_only, gaps, inputs_embeds, hidden_states,

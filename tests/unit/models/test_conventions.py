@@ -50,6 +50,9 @@ def test_documents_in_one_row_are_read_as_each_alone(flat, named):
 def test_embeddings_are_inputs_and_outputs_and_what_is_misspelt_is_refused(kind):
     model, text = model_of(kind), torch.tensor([[5, 6, 7]])
     found = model(text, output_hidden_states=True, output_attentions=False, return_dict=True)
+    model.config.output_hidden_states = True
+    assert len(model(text).hidden_states) == len(found.hidden_states)
+    model.config.output_hidden_states = False
     embedded, *parts = found.hidden_states
     assert torch.equal(embedded, model.get_input_embeddings()(text)) and len(parts) == 2
     again = model(inputs_embeds=embedded)
