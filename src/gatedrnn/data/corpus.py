@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from datasets import get_dataset_split_names, load_dataset, load_dataset_builder
 
+from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import TEXT_COLUMNS, column_of, in_a_sentence, kind_of, read_rows, reader
 from gatedrnn.data.token_cache import counts_folder
 from gatedrnn.errors import DataError
@@ -55,6 +56,8 @@ class Corpus(NamedTuple):
     """How many there are; None for a text that is read to know it."""
     files: tuple[tuple[str, str], ...] = ()
     """Names and sha256 sums of several files that make it up."""
+    columns: tuple[str, ...] = ()
+    """Of rows, which column is the text, in a line each; of several files, where they differ."""
 
 
 @reader
@@ -94,6 +97,11 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
         endings = ", ".join((*TEXT_ENDINGS, *ROW_FORMATS))
         raise DataError(f"{path}: the ending must be one of {endings}, got {path.suffix or 'none'!r}")
 
+    columns: tuple[str, ...] = ()
+    if kind is not None:
+        with in_a_sentence(path):
+            columns = _said(read_rows(path, kind, streaming=True), str(path), path.name, text_column)
+
     def pieces() -> Iterator[Piece]:
         with in_a_sentence(path):
             if kind is None:
@@ -104,7 +112,8 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     reading = (text_column, document_start)
-    return Corpus(str(path), path.name, pieces, digest, reading, partial(_counted, pieces, digest, reading))
+    count = partial(_counted, pieces, digest, reading)
+    return Corpus(str(path), path.name, pieces, digest, reading, count, columns=columns)
 
 
 def _files(path: Path) -> list[Path]:
@@ -119,10 +128,12 @@ def _files(path: Path) -> list[Path]:
 def _joined(path: Path, corpora: list[Corpus]) -> Corpus:
     """Several files as one text."""
     digests = [corpus.digest for corpus in corpora]
+    columns = {line.partition(": ")[2]: line for one in reversed(corpora) for line in one.columns}
     return Corpus(
         str(path), f"{path.name} ({len(corpora)} files)", lambda: chain.from_iterable(one.pieces() for one in corpora),
         hashlib.sha256("\n".join(digests).encode()).hexdigest(), corpora[0].reading,
         lambda: sum(map(characters_of, corpora)), tuple((one.name, one.digest) for one in corpora),
+        tuple(columns.values()),
     )  # fmt: skip
 
 
@@ -182,13 +193,15 @@ class HubSet(NamedTuple):
         def pieces() -> Iterator[Piece]:
             return _rows(data, label, text_column, start)
 
+        columns = _said(data, label, label, text_column)
         if not self.streaming:
-            return _summed(label, pieces)
+            return _summed(label, pieces, columns)
         # The library's own fingerprint of the files and their revision: to sum the rows is to load them all.
         made = self._asked(split, load_dataset_builder)
         digest = hashlib.sha256(f"{made.hash} {made.config_id} {split}".encode()).hexdigest()
         reading = (text_column, document_start)
-        return Corpus(label, label, pieces, digest, reading, partial(_counted, pieces, digest, reading))
+        count = partial(_counted, pieces, digest, reading)
+        return Corpus(label, label, pieces, digest, reading, count, columns=columns)
 
     def _asked(self, split: str, call: Callable[..., Any]) -> Any:
         try:
@@ -211,11 +224,11 @@ def python_topics() -> Corpus:
     return _summed("pydoc_data.topics", pieces)
 
 
-def _summed(name: str, pieces: Callable[[], Iterator[Piece]]) -> Corpus:
+def _summed(name: str, pieces: Callable[[], Iterator[Piece]], columns: tuple[str, ...] = ()) -> Corpus:
     digest = hashlib.sha256()
     for piece in pieces():
         digest.update(f"{len(piece.text)} {piece.begins}\n{piece.text}".encode())
-    return Corpus(name, name, pieces, digest.hexdigest())
+    return Corpus(name, name, pieces, digest.hexdigest(), columns=columns)
 
 
 def between(corpus: Corpus, low: float, high: float, inside_lines: bool) -> Corpus:
@@ -289,6 +302,11 @@ def _documents(blocks: Iterator[str], start: re.Pattern[str] | None) -> Iterator
         for line in lines:
             yield Piece(line, first or (start is not None and start.match(line) is not None))
             first = False
+
+
+def _said(data: Any, place: str, name: str, text_column: str | None) -> tuple[str, ...]:
+    names = list(data.features or next(iter(data)))
+    return (said_columns(name, {"text": column_of(names, place, "text", text_column, TEXT_COLUMNS)}, names),)
 
 
 def _rows(data: Any, place: str, text_column: str | None, start: re.Pattern[str] | None) -> Iterator[Piece]:

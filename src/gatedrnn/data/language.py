@@ -82,6 +82,7 @@ def _splits(settings: LanguageTask, notes: list[str]) -> dict[str, Corpus]:
         }
     else:
         found = {"train": python_topics()}
+    notes += dict.fromkeys(line for corpus in found.values() for line in corpus.columns)
     whole, end = found["train"], 1.0
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
         if split not in found and fraction:

@@ -368,6 +368,20 @@ def test_batches_under_way_have_the_tokens_of_one_after_another_and_a_reader_tha
     assert threading.active_count() == before
 
 
+def test_which_column_of_rows_is_the_text_is_said_once_for_all_files(tmp_path):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for name, columns in (("a", "text stars"), ("b", "text stars"), ("c", "review")):
+        rows = [dict.fromkeys(columns.split(), f"{word} of {name}") for word in ("first", "second") * 9]
+        write(folder / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    said = read_corpus(folder, None, None).columns
+    assert sorted(said) == [
+        "Columns of a.jsonl: text 'text'; not used 'stars'.", "Columns of c.jsonl: text 'review'.",
+    ]  # fmt: skip
+    files = {f"{split}_file": folder / "a.jsonl" for split in ("train", "validation", "test")}
+    assert min(said) in load_task(data_settings(task="language-model", tokenizer="words", **files)).notes
+
+
 @pytest.fixture
 def books(tmp_path):
     folder = tmp_path / "books"
