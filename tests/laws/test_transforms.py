@@ -116,13 +116,22 @@ def test_a_compiled_stack_of_both_directions_is_the_stack_and_inductor_compiles_
 
 
 @every_cell
-def test_an_exported_layer_is_the_layer_and_reads_its_flags(name):
+def test_an_exported_layer_is_the_layer_at_any_batch_and_length_and_reads_its_flags(name):
     layer = layer_of(name).eval()
-    x, other, states = series(BATCH, SHORT, FEATURES), series(BATCH, SHORT, FEATURES), packed_up(states_of(layer))
+    batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
+    iterates = layer.runs_on(training=False).name == "the step loop in torch"  # whose steps are part of the graph
+    free, steps = {0: batch} if iterates else {0: batch, 1: time}, SHORT + (0 if iterates else 2)
+    x, states, more = (
+        series(BATCH, SHORT, FEATURES),
+        packed_up(states_of(layer)),
+        packed_up(states_of(layer, BATCH + 2)),
+    )
     for names in ((), ("mask",)):
-        given, flags = (flags_of(names, steps=SHORT) for _ in range(2))
-        module = torch.export.export(layer, (x, states), given).module()
-        assert_same_run(module(other, states, **flags), layer(other, states, **flags))
+        given, flags = flags_of(names, steps=SHORT), flags_of(names, BATCH + 2, steps)
+        shapes = {"input": free, "hx": tree_map(lambda _: {1: batch}, states), **dict.fromkeys(given, free)}
+        module = torch.export.export(layer, (x, states), given, dynamic_shapes=shapes).module()
+        other = series(BATCH + 2, steps, FEATURES)
+        assert_same_run(module(other, more, **flags), layer(other, more, **flags))
 
 
 @over(name=CELL, flags=USES, bidirectional=(False, True))

@@ -17,7 +17,7 @@ def left_aligned(mask: Flags) -> Tensor:
 
 def reorder(series: Series, order: Tensor) -> Series:
     """Each row's steps in the given order."""
-    return torch.take_along_dim(series, order.unsqueeze(2), dim=1)
+    return series.gather(1, order.unsqueeze(2).expand(-1, -1, series.shape[2]))
 
 
 def unpacked(packed: PackedSequence) -> tuple[Series, Flags]:

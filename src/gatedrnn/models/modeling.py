@@ -496,5 +496,5 @@ def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = Fal
         return torch.where(mask.unsqueeze(2), states, 0).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
     steps = torch.arange(states.shape[1], device=states.device)
     last = torch.where(mask, steps, 0).amax(1)
-    rows = torch.arange(len(states), device=states.device)
+    rows = torch.arange(states.shape[0], device=states.device)
     return torch.where(mask.any(1, keepdim=True), states[rows, last], 0)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_models import config_of
+from small_models import EVERY_POOLING, config_of, tokens
 from tolerances import assert_equal_within
 from transformers import DataCollatorWithFlattening, Trainer, TrainingArguments
 from transformers.utils import find_labels
@@ -84,3 +84,16 @@ def test_a_loss_is_compiled_in_one_graph_and_is_the_same():
     model, text = model_of().train(), torch.tensor([[5, 6, 7, 8]])
     compiled = torch.compile(lambda x: model(x, labels=x).loss, backend="eager", fullgraph=True)
     assert_equal_within(compiled(text), model(text, labels=text).loss, torch.float64, "loss")
+
+
+@pytest.mark.parametrize("kind, chosen", [
+    (GatedRNNForCausalLM, {"use_cache": False}), (GatedRNNForTokenClassification, {}),
+    *((GatedRNNForSequenceClassification, {"pooling": pooling}) for pooling in EVERY_POOLING),
+])  # fmt: skip
+def test_an_exported_model_reads_padded_texts_of_any_number_and_length(kind, chosen):
+    model = model_of(kind, **chosen)
+    (text, mask), (other, padding) = ((tokens(*shape), torch.rand(shape) < 0.7) for shape in ((3, 7), (5, 9)))
+    free = {0: torch.export.Dim("batch"), 1: torch.export.Dim("time")}
+    exported = torch.export.export(model, (text, mask), dynamic_shapes={"input_ids": free, "attention_mask": free})
+    found, expected = (one(other, padding).logits for one in (exported.module(), model))
+    assert_equal_within(found, expected, torch.float64, "logits")

@@ -145,7 +145,7 @@ def _padded(layer: RecurrentModule, x: Series, state: StateTuple, weights: Weigh
         return _aligned(layer, x, state, weights, mask)
     # Over padding before the first real step h would change: o * tanh(c) is not the h it came from.
     order = left_aligned(mask)
-    output, last = _aligned(layer, reorder(x, order), state, weights, torch.take_along_dim(mask, order, dim=1))
+    output, last = _aligned(layer, reorder(x, order), state, weights, mask.gather(1, order))
     return reorder(output, torch.argsort(order, dim=1)), last
 
 
