@@ -112,8 +112,10 @@ def test_what_torch_refuses_is_refused_in_torchs_words_and_another_dtype_with_it
         states = packed_up((states,) * len(ours.cell.states))
         kind, words = refusal(ours, given, states)
         assert kind is refusal(theirs, given, states)[0] and re.search(said, words)
-    both = torch.zeros(BATCH, FEATURES + 1, dtype=torch.float64)
-    assert refusal(ours, both) == refusal(theirs, both)
+    for of_input, of_state in ((1, 0), (0, 1)):  # a wrong size and a wrong dtype at once: the size comes first
+        both = torch.zeros(BATCH, FEATURES + of_input).double()
+        states = packed_up((torch.zeros(BATCH, HIDDEN + of_state).double(),) * len(ours.cell.states))
+        assert refusal(ours, both, states) == refusal(theirs, both, states)
 
 
 def test_options_numbers_of_states_and_sizes_are_checked():

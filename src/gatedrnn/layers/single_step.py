@@ -132,10 +132,11 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         check_input_axes(title, input, batched=2)
         if input.shape[-1] != self.input_size:
             raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
-        check_dtype(title, input, weights["weight_ih"])
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
-        taken, wide = self._take_state(hx, x, batched, wide_state), accumulation_dtype(x.dtype)
+        states = None if hx is None else self._states_of(hx, x, batched)
+        check_dtype(title, input, weights["weight_ih"])  # after all sizes, as in torch
+        taken, wide = self._take_state(states, x, wide_state), accumulation_dtype(x.dtype)
         series, before, last_input = with_last_input(self.cell, x.unsqueeze(1), taken)
         projected = linear(series.squeeze(1), weights["weight_ih"], weights.get("bias_ih"))
         state = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights)) + last_input
@@ -163,7 +164,8 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         if input is not None:
             weights, batched = self._weights(), input.dim() == 2
             x = input if batched else input.unsqueeze(0)
-            series, _, _ = with_last_input(self.cell, x.unsqueeze(1), self._take_state(before, x, batched, True))
+            states = None if before is None else self._states_of(before, x, batched)
+            series, _, _ = with_last_input(self.cell, x.unsqueeze(1), self._take_state(states, x, True))
             read = series.squeeze(1) if batched else series[0, 0]
             gates = split_gates(len(self.cell.projections), linear(read, weights["weight_ih"], weights.get("bias_ih")))
         return output_of(self.cell, tuple(state)[: len(self.cell.states)], gates)
@@ -184,7 +186,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         weights = plain_weights(self, names, x.dtype)
         learned = hx is None and cell.learns_initial_state
         shapes_of_state = [(len(x), self.hidden_size)] * len(cell.states)
-        state = self._take_state(hx, x, True, False) if learned else plain_states(hx, shapes_of_state, x)
+        state = self._take_state(None, x, False) if learned else plain_states(hx, shapes_of_state, x)
         if weights is None or state is None:
             return None
         kernels = native_kernels(x.device)
@@ -204,29 +206,33 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         """By attribute: what is shared or replaced by a parametrisation has another name, or none, as a parameter."""
         return {name: getattr(self, name) for name in shapes(self.cell, self.input_size, self.hidden_size, self.bias)}
 
-    def _take_state(
-        self, hx: State | tuple[State, ...] | None, x: InputStep, batched: bool, wide_state: bool
-    ) -> tuple[State, ...]:
-        sizes, wide = state_sizes(self.cell, self.input_size, self.hidden_size), accumulation_dtype(x.dtype)
-        dtype = wide if wide_state or not self.cell.recurrent_bias else x.dtype
-        if hx is None:
-            if self.cell.learns_initial_state:
-                return (self._weights()["initial_state"].to(dtype).expand(x.shape[0], -1),)
-            return tuple(x.new_zeros(x.shape[0], size, dtype=dtype) for size in sizes)
+    def _states_of(self, hx: State | tuple[State, ...], x: InputStep, batched: bool) -> tuple[State, ...]:
+        """`hx`, whose shapes are checked."""
         title, states = type(self).__name__, as_states(type(self).__name__, hx, self.cell.carried)
         for number, state in enumerate(states):
             if state.dim() not in (1, 2):
                 which = f"hx[{number}]" if len(states) > 1 else "hidden"
                 raise ValueError(f"{title}: Expected {which} to be 1D or 2D, got {state.dim()}D instead")
         states = states if batched else tuple(s.unsqueeze(0) for s in states)
+        sizes = state_sizes(self.cell, self.input_size, self.hidden_size)
         for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
             if len(state) != len(x):
                 raise RuntimeError(f"Input batch size {len(x)} doesn't match hidden{number} batch size {len(state)}")
             if tuple(state.shape[1:]) != (size,):
                 channels = state.shape[1] if state.dim() > 1 else "one axis alone"
                 raise RuntimeError(f"hidden{number} has inconsistent hidden_size: got {channels}, expected {size}")
-        check_state_dtypes(title, states, {wide, x.dtype})
-        return tuple(s.to(dtype) for s in states)
+        return states
+
+    def _take_state(self, states: tuple[State, ...] | None, x: InputStep, wide_state: bool) -> tuple[State, ...]:
+        wide = accumulation_dtype(x.dtype)
+        dtype = wide if wide_state or not self.cell.recurrent_bias else x.dtype
+        if states is not None:
+            check_state_dtypes(type(self).__name__, states, {wide, x.dtype})
+            return tuple(s.to(dtype) for s in states)
+        if self.cell.learns_initial_state:
+            return (self._weights()["initial_state"].to(dtype).expand(x.shape[0], -1),)
+        sizes = state_sizes(self.cell, self.input_size, self.hidden_size)
+        return tuple(x.new_zeros(x.shape[0], size, dtype=dtype) for size in sizes)
 
     def extra_repr(self) -> str:
         shown = [] if self.bias else ["bias=False"]
