@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
@@ -309,14 +309,19 @@ def _test(context: str) -> str:
 
 def chosen_tests(mutant: Mutant, covered: Contexts, root: Path) -> list[str]:
     """The tests that meet a mutant's line, one of each function first, then the next of each."""
-    by_function = defaultdict(list)
-    for test in covered.get(mutant.file, {}).get(str(mutant.line), []):
-        by_function[test.partition("[")[0]].append(test)
-    if not by_function and COMPILED in mutant.file:
+    meet = covered.get(mutant.file, {}).get(str(mutant.line), [])
+    if not meet and COMPILED in mutant.file:
         found = [path for folder in TESTS_OF_COMPILED for path in sorted((root / folder).rglob("test_*.py"))]
         return [str(path.relative_to(root)) for path in found]
-    rounds = zip_longest(*by_function.values())
-    return [test for tests in rounds for test in tests if test is not None][:FIRST_TESTS]
+    return one_of_each_first(meet)[:FIRST_TESTS]
+
+
+def one_of_each_first(tests: Iterable[str]) -> list[str]:
+    """The first case of each function, then the second of each."""
+    by_function = defaultdict(list)
+    for test in tests:
+        by_function[test.partition("[")[0]].append(test)
+    return [test for round in zip_longest(*by_function.values()) for test in round if test is not None]
 
 
 def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path, jobs: int) -> None:
@@ -348,10 +353,21 @@ def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path,
         for group in [left[i : i + TOGETHER] for i in range(0, len(left), TOGETHER)]:
             failed = failures(group, tree, [], "-n", str(jobs), "--dist", "loadfile")
             print(len(group), "together:", len(failed), "tests fail", flush=True)
-            known = [test for test in failed if test in there]
-            for mutant in group if failed else []:
-                found[str(mutant.number)] = first_failure([mutant], tree, known, "-x")
+            known = one_of_each_first(test for test in failed if test in there)
+            for mutant, test in by_whom(group, tree, known) if failed else []:
+                found[str(mutant.number)] = test
             killed.write_text(json.dumps(found, indent=0))
+
+
+def by_whom(planted: Sequence[Mutant], tree: Path, tests: Sequence[str]) -> Iterator[tuple[Mutant, str]]:
+    """Those of several that one of these tests sees, by halves: most are not seen, and need all tests to say so."""
+    test = first_failure(planted, tree, tests, "-x")
+    if test and len(planted) == 1:
+        yield planted[0], test
+    elif test:
+        middle = len(planted) // 2
+        yield from by_whom(planted[:middle], tree, tests)
+        yield from by_whom(planted[middle:], tree, tests)
 
 
 def collected(tree: Path) -> set[str]:
