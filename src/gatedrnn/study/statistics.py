@@ -288,7 +288,13 @@ class Table:
     def _with_remedy(self, pair: Pair, variance: Variance, gain: Array, margin: float, n: int) -> Pair:
         """What would decide it, were the difference what it seems: the fewest seeds, or the fewest examples."""
         level, distance = ERROR / max(1, len(gain)), abs(float(gain[n]))
-        runs = int(self.runs[[pair.first, pair.second]].min())
+        both = [pair.first, pair.second]
+        runs, of_seeds = self.runs[both, None], self._seeds[both, None]
+
+        def growth_of(more: Array) -> Array:
+            """How many times less the variance of seeds is with so many more for each of the two."""
+            after: Array = (of_seeds * runs / (runs + more)).sum(0)
+            return np.where(after > 0, of_seeds.sum() / np.where(after > 0, after, 1), 1.0)
 
         def first_decided(seeds: Array, examples: Array) -> int | None:
             """The first of several growths of both that decides."""
@@ -304,10 +310,10 @@ class Table:
             return int(found[0]) if len(found) else None
 
         more = np.arange(1, MOST_SEEDS + 1)
-        if (found := first_decided((runs + more) / runs, np.ones(MOST_SEEDS))) is not None:
+        if (found := first_decided(growth_of(more), np.ones(MOST_SEEDS))) is not None:
             return replace(pair, more_seeds=int(more[found]))
         growth = np.geomspace(1.0, MOST_GROWTH, 200)
-        with_seeds = max(1.0, USUAL_SEEDS / runs)
+        with_seeds = growth_of(np.maximum(0, USUAL_SEEDS - runs))
         if (found := first_decided(np.full(200, with_seeds), growth)) is not None:
             return replace(pair, more_examples=_rounded(growth[found] * self.examples))
         return pair

@@ -176,6 +176,19 @@ def test_the_seeds_that_are_asked_for_decide_four_times_in_five(gap):
     assert 0.7 < np.mean([judged(one).verdict != "cannot tell" for one in new]) < 0.95, more
 
 
+def test_seeds_are_asked_of_the_contender_that_has_some():
+    """Beside a plain method, which has one run whatever the seed."""
+    random, pieces = np.random.default_rng(7), np.full(50, 100)
+
+    def judged(losses):
+        plain = texts(np.full((1, 50), 200.0), pieces, fixed=True)
+        return Table([texts(np.repeat(losses[:, None] * 100, 50, 1), pieces), plain]).pairs(0.001)[0]
+
+    more = judged(2.012 + 0.02 * np.array([-1.0, 0.0, 1.0])).more_seeds
+    found = [judged(2.012 + 0.02 * random.normal(size=3 + more)).verdict for _ in range(100)]
+    assert 0.7 < np.mean([verdict != "cannot tell" for verdict in found]) < 0.95, more
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @over(**SIZES)
