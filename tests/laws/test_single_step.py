@@ -108,7 +108,10 @@ def test_what_torch_refuses_is_refused_in_torchs_words_and_another_dtype_with_it
         with torch.set_grad_enabled(name != "mingru"):  # without them a kernel is asked first
             assert refusal(ours, torch.zeros(x), hx) == refusal(theirs, torch.zeros(x), hx), what
     x, hx = torch.zeros(BATCH, FEATURES), torch.zeros(BATCH, HIDDEN)
-    for given, states, said in ((x.double(), hx, "input dtype"), (x, hx.double(), r"hx must be torch\.float32")):
+    for given, states, said in (
+        (x.double(), hx, "input dtype"), (x, hx.double(), r"hx must be torch\.float32"),
+        (x.double(), hx.double(), "input dtype"),
+    ):  # fmt: skip
         states = packed_up((states,) * len(ours.cell.states))
         kind, words = refusal(ours, given, states)
         assert kind is refusal(theirs, given, states)[0] and re.search(said, words)
