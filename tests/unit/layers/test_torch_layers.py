@@ -90,3 +90,7 @@ def test_a_mask_equals_torchs_packed_sequence(name, proj_size, bidirectional):
     states = states_of(ours)
     grads = upstream(ours, x, states)
     assert_same(run(ours, x, states, grads, mask=mask), run(theirs, x, states, grads, packed))
+
+
+def test_a_layer_shows_the_options_of_its_cell():
+    assert repr(CELLS["mgu"].layer(3, 4, keep=True)) == "MGU(3, 4, keep=True)"

@@ -47,6 +47,13 @@ def test_loss_and_gradients_are_torchs(monkeypatch, piece, dtype, items, factor)
     assert not found[0][labels == -100].any()
 
 
+def test_in_float16_which_no_kernel_takes_gradients_are_torchs():
+    hidden, weight, labels = problem(torch.float16)
+    ours, theirs = next_token_loss(hidden, weight, labels), torchs_loss(hidden, weight, labels)
+    for one, other in zip(*(torch.autograd.grad(of, (hidden, weight)) for of in (ours, theirs)), strict=True):
+        assert (one - other).norm() < 0.01 * other.norm()
+
+
 def test_logits_far_apart_do_not_overflow_a_number_that_is_none_stays_one_and_any_number_of_classes_will_do():
     hidden, weight, labels = problem(torch.float32)
     with torch.no_grad():

@@ -27,7 +27,7 @@ from gatedrnn.data import load_task
 from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.errors import Damaged, FolderTaken, Interrupted, NonFiniteLoss
 from gatedrnn.models import GatedRNNForSequenceClassification
-from gatedrnn.records import write_whole
+from gatedrnn.records import sync, write_whole
 from gatedrnn.train import checkpoint
 from gatedrnn.train.folder import MetricsLog, RunFolder, read_metrics
 from gatedrnn.train.interrupt import Ended, ended_by_signals
@@ -338,8 +338,11 @@ def test_a_damaged_token_cache_is_made_again_with_a_line(damage, book, tmp_path,
         data = load_task(text_settings(book).data)
         return [lanes.stream.tokens.tolist() for lanes in (data.train, *data.evaluation.values())]
 
+    synced = []
+    monkeypatch.setattr("gatedrnn.data.token_cache.sync", lambda path: synced.append(path.name) or sync(path))
     whole = tokens()
     (entry,) = cache_folder().iterdir()
+    assert {path.name for path in contents(entry) if path.name != "manifest.json"} <= {*synced}
     for path in contents(entry):
         DAMAGES[damage](path)
         caplog.clear()
@@ -387,6 +390,13 @@ WRITERS = {
     "optimizer.bin": lambda into: torch.save(LARGE, into / "optimizer.bin"),
     "settings.json": lambda into: write_whole(into / "settings.json", "x" * 4_000_000),
 }
+
+
+def test_a_step_is_saved_again_over_itself(tmp_path):
+    for words in ("first", "second"):
+        checkpoint.save(tmp_path, 1, lambda into, words=words: (into / "weights").write_text(words), ALONE)
+    (kept,) = tmp_path.iterdir()
+    assert (kept / "weights").read_text() == "second"
 
 
 @pytest.mark.parametrize("name", WRITERS)
