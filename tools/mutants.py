@@ -326,7 +326,7 @@ def one_of_each_first(tests: Iterable[str]) -> list[str]:
 
 def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path, jobs: int) -> None:
     """Which test sees each; written after every mutant, and gone on from where it stopped."""
-    found: dict[str, str] = json.loads(killed.read_text()) if killed.exists() else {}
+    found: dict[str, str | None] = json.loads(killed.read_text()) if killed.exists() else {}  # None: by no test of all
     root, free = tests.parent, SimpleQueue[Path]()
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "0"
@@ -348,14 +348,14 @@ def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path,
 
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(test_one, [m for m in mutants if str(m.number) not in found]))
-        left = [m for m in mutants if not found[str(m.number)]]
+        left = [m for m in mutants if found[str(m.number)] == ""]
         tree = free.get()
         for group in [left[i : i + TOGETHER] for i in range(0, len(left), TOGETHER)]:
             failed = failures(group, tree, [], "-n", str(jobs), "--dist", "loadfile")
             print(len(group), "together:", len(failed), "tests fail", flush=True)
             known = one_of_each_first(test for test in failed if test in there)
-            for mutant, test in by_whom(group, tree, known) if failed else []:
-                found[str(mutant.number)] = test
+            found |= dict.fromkeys([str(mutant.number) for mutant in group])
+            found |= {str(mutant.number): test for mutant, test in by_whom(group, tree, known)} if failed else {}
             killed.write_text(json.dumps(found, indent=0))
 
 
@@ -464,7 +464,7 @@ def _environment(root: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def table(mutants: Sequence[Mutant], old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
+def table(mutants: Sequence[Mutant], old: dict[str, str | None], new: dict[str, str | None]) -> Iterator[str]:
     """Markdown: the counts by package, then every mutant that one of the suites does not see."""
     packages = sorted({package(m) for m in mutants})
     yield "| package | mutants | killed by both | old only | new only | by none |\n|---|---|---|---|---|---|"
@@ -478,7 +478,7 @@ def table(mutants: Sequence[Mutant], old: dict[str, str], new: dict[str, str]) -
         seen_by = [found[str(m.number)] for found in (old, new)]
         if not all(seen_by):
             was, now = (" ".join(text.split()).replace("|", "\\|") for text in (m.old, m.new))
-            names = [name.partition("::")[2].partition("[")[0] or name or "–" for name in seen_by]
+            names = [(name or "–").split("::")[-1].partition("[")[0] for name in seen_by]
             place = f"{m.file.removeprefix(PACKAGE + '/')}:{m.line}"
             yield f"| {m.number} | {place} | `{was}` | `{now}` | {' | '.join(names)} |"
 
