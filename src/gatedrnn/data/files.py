@@ -38,6 +38,11 @@ FIRST_LINES = 1_000
 """Of JSON lines that are looked at where a file may be larger than the memory."""
 MOST_FOOTER = 1 << 24
 """Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
+FLAGS = {
+    "series": "--series-column", "time": "--time-column", "label": "--label-column", "text": "--text-column",
+    "target": "--target",
+}  # fmt: skip
+"""By which a column is named."""
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment")
 
 
@@ -214,9 +219,8 @@ def column_of(names: list[str], place: str, what: str, wanted: str | None, usual
     found = [name for name in names if name.lower() in usual]
     if len(found) != 1:
         seen = f"several could be it ({', '.join(found)})" if found else "none has a usual name"
-        raise DataError(
-            f"{place}: which column is the {what}? {seen}; name it with --{what}-column. Columns: {columns}"
-        )
+        remedy = f"name it with {FLAGS[what]}" if what in FLAGS else f"call one of them {usual[0]}"
+        raise DataError(f"{place}: which column is the {what}? {seen}; {remedy}. Columns: {columns}")
     return found[0]
 
 

@@ -13,6 +13,7 @@ import pytest
 from commands import call, exit_code, outcome, printed
 from finished import copy_of
 
+import gatedrnn
 from gatedrnn.cli.app import build_app, main
 from gatedrnn.data import LANGUAGE, TASKS
 from gatedrnn.train import loop
@@ -157,6 +158,25 @@ def test_help_says_what_every_flag_is():
             assert not re.search("(?<!`)<", words), f"{command} {flag.name}: cyclopts takes <unk> for HTML; quote it"
             if f"\n    {name}: " in documented:
                 assert f"\n    {name}: {words.splitlines()[0]}" in documented, f"{command} {flag.name}"
+
+
+OF_ALL_COMMANDS = {"--help", "--help-all", "--flags", "--trust-code", "--oversubscribe"}
+OF_GIT = {"--branch", "--no-optional-locks", "--porcelain", "--untracked-files"}
+
+
+def test_every_flag_that_the_code_names_is_one():
+    whole = build_app()
+    commands = [whole[name] for name in whole if not name.startswith("-")]
+    known = {name for one in commands for flag in one.assemble_argument_collection(parse_docstring=True)
+             for name in flag.names}  # fmt: skip
+    known |= {f"--{name.replace('_', '-')}" for task in TASKS.values() for name in task.model_fields}
+    named = {
+        flag
+        for path in Path(gatedrnn.__file__).parent.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", node.value)
+    }  # fmt: skip
+    assert len(named) > 50 and named - known == OF_ALL_COMMANDS | OF_GIT
 
 
 EXTRAS = (

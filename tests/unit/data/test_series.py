@@ -351,7 +351,7 @@ GOOD = "unique_id,ds,y\n" + "".join(f"{name},{moment},{n}\n" for name in "ab" fo
 SECOND = "a,2024-01-01 01:00:00,1"
 WRONG = [
     ("unique_id,ds,y", "unique_id,ds,time", {}, "which column is the time"),
-    ("ds,y", "ds,load", {}, "which column is the target"),
+    ("ds,y", "ds,load", {}, "which column is the target? none has a usual name; name it with --target. Columns"),
     (SECOND, "a,2024-01-01 00:00:00,1", {}, "rows 1 and 2, column 'ds': series a has 2024-01-01 00:00:00 twice"),
     (SECOND, "a,2023-01-01 01:00:00,1", {}, "row 2, column 'ds': series a has 2023-01-01 01:00:00 after a later"),
     (SECOND, "a,2024-01-01 01:00:00,cold", {}, "row 2, column 'y': must be a number, got 'cold'"),
@@ -472,3 +472,13 @@ def test_series_that_are_too_short_or_in_which_no_error_can_be_scaled_are_refuse
         (200, {"horizon": 6, "test_steps": 3}, "no series has a test part as long as the horizon, 6"),
     ):
         refused(said, task, long(tmp_path, steps), season=(24,), **given)
+
+
+def test_a_column_that_no_flag_names_is_to_be_called_otherwise(tmp_path):
+    table = written(tmp_path, "id,time,parameter,variable,value,label\na,1,x,y,2,up\n")
+    refused(
+        "which column is the parameter\\? several could be it .*; call one of them parameter\\.",
+        read_series,
+        table,
+        Reading(),
+    )
