@@ -2,7 +2,7 @@
 
     python tools/cross_validate.py split labels.csv --file 'set-a/{RecordID}.txt' --label died --output folds
     python tools/cross_validate.py split-series ArrowHead_TRAIN.ts.gz --output folds
-    gatedrnn compare --train-file folds/train-0.csv --test-file folds/test-0.csv --output runs/fold-0 ...
+    gatedrnn compare --train-file folds/train-0.csv --test-file folds/test-0.csv --data-root . --output runs/fold-0 ...
     python tools/cross_validate.py join runs/fold-0 runs/fold-1 ... --output summary.json
 
 The interval of the mean over folds takes the correction of Nadeau and Bengio 2003 (Machine Learning 52, 239-281): the
@@ -13,7 +13,6 @@ import csv
 import gzip
 import json
 import math
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,14 +33,14 @@ def split(table: Path, *, file: str, label: str, output: Path, folds: int = 5, s
 
     Args:
         table: a CSV file with a row for each series.
-        file: where a row's file is, from the table's folder on, with columns in braces.
+        file: where a row's file is, from the folder on that --data-root then names, with columns in braces.
         label: column of the labels; each fold has as many of every label.
     """
     with table.open(newline="") as opened:
         rows = list(csv.DictReader(opened))
     labels = np.array([row[label] for row in rows])
     output.mkdir(parents=True, exist_ok=True)
-    names = [os.path.relpath(table.parent / file.format(**row), output) for row in rows]
+    names = [file.format(**row) for row in rows]
     for name, part in _folded(labels, folds, seed):
         with (output / f"{name}.csv").open("w", newline="") as written:
             writer = csv.writer(written, lineterminator="\n")

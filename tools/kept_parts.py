@@ -355,6 +355,8 @@ def with_files(name: str, own: Kept, data: Path, place: Path) -> RunSettings:
         raise DataError(f"{data}: there is no {file.name} that is the one of the kept record")
 
     files = {key: found(file) for key, file in own.files.items()}
+    if made is not None and isinstance(own.settings.data, SeriesTask):
+        files["data_root"] = made  # tables of folds name files beside their folder
     return own.settings.model_copy(update={"threads": 1, "data": own.settings.data.model_copy(update=files)})
 
 

@@ -58,4 +58,4 @@ def test_a_fast_test_that_takes_long_fails(tmp_path):
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", tmp_path]
     said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout
-    assert "shorten or mark it slow" in said
+    assert "shorten it, or mark it slow" in said
