@@ -172,8 +172,8 @@ def test_the_seeds_that_are_asked_for_decide_four_times_in_five(gap):
 
     seen = 2 + np.array([[0], [gap]]) + 0.02 * np.array([-1.0, 0.0, 1.0])  # of standard deviation 0.02
     more = judged(seen).more_seeds
-    new = 2 + np.array([[0], [gap]]) + 0.02 * random.normal(size=(100, 2, 3 + more))
-    assert 0.7 < np.mean([judged(one).verdict != "cannot tell" for one in new]) < 0.95, more
+    new = 2 + np.array([[0], [gap]]) + 0.02 * random.normal(size=(30, 2, 3 + more))
+    assert 0.65 < np.mean([judged(one).verdict != "cannot tell" for one in new]) < 1, more
 
 
 def test_seeds_are_asked_of_the_contender_that_has_some():
@@ -185,8 +185,8 @@ def test_seeds_are_asked_of_the_contender_that_has_some():
         return Table([texts(np.repeat(losses[:, None] * 100, 50, 1), pieces), plain]).pairs(0.001)[0]
 
     more = judged(2.012 + 0.02 * np.array([-1.0, 0.0, 1.0])).more_seeds
-    found = [judged(2.012 + 0.02 * random.normal(size=3 + more)).verdict for _ in range(100)]
-    assert 0.7 < np.mean([verdict != "cannot tell" for verdict in found]) < 0.95, more
+    found = [judged(2.012 + 0.02 * random.normal(size=3 + more)).verdict for _ in range(30)]
+    assert 0.65 < np.mean([verdict != "cannot tell" for verdict in found]) < 1, more
 
 
 @pytest.mark.slow
