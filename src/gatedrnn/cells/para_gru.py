@@ -1,19 +1,18 @@
 """ParaGRU: a GRU that reads its state through diagonal weights (Danieli et al. 2025, arXiv:2510.21450)."""
 
-import math
-from collections.abc import Mapping
 from typing import Never
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
+from gatedrnn.cells.para import ParaEquations
+from gatedrnn.equations import Diagonal, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
 
 
-class ParaGRUEquations(ElementwiseLoopEquations):
+class ParaGRUEquations(ParaEquations):
     """ParaGRU: a GRU whose gates read their own channel of the state alone; z *replaces* (in `gru` it keeps).
 
     z = sigmoid(W_z x + a_z * h),  r = sigmoid(W_r x + a_r * h)
@@ -26,25 +25,7 @@ class ParaGRUEquations(ElementwiseLoopEquations):
     name = "para-gru"
     projections = ("update", "reset", "candidate")
     decay_gates = {"update": -1}
-    bias_init = "time-scales"
     diagonals = {"az": Diagonal("update"), "ar": Diagonal("reset"), "an": Diagonal("candidate")}
-
-    def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
-        """Normal with variance 4 / (5 hidden_size)."""
-        for weight in weights.values():
-            nn.init.normal_(weight, std=math.sqrt(4 / (5 * len(weight))))
-
-    def fill_as_authors(self, weights: Mapping[str, Tensor]) -> None:
-        """W Xavier uniform, gate by gate; u's bias falls evenly from 0 to -1, other biases are 0."""
-        for name, weight in weights.items():
-            if name == "weight_ih":
-                for block in weight.chunk(3):
-                    nn.init.xavier_uniform_(block)
-            elif name == "bias_ih":
-                nn.init.zeros_(weight)
-                weight.chunk(3)[0].copy_(
-                    -torch.linspace(0, 1, len(weight) // 3, dtype=weight.dtype, device=weight.device)
-                )
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (x_z, x_r, x_n), (h,) = projected, state

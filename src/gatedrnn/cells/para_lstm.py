@@ -1,19 +1,18 @@
 """ParaLSTM: an LSTM that reads its state through diagonal weights (Danieli et al. 2025, arXiv:2510.21450)."""
 
-import math
-from collections.abc import Mapping
 from typing import Never
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
+from gatedrnn.cells.para import ParaEquations
+from gatedrnn.equations import Diagonal, Recurrent
 from gatedrnn.layers import RecurrentLayer, SingleStep, documented
 from gatedrnn.registry import register
 from gatedrnn.shapes import State, Step
 
 
-class ParaLSTMEquations(ElementwiseLoopEquations):
+class ParaLSTMEquations(ParaEquations):
     """ParaLSTM: coupled gates that read their own channel of the states alone; f *keeps*.
 
     f = sigmoid(W_f x + a_f * h + c_f * c),  g = tanh(W_g x + a_g * h),  c' = f * c + (1 - f) * g
@@ -26,29 +25,11 @@ class ParaLSTMEquations(ElementwiseLoopEquations):
     name = "para-lstm"
     projections = ("forget", "candidate", "output")
     decay_gates = {"forget": 1}
-    bias_init = "time-scales"
     states = ("h", "c")
     diagonals = {
         "af": Diagonal("forget"), "ag": Diagonal("candidate"), "ao": Diagonal("output"),
         "cf": Diagonal("forget", 1), "co": Diagonal("output", 1),
     }  # fmt: skip
-
-    def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
-        """Normal with variance 4 / (5 hidden_size)."""
-        for weight in weights.values():
-            nn.init.normal_(weight, std=math.sqrt(4 / (5 * len(weight))))
-
-    def fill_as_authors(self, weights: Mapping[str, Tensor]) -> None:
-        """W Xavier uniform, gate by gate; f's bias falls evenly from 0 to -1, other biases are 0."""
-        for name, weight in weights.items():
-            if name == "weight_ih":
-                for block in weight.chunk(3):
-                    nn.init.xavier_uniform_(block)
-            elif name == "bias_ih":
-                nn.init.zeros_(weight)
-                weight.chunk(3)[0].copy_(
-                    -torch.linspace(0, 1, len(weight) // 3, dtype=weight.dtype, device=weight.device)
-                )
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (x_f, x_g, x_o), (h, c) = projected, state

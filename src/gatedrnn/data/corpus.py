@@ -99,8 +99,7 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
 
     columns: tuple[str, ...] = ()
     if kind is not None:
-        with in_a_sentence(path):
-            columns = _said(read_rows(path, kind, streaming=True), str(path), path.name, text_column)
+        columns = _said(read_rows(path, kind, streaming=True), str(path), path.name, text_column)
 
     def pieces() -> Iterator[Piece]:
         with in_a_sentence(path):
@@ -305,6 +304,7 @@ def _documents(blocks: Iterator[str], start: re.Pattern[str] | None) -> Iterator
 
 
 def _said(data: Any, place: str, name: str, text_column: str | None) -> tuple[str, ...]:
+    """`Corpus.columns` of one file or set of rows."""
     names = list(data.features or next(iter(data)))
     return (said_columns(name, {"text": column_of(names, place, "text", text_column, TEXT_COLUMNS)}, names),)
 

@@ -5,7 +5,7 @@ from typing import cast
 
 import torch
 from torch import Tensor
-from transformers import PretrainedConfig
+from transformers import PreTrainedConfig
 
 from gatedrnn.shapes import Flags
 
@@ -31,7 +31,7 @@ def demand_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> 
             raise ValueError("output_attentions: a recurrent model has none; gatedrnn.inspect.trace has its gates")
 
 
-def kept_states(kwargs: Mapping[str, object], config: PretrainedConfig) -> list[Tensor] | None:
+def kept_states(kwargs: Mapping[str, object], config: PreTrainedConfig) -> list[Tensor] | None:
     """Where `output_hidden_states`, or the configuration, asks for them: a list for them, else None."""
     asked = kwargs.get("output_hidden_states")
     return [] if (config.output_hidden_states if asked is None else asked) else None

@@ -16,14 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from gatedrnn.data import Examples
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
-from gatedrnn.data.series.files import (
-    Reading,
-    demand_channels,
-    demand_float32,
-    demand_rate,
-    demand_unit,
-    read_series,
-)
+from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
@@ -103,9 +96,7 @@ def _series_rows(
     recorded |= {"missing": tuple(recorded.get("missing", ())), "data_root": data_root}
     reading = Reading(**recorded | ({} if label_column is None else {"label_column": label_column}))
     series = read_series(file, reading, channels=how["channels"], labelled=labelled)
-    demand_channels(series, how["channels"], str(file))
-    demand_rate(series, how.get("rate"), str(file))
-    demand_unit(series, how.get("unit"), str(file))
+    demand_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
     config = finished.model.config
     if config.channel_means is not None and config.channel_deviations is not None:
         demand_float32(series, config.channel_means, config.channel_deviations, str(file))

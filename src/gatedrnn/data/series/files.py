@@ -78,6 +78,19 @@ def named_files(path: Path, *, quoting: bool = False) -> str | None:
     return first if Path(first).suffix else None
 
 
+def demand_alike(
+    series: LabelledSeries, channels: Sequence[str], rate: int | None, unit: str | None, place: str
+) -> None:  # fmt: skip
+    """See that a file has the channels of training, its rate and its kind of times, as far as these are known.
+
+    Raises:
+        DataError: it has others.
+    """
+    demand_channels(series, channels, place)
+    demand_rate(series, rate, place)
+    demand_unit(series, unit, place)
+
+
 def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str) -> None:
     """See that a file has the channels of training.
 

@@ -9,14 +9,7 @@ from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
 from gatedrnn.data.scale import deviation_of, scale_of
-from gatedrnn.data.series.files import (
-    Reading,
-    demand_channels,
-    demand_float32,
-    demand_rate,
-    demand_unit,
-    read_series,
-)
+from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
 from gatedrnn.data.task import TaskData
@@ -43,9 +36,8 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     for split, file in (("validation", settings.validation_file), ("test", settings.test_file)):
         if file is not None:
             read[split] = read_series(file, reading, channels=read["train"].channels)
-            demand_channels(read[split], read["train"].channels, str(file))
-            demand_rate(read[split], read["train"].rate, str(file))
-            demand_unit(read[split], read["train"].unit, str(file))
+            train = read["train"]
+            demand_alike(read[split], train.channels, train.rate, train.unit, str(file))
             if (read[split].times is None) != (read["train"].times is None):
                 raise DataError(f"{file}: one of it and {settings.train_file} has uneven times, the other has not")
     notes += dict.fromkeys(found.said for found in read.values() if found.said)
