@@ -3,6 +3,7 @@
 Also here: `over` (support/covering.py), `--exhaustive` and `--slice`, by which the Makefile chooses what runs.
 """
 
+import gc
 import os
 import sys
 import time
@@ -23,11 +24,27 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton reads it when it is imported, by torch.compile for one
 
 BUDGET = float(os.environ.get("TEST_BUDGET", 2))
-"""Seconds of CPU time that the call of a fast test may take, its child processes' included and fixtures apart, where a
-million squares take `MILLION_SQUARES` seconds and nothing else runs."""
+"""Seconds of CPU time that the call of a fast test may take, its child processes' included, fixtures and garbage
+collection apart, where a million squares take `MILLION_SQUARES` seconds."""
 MILLION_SQUARES = 0.04
-BUSY = 1.3
-"""How much longer a test takes beside another worker, which shares caches and memory with it."""
+
+
+class Collecting:
+    """CPU time that this process has spent collecting garbage: a full collection walks all that earlier tests have left
+    and imported, a second or two late in a worker's life, and falls on a test by chance."""
+
+    def __init__(self) -> None:
+        self.begin = self.seconds = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self.begin = time.process_time()
+        else:
+            self.seconds += time.process_time() - self.begin
+
+
+collecting = Collecting()
+gc.callbacks.append(collecting)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,14 +71,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """A fast test that takes long is slow: shorten it, or mark it where its reader sees the mark."""
-    before = sum(os.times()[:4])
+    before = sum(os.times()[:4]) - collecting.seconds
     result = yield
-    taken = sum(os.times()[:4]) - before
+    taken = sum(os.times()[:4]) - collecting.seconds - before
     fast = item.get_closest_marker("slow") is None and not item.config.getoption("exhaustive")
     if fast and taken > BUDGET and sys.gettrace() is None:  # coverage is no part of the budget
         begin = time.process_time()
         sum(i * i for i in range(1_000_000))
-        allowed = BUDGET * max(BUSY, (time.process_time() - begin) / MILLION_SQUARES)  # by a slow machine more
+        allowed = BUDGET * max(1, (time.process_time() - begin) / MILLION_SQUARES)  # by a slow machine more
         said = (
             f"took {taken:.1f} s of CPU time, and a fast test may take {allowed:.1f} here: shorten it, or mark it slow"
         )

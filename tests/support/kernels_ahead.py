@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 import torch
-from layer_laws import BATCH, CELL, FEATURES, HIDDEN, JOINT, layer_of, packed_up, projection, series, states_of
+from layer_laws import BATCH, CELL, FEATURES, JOINT, layer_of, packed_up, projection, series, states_of
 from once import made_once
 
-from gatedrnn import SLSTM, RecurrentLayer
+from gatedrnn import RecurrentLayer
 from gatedrnn.equations import GappedEquations
 from gatedrnn.kernels import cpu
+from gatedrnn.registry import CELLS
+from gatedrnn.verify.contract import choices_of
 
-FOLDERS = ("laws", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
+FOLDERS = ("laws", "bench", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
 """Of the tests that run layers."""
 SECONDS = pytest.StashKey[float]()
 
@@ -66,8 +68,10 @@ def compile_all(folder: Path) -> None:
 
 
 def layers() -> Iterator[RecurrentLayer]:
-    """Every cell in float64, and those of the fast suite in other dtypes."""
-    yield SLSTM(FEATURES, HIDDEN, heads=2, batch_first=True, dtype=torch.float64)
+    """Every cell and choice of options in float64, and those of the fast suite in other dtypes."""
+    for choice in (choice for name in CELLS for choice in choices_of(name) if choice.options):
+        options: dict[str, Any] = {"dtype": torch.float64, **choice.options}
+        yield CELLS[choice.name].layer(FEATURES, 12, batch_first=True, **options)
     for dtype, names in ((torch.float64, CELL.every), (torch.float32, CELL.fast), (torch.bfloat16, CELL.fast)):
         for name, bias in product(names, (True, False)):
             yield layer_of(name, dtype=dtype, bias=bias, bidirectional=True, **projection(name, 2))

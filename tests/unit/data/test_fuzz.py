@@ -23,7 +23,7 @@ def test_nothing_but_our_errors_leaves_a_reader(reader, inputs, tmp_path):
     fuzz(reader, inputs, tmp_path)
 
 
-@few(max_examples=40)
+@few(max_examples=20)
 @given(st.lists(st.tuples(TEXTS, TEXTS.filter(bool)), min_size=1))
 def test_rows_that_are_written_are_read_as_they_were(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("rows")
