@@ -98,9 +98,24 @@ def _offer_flags_of_task(command: App, tokens: Sequence[str]) -> None:
     from gatedrnn.cli.tasks import with_flags_of
 
     assert command.default_command is not None
-    task, expert = _named_task(command, tokens), "--help-all" in tokens
-    command.default_command = with_flags_of(task, command.default_command, expert=expert)
+    expert, held = "--help-all" in tokens, _task_of_file(command, tokens)
+    task = held or _named_task(command, tokens)
+    command.default_command = with_flags_of(task, command.default_command, expert=expert, unnamed=held)
     command.help_epilogue = None if expert else f"The flags of {task}; --help-all shows expert flags too."
+
+
+def _task_of_file(command: App, tokens: Sequence[str]) -> str | None:
+    """That of the file to train on, where neither the command line nor its file of settings names a task."""
+    from gatedrnn.cli.tasks import asked
+
+    config = asked("config", tokens)
+    held = {} if config is None else _read_config(Path(config))
+    file = asked("train-file", tokens) or held.get("train_file")
+    if file is None or asked("task", tokens) or "task" in held or "forecast" in command.name:
+        return None
+    from gatedrnn.data.task_of_file import task_of_file
+
+    return task_of_file(Path(file))
 
 
 def _named_task(command: App, tokens: Sequence[str]) -> str:

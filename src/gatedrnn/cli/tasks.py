@@ -36,13 +36,14 @@ def task_of(command: Command, asked_for: str | None) -> str:
     return data_settings(own if asked_for is None else asked_for).task
 
 
-def with_flags_of(task: str, command: Command, *, expert: bool) -> Command:
+def with_flags_of(task: str, command: Command, *, expert: bool, unnamed: str | None = None) -> Command:
     """The command with the settings of a task: its own data settings, and its recipe's values as all defaults.
 
     Args:
         task: its name.
         command: its settings are annotated with subclasses of `Settings`, its data with `TaskSettings`.
         expert: whether the help page shows expert flags too; they are accepted in any case.
+        unnamed: the task where no flag names one; the command's own if None.
     """
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
     recipe = {name: value for part in RECIPES[task].values() for name, value in part.items()}
@@ -51,7 +52,7 @@ def with_flags_of(task: str, command: Command, *, expert: bool) -> Command:
         annotation, default = hints[parameter.name], parameter.default
         if kind := _settings_in(annotation):
             if kind is TaskSettings:
-                kind, recipe["task"] = TASKS[task], default.task
+                kind, recipe["task"] = TASKS[task], unnamed or default.task
             kind = _with_defaults_of(task, kind, recipe, expert)
             annotation = Annotated[kind, *annotation.__metadata__]
             default = kind()

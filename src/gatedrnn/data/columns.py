@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from datasets import Dataset
+
+from gatedrnn.data.rows import RawTable
 
 WITHOUT_NAME = re.compile(r"|unnamed: \d+(_level_\d+|\.\d+)*|__index_level_\d+__", re.IGNORECASE)
 """What a column is called whose index pandas wrote without a name."""
@@ -15,28 +16,32 @@ SHOWN = 30
 """Names of a role in a line, at most."""
 
 
-def without_row_numbers(data: Dataset, names: Sequence[str], keep: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+def without_row_numbers(data: RawTable, names: Sequence[str], keep: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """Some columns but those that only count the rows, and these: without a name; called index, and rising; or holding
     0, 1, 2, … or 1, 2, 3, … from the first row to the last, unless there is no other.
 
     Args:
         keep: names that are not left out, whatever they hold.
     """
-    some, first = [name for name in names if name not in keep], data[0] if len(data) >= FEWEST_ROWS else {}
+    some = [name for name in names if name not in keep]
     left_out = {name for name in some if WITHOUT_NAME.fullmatch(name.strip()) or _is_index(data, name)}
-    counts = {name for name in some if str(first.get(name)) in ("0", "1") and set(_steps(data, name)) == {1}}
+    counts = {name for name in some if _counts(data[name])}
     left_out |= counts if left_out | counts != {*names} else set()
     return [name for name in names if name not in left_out], [name for name in names if name in left_out]
 
 
-def _is_index(data: Dataset, name: str) -> bool:
-    return INDEX.fullmatch(name.strip()) is not None and bool((_steps(data, name) > 0).all())
+def _is_index(data: RawTable, name: str) -> bool:
+    return INDEX.fullmatch(name.strip()) is not None and bool((_steps(data[name]) > 0).all())
 
 
-def _steps(data: Dataset, name: str) -> np.ndarray:
+def _counts(values: Sequence[object]) -> bool:
+    return len(values) >= FEWEST_ROWS and str(values[0]) in ("0", "1") and set(_steps(values)) == {1}
+
+
+def _steps(values: Sequence[object]) -> np.ndarray:
     """From row to row; NaN where a column holds other things than numbers."""
     try:
-        return np.diff(np.array([str(value) for value in data[name]], np.float64))
+        return np.diff(np.array([str(value) for value in values], np.float64))
     except ValueError:
         return np.array([np.nan])
 

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from glob import glob, has_magic
@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 from datasets import get_dataset_split_names, load_dataset, load_dataset_builder
 
 from gatedrnn.data.columns import said_columns
-from gatedrnn.data.files import TEXT_COLUMNS, column_of, in_a_sentence, kind_of, read_rows, reader
+from gatedrnn.data.files import TEXT_COLUMNS
+from gatedrnn.data.rows import Kind, names_of, values_of
+from gatedrnn.data.tables import column_of, in_a_sentence, kind_of, reader
 from gatedrnn.data.token_cache import counts_folder
 from gatedrnn.errors import DataError
 from gatedrnn.records import cores, write_whole
@@ -29,7 +31,7 @@ BLOCK = 1 << 16  # characters of a text file in memory at a time
 TEXT_ENDINGS = (".txt", ".txt.gz")
 TABLES = (".csv", ".tsv", ".ts")
 """Endings of what other tasks read."""
-ROW_FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
+ROW_FORMATS: dict[str, Kind] = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
 
 
 class Piece(NamedTuple):
@@ -97,16 +99,16 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
         endings = ", ".join((*TEXT_ENDINGS, *ROW_FORMATS))
         raise DataError(f"{path}: the ending must be one of {endings}, got {path.suffix or 'none'!r}")
 
-    columns: tuple[str, ...] = ()
+    columns, column = tuple[str, ...](), ""
     if kind is not None:
-        columns = _said(read_rows(path, kind, streaming=True), str(path), path.name, text_column)
+        columns, column = _said(names_of(path, kind), str(path), path.name, text_column)
 
     def pieces() -> Iterator[Piece]:
         with in_a_sentence(path):
             if kind is None:
                 yield from _documents(_blocks(path), start)
             else:
-                yield from _rows(read_rows(path, kind, streaming=True), str(path), text_column, start)
+                yield from _rows(values_of(path, kind, column), column, str(path), start)
 
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -189,10 +191,11 @@ class HubSet(NamedTuple):
             LOG.info("loading %s from the Hugging Face hub, unless it was before", label)
         data = self._asked(split, partial(load_dataset, split=split, streaming=self.streaming))
 
-        def pieces() -> Iterator[Piece]:
-            return _rows(data, label, text_column, start)
+        columns, column = _said(list(data.features or next(iter(data))), label, label, text_column)
 
-        columns = _said(data, label, label, text_column)
+        def pieces() -> Iterator[Piece]:
+            return _rows((row[column] for row in data.select_columns([column])), column, label, start)
+
         if not self.streaming:
             return _summed(label, pieces, columns)
         # The library's own fingerprint of the files and their revision: to sum the rows is to load them all.
@@ -303,17 +306,15 @@ def _documents(blocks: Iterator[str], start: re.Pattern[str] | None) -> Iterator
             first = False
 
 
-def _said(data: Any, place: str, name: str, text_column: str | None) -> tuple[str, ...]:
-    """`Corpus.columns` of one file or set of rows."""
-    names = list(data.features or next(iter(data)))
-    return (said_columns(name, {"text": column_of(names, place, "text", text_column, TEXT_COLUMNS)}, names),)
+def _said(names: list[str], place: str, name: str, text_column: str | None) -> tuple[tuple[str, ...], str]:
+    """`Corpus.columns` of one file or set of rows, and the column of texts."""
+    column = column_of(names, place, "text", text_column, TEXT_COLUMNS)
+    return (said_columns(name, {"text": column}, names),), column
 
 
-def _rows(data: Any, place: str, text_column: str | None, start: re.Pattern[str] | None) -> Iterator[Piece]:
-    column = column_of(list(data.features or next(iter(data))), place, "text", text_column, TEXT_COLUMNS)
+def _rows(texts: Iterable[object], column: str, place: str, start: re.Pattern[str] | None) -> Iterator[Piece]:
     first = True
-    for number, row in enumerate(data.select_columns([column]), start=1):
-        text = row[column]
+    for number, text in enumerate(texts, start=1):
         if not isinstance(text, str) and text is not None:
             raise DataError(f"{place}: row {number}, column {column!r}: holds {kind_of(text)}, not text")
         text = text or ""

@@ -7,11 +7,13 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PositiveInt, field_validator
 
+from gatedrnn.data.date_forms import Order
 from gatedrnn.data.probes import PROBES
+from gatedrnn.data.series.fields import Decimal
 from gatedrnn.errors import UsageError
 
 LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
-SERIES_REGRESSION = "series-regression"
+SERIES_REGRESSION, TEXT = "series-regression", "text-classification"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """What numpy, torch and scikit-learn all take."""
 Frames: TypeAlias = Literal["log-mel", "mfcc", "samples"]
@@ -132,7 +134,7 @@ class TextTask(TaskSettings):
 class SeriesTask(TaskSettings):
     """Series of numbers with a class each, or with a number."""
 
-    expert = ("split_seed", "missing", "quoting")
+    expert = ("split_seed", "missing", "quoting", "decimal", "date_order")
 
     train_file: Path | None = None
     """Training series: .ts (or .ts.gz); a CSV, TSV, JSON-lines or Parquet table with a row a time, or with a row a
@@ -159,6 +161,10 @@ class SeriesTask(TaskSettings):
     """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
     quoting: bool = False
     """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
+    decimal: Decimal | None = None
+    """Mark before decimals, where 1,234 could mean either."""
+    date_order: Order | None = None
+    """Of dates such as 1/2/2024, where the column does not tell."""
     metric: Literal["accuracy", "auroc"] = "accuracy"
     """Of two classes: the share of right answers, or the area under the ROC curve, for a rare class."""
     validation_fraction: float = Field(0.1, gt=0, lt=1)
@@ -174,6 +180,7 @@ class ForecastTask(TaskSettings):
 
     expert = (
         "origins", "stride", "frequency", "train_steps", "validation_steps", "test_steps", "missing", "quoting",
+        "decimal", "date_order",
     )  # fmt: skip
 
     train_file: Path | None = None
@@ -200,6 +207,10 @@ class ForecastTask(TaskSettings):
     """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
     quoting: bool = False
     """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
+    decimal: Decimal | None = None
+    """Mark before decimals, where 1,234 could mean either."""
+    date_order: Order | None = None
+    """Of dates such as 1/2/2024, where the column does not tell."""
     frequency: str | None = None
     """Step between times, such as 15min, h, D or MS, or a number; guessed from the times if not given."""
     horizon: int | None = Field(None, ge=1)
@@ -281,7 +292,7 @@ class LanguageTask(TaskSettings):
 
 TASKS: dict[str, type[TaskSettings]] = {
     **dict.fromkeys(PROBES, ProbeTask), "digits": DigitsTask, "mnist": MnistTask, "ag_news": TextTask,
-    "text-classification": TextTask, SERIES: SeriesTask, SERIES_REGRESSION: SeriesTask, FORECAST: ForecastTask,
+    TEXT: TextTask, SERIES: SeriesTask, SERIES_REGRESSION: SeriesTask, FORECAST: ForecastTask,
     LANGUAGE: LanguageTask,
 }  # fmt: skip
 """Settings of each task by its name."""

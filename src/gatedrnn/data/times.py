@@ -2,17 +2,26 @@
 times are written."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 from zoneinfo import available_timezones
 
 import numpy as np
 import pandas as pd
 
+from gatedrnn.data.date_forms import (
+    PATTERNS,
+    Order,
+    dates_by,
+    has_order,
+    order_of,
+    patterns_of,
+    shown,
+    written_by,
+)
 from gatedrnn.data.series.fields import MISSING, SHOWN, Place
 from gatedrnn.errors import DataError
 
@@ -20,21 +29,9 @@ CLOCK = re.compile(r"(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?")
 DATE = re.compile(
     r"(\d{1,6}-\d\d(?:-\d\d)?(?:[T ]\d\d(?::\d\d(?::\d\d(?:\.\d{1,9})?)?)?)?) ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?"
 )
+FULL_DATE = re.compile(r"\d{4,6}[-/]\d\d[-/]\d\d")
 FIRST_YEAR, LAST_YEAR = 1678, 2261
 """Whole years that 64 bits of nanoseconds hold."""
-FIELDS: Mapping[str, tuple[str, str]] = {
-    "year": (r"(?:1[789]|2[01])\d\d", "YYYY"), "month": (r"0[1-9]|1[0-2]", "MM"),
-    "day": (r"0[1-9]|[12]\d|3[01]", "DD"), "hour": (r"[01]\d|2[0-3]", "HH"), "minute": (r"[0-5]\d", "MM"),
-    "second": (r"[0-5]\d", "SS"), "week": (r"0[1-9]|[1-4]\d|5[0-3]", "WW"), "quarter": (r"[1-4]", "Q"),
-}  # fmt: skip
-"""By name: what it may be, and how a message shows it."""
-PATTERNS = (
-    "{year}{month}{day}{hour}{minute}{second}", "{year}{month}{day}{hour}{minute}", "{year}{month}{day}{hour}",
-    "{year}{month}{day}", "{year}{month}", "{year}{week}", "{year}{quarter}",
-    *(f"{{year}}{mark}{{month}}" for mark in ("_", ".", "-", "/", "M", "-M")), "{year}_{month}_{day}",
-    *(f"{{year}}{mark}{part}" for mark in ("", "-", " ") for part in ("W{week}", "Q{quarter}")),
-)  # fmt: skip
-"""Dates without separators, or without a day; of two that fit, the first."""
 USUAL_ZONES = (
     "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Chicago", "America/Denver",
     "America/Los_Angeles", "America/Sao_Paulo", "Australia/Sydney",
@@ -53,7 +50,7 @@ class TimeForm:
     kind: Literal["numbers", "clock", "dates"] = "numbers"
     """int64 or float64; timedelta64[ns]; datetime64[ns]."""
     pattern: str | None = None
-    """One of `PATTERNS`; None for dates as 2024-01-31 18:00."""
+    """As `date_forms` has it; None for dates as 2024-01-31 18:00."""
     zone: str | None = None
     """Of dates: "+09:00" or "Z" of all, or "Europe/Berlin" where offsets change; None without offsets."""
     instants: bool = False
@@ -68,8 +65,8 @@ class TimeForm:
     def __str__(self) -> str:
         if self.kind != "dates":
             return "hours and minutes" if self.kind == "clock" else "numbers"
-        shown = "" if self.pattern is None else " as " + self.pattern.format_map({n: f[1] for n, f in FIELDS.items()})
-        return f"dates{shown}" + ("" if self.zone is None else f" in {self.zone}" if "/" in self.zone else
+        form = "" if self.pattern is None else f" as {shown(self.pattern)}"
+        return f"dates{form}" + ("" if self.zone is None else f" in {self.zone}" if "/" in self.zone else
                                   " in UTC" if self.zone == "Z" else f" at {self.zone}")  # fmt: skip
 
     def local(self, times: np.ndarray) -> np.ndarray:
@@ -88,8 +85,8 @@ class TimeForm:
             return [_clock_written(int(moment), decimals) for moment in times.astype(np.int64)]
         wall = self.local(times)
         if self.pattern is not None:
-            by_pattern = [_by_pattern(self.pattern, moment) for moment in pd.DatetimeIndex(wall)]
-            again = _by(self.pattern, by_pattern)
+            by_pattern = [written_by(self.pattern, moment) for moment in pd.DatetimeIndex(wall)]
+            again = dates_by(self.pattern, by_pattern)
             if again is not None and (again == wall).all():  # no days between months
                 return list(by_pattern)
         unit: Any = UNITS[decimals] if self.hours or (wall != wall.astype("datetime64[D]")).any() else "D"
@@ -142,14 +139,18 @@ class Times(NamedTuple):
         return found
 
 
-def read_times(values: Sequence[object], place: Place) -> Times:
+def read_times(values: Sequence[object], place: Place, order: Order | None = None) -> Times:
     """Times as a column holds them: numbers, hours and minutes as 07:30 or 31:15:00, or dates.
 
-    Whole numbers are dates where each of them is one: as YYYYMM, YYYYMMDD or another of `PATTERNS`.
+    Whole numbers are dates where each of them is one: as YYYYMM, YYYYMMDD or another of `PATTERNS`; others, where each
+    follows a pattern of the first.
+
+    Args:
+        order: of year, month and day, where numbers do not tell.
 
     Raises:
         DataError: a field is none of these, or not as the first; a time is missing, infinite, or a date that 64 bits of
-            nanoseconds do not hold.
+            nanoseconds do not hold; or dates could be read in two orders.
     """
     texts = [_text(value) for value in values]
     for row, text in enumerate(texts):
@@ -159,7 +160,7 @@ def read_times(values: Sequence[object], place: Place) -> Times:
         return Times(np.empty(0), TimeForm())
     if CLOCK.fullmatch(texts[0]):
         return _clocks(texts, place)
-    found = _patterned(texts)
+    found = _patterned(texts, place, order)
     if found is None and _is_number(texts[0]):
         found = _numbers(texts, place)
     return found or _dates(values, texts, place)
@@ -168,7 +169,7 @@ def read_times(values: Sequence[object], place: Place) -> Times:
 def are_dates(values: Sequence[object]) -> bool:
     """Whether every field is a date, with year, month and day, or all are as one of `PATTERNS`."""
     texts = [_text(value) for value in values]
-    if not texts or not (DATE.fullmatch(texts[0].replace("/", "-")) or _patterned(texts[:1])):
+    if not texts or not (DATE.fullmatch(texts[0].replace("/", "-")) or any(_fitting(texts[:1]))):
         return False
     try:
         return read_times(values, str).form.kind == "dates"
@@ -228,43 +229,34 @@ def _clocks(texts: list[str], place: Place) -> Times:
     return Times(found, TimeForm("clock", decimals=_decimals_of_seconds(found)))
 
 
-def _patterned(texts: list[str]) -> Times | None:
-    """Dates by the first of `PATTERNS` that all texts follow; None where there is none."""
-    for pattern in PATTERNS:
-        if (found := _by(pattern, texts)) is not None:
-            return Times(found, TimeForm("dates", pattern))
-    return None
+def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | None:
+    """Dates by a pattern that all texts follow; None where there is none. Of several, that by which times rise."""
+    found = {pattern: days for pattern, days in _fitting(texts) if order is None or has_order(pattern, order)}
+    by_order: dict[tuple[str, ...], str] = {}
+    for pattern in found:
+        by_order.setdefault(order_of(pattern), pattern)
+    falls = {pattern: int((np.diff(found[pattern]) <= np.timedelta64(0)).sum()) for pattern in by_order.values()}
+    best = [pattern for pattern, count in falls.items() if count == min(falls.values())]
+    asked = {str(found[pattern][0])[:10]: "-".join(order_of(pattern)) for pattern in best}
+    if len(asked) > 1:
+        raise DataError(
+            f"{place(0)}: {texts[0]} may be {' or '.join(asked)}, and no row tells; give --date-order "
+            f"{' or --date-order '.join(asked.values())}"
+        )
+    return Times(found[best[0]], TimeForm("dates", best[0])) if best else None
 
 
-def _by(pattern: str, texts: list[str]) -> np.ndarray | None:
-    """(rows,), datetime64[ns]; None where a text is no date by a pattern."""
-    expression, days = _expression(pattern), []
-    if pattern == "{year}.{month}" and any(re.fullmatch(r"\d{4}\.0\d", text) for text in texts):
-        texts = [f"{text}0" if re.fullmatch(r"\d{4}\.1", text) else text for text in texts]  # October, as a number
-    for text in texts:
-        match = expression.fullmatch(text)
-        if match is None:
-            return None
-        try:
-            days.append(np.datetime64(_day(match.groupdict()), "ns"))
-        except ValueError:  # 30 February, week 53 of a year that has 52
-            return None
-    return np.array(days, "datetime64[ns]")
-
-
-@lru_cache
-def _expression(pattern: str) -> re.Pattern[str]:
-    fields = {name: f"(?P<{name}>{field[0]})" for name, field in FIELDS.items()}
-    return re.compile(pattern.replace(".", r"\.").format_map(fields))
-
-
-def _day(fields: dict[str, str]) -> str:
-    year = fields["year"]
-    if "week" in fields:
-        return date.fromisocalendar(int(year), int(fields["week"]), 1).isoformat()
-    month = f"{3 * int(fields['quarter']) - 2:02}" if "quarter" in fields else fields["month"]
-    clock = ":".join(fields.get(name, "00") for name in ("hour", "minute", "second"))
-    return f"{year}-{month}-{fields.get('day', '01')}T{clock}"
+def _fitting(texts: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+    """The patterns that all texts follow, and the dates that they are then."""
+    first = next(((pattern, days) for pattern in PATTERNS if (days := dates_by(pattern, texts)) is not None), None)
+    if first is not None:
+        yield first
+        return
+    if _is_number(texts[0]) or (DATE.fullmatch(texts[0].replace("/", "-")) and FULL_DATE.match(texts[0])):
+        return
+    for pattern in dict.fromkeys(patterns_of(texts[0])):
+        if (days := dates_by(pattern, texts)) is not None:
+            yield pattern, days
 
 
 def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
@@ -368,9 +360,3 @@ def _clock_written(nanoseconds: int, decimals: int) -> str:
     if seconds % 60 or rest or decimals:
         text += f":{seconds % 60:02}" + (f".{rest:09}"[: decimals + 1] if decimals else "")
     return text
-
-
-def _by_pattern(pattern: str, moment: pd.Timestamp) -> str:
-    fields = {name: f"{getattr(moment, name):02}" for name in ("month", "day", "hour", "minute", "second", "week")}
-    year = moment.isocalendar().year if "{week}" in pattern else moment.year
-    return pattern.format(**fields, year=f"{year:04}", quarter=moment.quarter)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from datasets import Dataset
 from pydantic import Field
 
 from gatedrnn import manifest
@@ -14,6 +13,7 @@ from gatedrnn.data import TaskData, Windows, load_task
 from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
 from gatedrnn.data.forecast.table import Columns
 from gatedrnn.data.forecast.task import demand_float32, read_tables
+from gatedrnn.data.rows import RawTable
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
@@ -139,7 +139,7 @@ def write_forecast(model: GatedRNNForForecasting, asked: Asked, output: Path) ->
         DataError: columns of a wide table end at different times.
     """
     columns = table_of(asked, quantiles_of(model, asked), model.config.levels)
-    write_predictions(output, Dataset.from_dict(columns), {}, str(asked.table.source["name"]))
+    write_predictions(output, RawTable(columns), {}, str(asked.table.source["name"]))
 
 
 def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[str, list[Json]]:

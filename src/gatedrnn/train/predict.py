@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-import datasets
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
-from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples
 from gatedrnn.data.columns import said_columns
-from gatedrnn.data.files import labels_in_column, read_all_columns, texts_in_column
+from gatedrnn.data.files import labels_in_column, texts_in_column
+from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
+from gatedrnn.data.tables import read_all_columns
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
 from gatedrnn.models.configuration import GatedRNNConfig
@@ -32,7 +34,7 @@ OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 class Rows(NamedTuple):
     """Rows of a file, as a model reads them."""
 
-    data: Dataset
+    data: RawTable
     """All columns of the file."""
     inputs: list[np.ndarray]
     """Token numbers (time,) or numbers (time, features) of each row."""
@@ -100,7 +102,7 @@ def _series_rows(
     config = finished.model.config
     if config.channel_means is not None and config.channel_deviations is not None:
         demand_float32(series, config.channel_means, config.channel_deviations, str(file))
-    data = Dataset.from_dict({series.column: series.places if series.names is None else series.names})
+    data = RawTable({series.column: series.places if series.names is None else series.names})
     if (series.times is None) != (finished.model.config.gap_unit is None):
         raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
     gaps = None if series.times is None else [gaps_of(times) for times in series.times]
@@ -173,7 +175,7 @@ def check_output(output: Path, file: Path) -> None:
         raise DataError(f"--output {output}: there is no folder {output.parent}")
 
 
-def write_predictions(output: Path, data: Dataset, added: dict[str, list[Json]], place: str) -> None:
+def write_predictions(output: Path, data: RawTable, added: dict[str, list[Json]], place: str) -> None:
     """All columns of `data`, then those that are added, row by row; the file is whole or as it was.
 
     Raises:
@@ -185,10 +187,7 @@ def write_predictions(output: Path, data: Dataset, added: dict[str, list[Json]],
     temporary = output.with_name(f"{output.name}.writing")
     ending = output.suffix.lower()
     if ending == ".parquet":
-        datasets.disable_progress_bars()
-        for name, values in added.items():
-            data = data.add_column(name, values)
-        data.to_parquet(temporary)
+        pq.write_table(pa.table({**data.columns, **added}), temporary)
     else:
         with temporary.open("w", encoding="utf-8", newline="") as file:
             if ending == ".jsonl":
@@ -218,8 +217,8 @@ def _write_separated(file: TextIO, ending: str, rows: list[list[Any]], output: P
         ) from error
 
 
-def _joined(data: Dataset, added: dict[str, list[Json]]) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(data):
+def _joined(data: RawTable, added: dict[str, list[Json]]) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(data.rows()):
         yield row | {name: values[number] for name, values in added.items()}
 
 
@@ -233,7 +232,7 @@ def _recorded(tokenizer: PreTrainedTokenizerFast, name: str, otherwise: str) -> 
     return str(tokenizer.init_kwargs.get(name, otherwise))
 
 
-def _column(data: Dataset, place: str, what: str, asked: str | None, usual: list[str]) -> str:
+def _column(data: RawTable, place: str, what: str, asked: str | None, usual: list[str]) -> str:
     """The column to read: the one asked for, or that of training.
 
     Raises:
@@ -269,7 +268,7 @@ def _within(found: np.ndarray, size: int) -> bool:
     return bool(((found >= 0) & (found < size)).all())
 
 
-def _labels(finished: Finished, data: Dataset, place: str, column: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
+def _labels(finished: Finished, data: RawTable, place: str, column: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
     config = finished.model.config
     if finished.labelled == "step":
         names = {name: number for number, name in enumerate(class_names(config))}

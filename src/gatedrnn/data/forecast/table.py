@@ -1,24 +1,30 @@
 """Tables of series: long (a row for each series and time) or wide (a row a time, a column for each series)."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from datasets import Dataset
 
 from gatedrnn.data.columns import said_columns, without_row_numbers
-from gatedrnn.data.files import column_of, read_all_columns, reader
+from gatedrnn.data.date_forms import Order, full_order
 from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, as_frequency, frequency_of
+from gatedrnn.data.rows import RawTable
 from gatedrnn.data.scale import FLOAT32
-from gatedrnn.data.series.long import SERIES_COLUMNS, demand_rising, numbers_in_column, time_column_of, times_in_column
+from gatedrnn.data.series.fields import Decimal, Fields, holds_words
+from gatedrnn.data.series.long import SERIES_COLUMNS, demand_rising, numbers_in_column, times_in_column
+from gatedrnn.data.tables import column_of, read_all_columns, reader
+from gatedrnn.data.time_columns import LOOKED_AT, with_time_column
 from gatedrnn.data.times import Times
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
 TARGET_COLUMNS = ("y", "value", "target")
+FEWEST_STEPS = 3
+"""Of each series, where none of the columns has a usual name for them."""
 MOST_GAPS = 20
 """Times of a series' grid over times that are in the file, at most: beyond, the frequency is wrong."""
 
@@ -40,6 +46,13 @@ class Columns(NamedTuple):
     """Fields that say that nothing was measured, beside the usual ones."""
     quoting: bool = False
     """Whether a TSV's fields may stand in quotation marks."""
+    decimal: Decimal | None = None
+    date_order: Order | None = None
+
+    @property
+    def fields(self) -> Fields:
+        """How those of a table are read."""
+        return Fields(self.missing, self.decimal, self.date_order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,21 +89,23 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
         future: whether the last times may hold covariates alone, for which a forecast is asked.
 
     Raises:
-        DataError: a column is missing, a time is out of order or doubled or off the grid, a value is no finite number,
-            or a series has no value at all; row and column are named.
+        DataError: a column is missing, a time is doubled or off the grid, a value is no finite number, or a series has
+            no value at all; row and column are named.
     """
     data = read_all_columns(path, quoting=columns.quoting)
     place = str(path)
     if not len(data):
         raise DataError(f"{path}: there are columns but no rows")
-    columns = _guessed(data, place, columns)
-    assert columns.time is not None
-    times = times_in_column(path, data, columns.time)
+    data, time = with_time_column(data, place, columns.time)
+    times = times_in_column(path, data, time, columns.fields)
+    columns = _guessed(data, place, columns, time, times)
+    columns = columns._replace(date_order=columns.date_order or full_order(times.form.pattern))
     of_numbers = {
-        name: numbers_in_column(path, data, name, columns.missing)
+        name: numbers_in_column(path, data, name, columns.fields)
         for name in (*columns.target, *columns.known, *columns.past, *columns.fixed)
     }
     found = _rows(data, columns, path, times)
+    said = " Rows are put in the order of time." if any((np.diff(one.rows) < 0).any() for one in found) else ""
     frequency, times = _frequency_and_times(found, columns, times, path)
     series = [_on_grid(one, columns, times, of_numbers, frequency, path) for one in found]
     for one, rows in zip(series, found, strict=True):
@@ -108,17 +123,20 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
         [one if future else _without_future(one) for one in series], frequency, columns,
         {"name": path.name, "rows": len(data), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
         tuple(name for name in kept if name not in of_numbers),
-        said_columns(path.name, roles, data.column_names, left_out),
+        said_columns(path.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
 
 
-def _guessed(data: Dataset, place: str, asked: Columns) -> Columns:
+def _guessed(data: RawTable, place: str, asked: Columns, time: str, times: Times) -> Columns:
     """The columns with all that is None or () replaced by what is obvious."""
-    names, time = data.column_names, time_column_of(data, place, asked.time)
+    names = data.column_names
     usual = [name for name in names if name.lower() in SERIES_COLUMNS]
     rows = {name for name in usual if len(set(data[name])) == len(data)}
     several = [name for name in usual if name not in rows]
     series = asked.series or (several[0] if len(several) == 1 else None)
+    others = [name for name in names if name not in (time, *asked.target) and name.lower() not in TARGET_COLUMNS]
+    if series is None and len(others) + len(asked.target) > 1 and len(np.unique(times.order)) < len(data):
+        series = _column_of_series(data, place, others, times.order)
     for name in (series, *asked.target, *asked.known, *asked.past, *asked.fixed):
         if name is not None:
             column_of(names, place, "series", name, ())
@@ -129,7 +147,8 @@ def _guessed(data: Dataset, place: str, asked: Columns) -> Columns:
         target = (column_of(names, place, "target", None, TARGET_COLUMNS),)
     else:
         rest = [name for name in names if name not in roles and name not in rows]
-        target = tuple(without_row_numbers(data, rest, TARGET_COLUMNS)[0])
+        rest = without_row_numbers(data, rest, TARGET_COLUMNS)[0]
+        target = tuple(name for name in rest if not holds_words(data[name][:LOOKED_AT], asked.fields)) or tuple(rest)
     twice = next((name for name in (*roles, *target) if (*roles, *target).count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{place}: column {twice!r} is given two roles")
@@ -141,8 +160,8 @@ def _guessed(data: Dataset, place: str, asked: Columns) -> Columns:
     return asked._replace(time=time, series=series, target=target)
 
 
-def _rows(data: Dataset, columns: Columns, path: Path, times: Times) -> list[_Rows]:
-    """The rows of each series; times of a series must rise."""
+def _rows(data: RawTable, columns: Columns, path: Path, times: Times) -> list[_Rows]:
+    """The rows of each series, in the order of time; no two have one time."""
     if columns.series is None:
         groups = {name: np.arange(len(data)) for name in columns.target}
     else:
@@ -152,9 +171,9 @@ def _rows(data: Dataset, columns: Columns, path: Path, times: Times) -> list[_Ro
         parts = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
         groups = {str(names[part[0]]): part for part in sorted(parts, key=lambda part: first[inverse[part[0]]])}
     assert columns.time is not None
+    groups = {name: rows[np.argsort(times.order[rows], kind="stable")] for name, rows in groups.items()}
     for name, rows in groups.items():
-        hint = "" if columns.series else _column_of_series(data, columns, times.order)
-        demand_rising(path, data, columns.time, times, name, rows, hint)
+        demand_rising(path, data, columns.time, times, name, rows)
         if columns.series is None:
             break  # all have the same times
     return [
@@ -162,16 +181,27 @@ def _rows(data: Dataset, columns: Columns, path: Path, times: Times) -> list[_Ro
     ]
 
 
-def _column_of_series(data: Dataset, columns: Columns, times: np.ndarray) -> str:
-    """What to do where times rise for each value of a column of text, such as the names of several series."""
-    for name in (name for name in data.column_names if name not in (columns.time, *columns.target)):
-        found = data[name]
-        if all(isinstance(value, str) for value in found):
-            order = np.lexsort((np.arange(len(times)), found))
-            same = np.array(found)[order][1:] == np.array(found)[order][:-1]
-            if (np.diff(times[order])[same] > 0).all():
-                return f"; if {name!r} holds the names of series, give --series-column {name}"
-    return ""
+def _column_of_series(data: RawTable, place: str, names: Sequence[str], order: np.ndarray) -> str | None:
+    """The column whose values part rows at the same times into series of some length.
+
+    Raises:
+        DataError: several do, each in its own way.
+    """
+    found: dict[bytes, str] = {}
+    for name in names:
+        values = [str(value) for value in data[name]]
+        _, first, inverse, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
+        rows = np.lexsort((order, inverse))
+        again = (inverse[rows][1:] == inverse[rows][:-1]) & (order[rows][1:] == order[rows][:-1])
+        if len(counts) > 1 and counts.min() >= FEWEST_STEPS and not again.any():
+            found.setdefault(first[inverse].tobytes(), name)
+    if len(found) > 1:
+        several = ", ".join(map(repr, found.values()))
+        raise DataError(
+            f"{place}: times come more than once: which column holds the series? {several} could be it; name it with "
+            "--series-column"
+        )
+    return next(iter(found.values()), None)
 
 
 def _frequency_and_times(

@@ -113,7 +113,7 @@ def read_tables(settings: ForecastTask, *, future: bool = False) -> Read:
     """
     columns = Columns(
         settings.target, settings.series_column, settings.time_column, settings.known, settings.past, settings.fixed,
-        settings.frequency, settings.missing, settings.quoting,
+        settings.frequency, settings.missing, settings.quoting, settings.decimal, settings.date_order,
     )  # fmt: skip
     if settings.train_file is None:
         if settings.test_file is not None:

@@ -3,10 +3,11 @@
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from gatedrnn.data.date_forms import Order
 from gatedrnn.errors import DataError
 
 MISSING = (
@@ -17,31 +18,96 @@ LARGEST = 3.4e38
 """What is read: models are given, and exported with, numbers of 32 bits too."""
 SHOWN = 60
 """Characters of a field in a message, at most."""
-COMMA = re.compile(r"[+-]?\d+,\d+")
+GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+"""1,234.5."""
+GROUPED_BY_POINTS = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d*)?")
+"""1.234,5."""
+AROUND = re.compile(r"[\s$€£¥₩₹%]+")
+"""Signs of currencies and of percent, and blanks, which change nothing of a number."""
+Decimal: TypeAlias = Literal[".", ","]
+
+
+class Fields(NamedTuple):
+    """How the fields of a table are read, where they do not show it."""
+
+    missing: tuple[str, ...] = ()
+    """Fields that say that nothing was measured, beside `MISSING`."""
+    decimal: Decimal | None = None
+    """The mark before decimals."""
+    date_order: Order | None = None
+    """Of dates that are numbers."""
+
+
+AS_SHOWN = Fields()
+
+
 Place: TypeAlias = Callable[[int], str]
 """Where the field of a row is, for messages: file, row, column."""
 
 
-def numbers_of(values: Sequence[object], place: Place, missing: Sequence[str] = ()) -> np.ndarray:
-    """(rows,), float64; NaN where a field is empty or says that nothing was measured.
-
-    Args:
-        missing: further fields that say so.
+def numbers_of(values: Sequence[object], place: Place, fields: Fields = AS_SHOWN) -> np.ndarray:
+    """(rows,), float64; NaN where a field is empty or says that nothing was measured. Marks between thousands, signs of
+    a currency and of percent are left out, and a number in brackets is negative.
 
     Raises:
-        DataError: a field is no number, infinite, or too large.
+        DataError: a field is no number, infinite, or too large; or commas may be before decimals or between thousands.
     """
-    found, nothing = np.empty(len(values)), {*MISSING, *(word.lower() for word in missing)}
+    found, nothing = np.empty(len(values)), {*MISSING, *(word.lower() for word in fields.missing)}
+    decimal = fields.decimal
+    commas = dict[int, str]()
     for row, value in enumerate(values):
         if value is None or (str(value).strip().lower() in nothing):
             found[row] = np.nan
-            continue
-        found[row] = number_of(value, place, row)
+        elif not isinstance(value, str):
+            found[row] = number_of(value, place, row)
+        elif "," in (text := _bare(value)) or decimal == ",":
+            commas[row] = text
+        else:
+            found[row] = number_of(text, place, row, value)
+    if commas:
+        decimal = decimal or _decimal(commas, found, place)
+        form, group, point = (GROUPED, ",", ".") if decimal == "." else (GROUPED_BY_POINTS, ".", ",")
+        for row, text in commas.items():
+            plain = text.replace(group, "").replace(point, ".") if form.fullmatch(text) else text
+            found[row] = number_of(plain, place, row, values[row])
     return found
 
 
-def number_of(value: object, place: Place, row: int) -> float:
+def holds_words(values: Sequence[object], fields: Fields) -> bool:
+    """Whether most fields of a column that say something are no numbers."""
+    nothing = {*MISSING, *(word.lower() for word in fields.missing)}
+    there = [value for value in values if value is not None and str(value).strip().lower() not in nothing]
+    words = [value for value in there if isinstance(value, str) and not any(map(str.isdigit, value))]
+    return len(words) * 2 > len(there)
+
+
+def _bare(field: str) -> str:
+    """A field without what stands around its number."""
+    text = AROUND.sub("", field)
+    return f"-{text[1:-1]}" if text[:1] == "(" and text[-1:] == ")" else text
+
+
+def _decimal(commas: dict[int, str], plain: np.ndarray, place: Place) -> Decimal:
+    """The mark before decimals, of fields that hold commas.
+
+    Raises:
+        DataError: they may be before decimals or between thousands.
+    """
+    if not all(map(GROUPED.fullmatch, commas.values())):
+        return ","
+    others = np.delete(plain, list(commas))
+    if any(text.count(",") > 1 or "." in text for text in commas.values()) or (others != np.rint(others)).any():
+        return "."
+    row, text = next(iter(commas.items()))
+    whole, rest = text.split(",")
+    raise DataError(f"{place(row)}: {text} may be {whole}{rest} or {whole}.{rest}; give --decimal . or --decimal ,")
+
+
+def number_of(value: object, place: Place, row: int, written: object = None) -> float:
     """A field that is there as a number.
+
+    Args:
+        written: as the table has it, for messages.
 
     Raises:
         DataError: it is none, infinite, or larger than `LARGEST`.
@@ -51,8 +117,8 @@ def number_of(value: object, place: Place, row: int) -> float:
     except OverflowError:  # an integer of hundreds of digits
         number = math.inf
     except (TypeError, ValueError):
-        point = "; write a point before the decimals" if COMMA.fullmatch(str(value).strip()) else ""
-        raise DataError(f"{place(row)}: must be a number, got {repr(value)[:SHOWN]}{point}") from None
+        shown = repr(value if written is None else written)
+        raise DataError(f"{place(row)}: must be a number, got {shown[:SHOWN]}") from None
     if math.isinf(number):
         raise DataError(f"{place(row)}: {str(value)[:SHOWN]} is infinite")
     if abs(number) > LARGEST:

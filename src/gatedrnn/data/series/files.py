@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gatedrnn.data.files import read_all_columns, reader
+from gatedrnn.data.date_forms import Order
 from gatedrnn.data.scale import first_beyond
+from gatedrnn.data.series.fields import Decimal, Fields
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.series.long import read_long
 from gatedrnn.data.series.measurements import holds_measurements, read_measurement_files, read_measurements
@@ -13,6 +14,7 @@ from gatedrnn.data.series.ts import read_ts
 from gatedrnn.data.series.unnamed import is_unnamed, read_unnamed
 from gatedrnn.data.series.wav import FILE_COLUMNS, read_recordings
 from gatedrnn.data.settings import Frames
+from gatedrnn.data.tables import read_all_columns, reader
 from gatedrnn.errors import DataError
 
 
@@ -27,6 +29,13 @@ class Reading(NamedTuple):
     missing: tuple[str, ...] = ()
     data_root: Path | None = None
     quoting: bool = False
+    decimal: Decimal | None = None
+    date_order: Order | None = None
+
+    @property
+    def fields(self) -> Fields:
+        """How those of a table are read."""
+        return Fields(self.missing, self.decimal, self.date_order)
 
 
 @reader
@@ -47,23 +56,23 @@ def read_series(
     """
     columns = (reading.series_column, reading.time_column, reading.label_column)
     if columns == (None, None, None) and not reading.uneven and is_unnamed(path):
-        return read_unnamed(path, reading.missing)
+        return read_unnamed(path, reading.fields)
     named = None if ".ts" in path.suffixes else named_files(path, quoting=reading.quoting)
     if ".ts" in path.suffixes or (named is not None and named.lower().endswith(".wav")):
-        for name in ("uneven", "missing"):
+        for name in ("uneven", "missing", "decimal", "date_order"):
             if getattr(reading, name):
-                raise DataError(f"{path}: --{name} is for tables of times; leave it out")
+                raise DataError(f"{path}: --{name.replace('_', '-')} is for tables of times; leave it out")
     if ".ts" in path.suffixes:
         return read_ts(path, labelled=labelled)
-    series, time, label, missing = reading.series_column, reading.time_column, reading.label_column, reading.missing
+    series, time, label, fields = reading.series_column, reading.time_column, reading.label_column, reading.fields
     how = {"labelled": labelled, "quoting": reading.quoting}
     if named is not None and named.lower().endswith(".wav"):
         return read_recordings(path, label, reading.frames, reading.data_root, **how)
     if named is not None:
-        return read_measurement_files(path, time, label, missing, channels, reading.data_root, **how)
+        return read_measurement_files(path, time, label, fields, channels, reading.data_root, **how)
     if holds_measurements(read_all_columns(path, quoting=reading.quoting).column_names):
-        return read_measurements(path, series, time, label, missing, channels, **how)
-    return read_long(path, series, time, label, missing, channels, uneven=reading.uneven, **how)
+        return read_measurements(path, series, time, label, fields, channels, **how)
+    return read_long(path, series, time, label, fields, channels, uneven=reading.uneven, **how)
 
 
 def named_files(path: Path, *, quoting: bool = False) -> str | None:

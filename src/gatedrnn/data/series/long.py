@@ -5,43 +5,42 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from datasets import Dataset
 
 from gatedrnn.data.columns import said_columns, without_row_numbers
-from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
-from gatedrnn.data.series.fields import numbers_of
+from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
+from gatedrnn.data.rows import RawTable
+from gatedrnn.data.series.fields import AS_SHOWN, Fields, numbers_of
 from gatedrnn.data.series.labelled import LabelledSeries
-from gatedrnn.data.times import Times, are_dates, read_times
+from gatedrnn.data.tables import column_of, read_all_columns
+from gatedrnn.data.time_columns import with_time_column
+from gatedrnn.data.times import Times, read_times
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
 SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "recordid")
-LOOKED_AT = 100
-"""Rows that say whether a column holds dates."""
-TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
 
 
 def read_long(
     path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
-    missing: Sequence[str] = (), channels: Sequence[str] | None = None, *, uneven: bool = False, labelled: bool = True,
+    fields: Fields = AS_SHOWN, channels: Sequence[str] | None = None, *, uneven: bool = False, labelled: bool = True,
     quoting: bool = False,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a CSV, TSV, JSON-lines or Parquet file; all columns but series, time, label and those that count
     the rows are channels.
 
     Args:
-        missing: values that mean that nothing was measured.
+        fields: how they are read.
         channels: those of training, which are kept even if they count the rows here.
         uneven: keep the times of steps.
         quoting: whether a TSV's fields may stand in quotation marks.
 
     Raises:
-        DataError: a column is missing, a time is out of order or doubled, a value is no number, or a series has several
-            labels; the row and the column are named.
+        DataError: a column is missing, a time is doubled, a value is no number, or a series has several labels; the row
+            and the column are named.
     """
     data, place = read_all_columns(path, quoting=quoting), str(path)
     series = column_of(data.column_names, place, "series", series_column, SERIES_COLUMNS)
-    time = time_column_of(data, place, time_column)
+    data, time = with_time_column(data, place, time_column)
     label = None
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
         label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
@@ -52,8 +51,8 @@ def read_long(
     if not len(data):
         raise DataError(f"{path}: there are columns but no rows")
     labels, names = ([], None) if label is None else labels_in_column(data, place, label)
-    times = times_in_column(path, data, time)
-    table = np.stack([numbers_in_column(path, data, name, missing) for name in channels], axis=1)
+    times = times_in_column(path, data, time, fields)
+    table = np.stack([numbers_in_column(path, data, name, fields) for name in channels], axis=1)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(map(str, data[series])):
         own = rows.setdefault(name, [])
@@ -61,7 +60,11 @@ def read_long(
             both = f"{labels[own[0]]} and {labels[row]}"
             raise DataError(f"{path}: row {row + 1}, column {label!r}: series {name} has the labels {both}")
         own.append(row)
+    said = ""
     for name, own in rows.items():
+        if (np.diff(times.order[own]) < np.zeros(1, np.diff(times.order).dtype)).any():
+            own.sort(key=times.order.__getitem__)
+            said = " Rows are put in the order of time."
         demand_rising(path, data, time, times, name, np.array(own))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     own_labels = [labels[own[0]] for own in rows.values()] if labels else []
@@ -74,50 +77,28 @@ def read_long(
     return LabelledSeries(
         values, own_labels, names, tuple(channels), places, source, gaps, times.unit if uneven else None,
         rows=[np.array(own) + 1 for own in rows.values()], column=series, names=list(rows),
-        said=said_columns(path.name, roles, data.column_names, left_out),
+        said=said_columns(path.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
 
 
-def demand_rising(
-    path: Path, data: Dataset, column: str, times: Times, series: str, rows: np.ndarray, hint: str = ""
-) -> None:
-    """See that the times of a series rise from row to row.
+def demand_rising(path: Path, data: RawTable, column: str, times: Times, series: str, rows: np.ndarray) -> None:
+    """See that no two rows of a series, which are in the order of time, have one time.
 
     Raises:
-        DataError: two rows have one time, which are named, or one is out of order.
+        DataError: two have, which are named.
     """
-    order = times.order[rows]
-    falls = np.flatnonzero(order[1:] <= order[:-1])
-    if len(falls):
-        place = int(falls[0]) + 1
-        row, same = int(rows[place]) + 1, np.flatnonzero(order[:place] == order[place])
-        where = f"rows {int(rows[same[0]]) + 1} and {row}" if len(same) else f"row {row}"
-        word = "twice" if len(same) else "after a later one"
-        raise DataError(f"{path}: {where}, column {column!r}: series {series} has {data[column][row - 1]} {word}{hint}")
+    again = np.flatnonzero(times.order[rows][1:] == times.order[rows][:-1])
+    if len(again):
+        first, second = sorted(int(row) + 1 for row in rows[again[0] : again[0] + 2])
+        twice = data[column][second - 1]
+        raise DataError(f"{path}: rows {first} and {second}, column {column!r}: series {series} has {twice} twice")
 
 
-def time_column_of(data: Dataset, place: str, wanted: str | None) -> str:
-    """The column of times: the one asked for, or the only usual name; where there is none, the only column of dates, or
-    that of years.
-
-    Raises:
-        DataError: it is not there, or several could be it.
-    """
-    names = data.column_names
-    if wanted is None and not any(name.lower() in TIME_COLUMNS for name in names):
-        first = data[:LOOKED_AT]
-        dated = [name for name in names if are_dates(first[name])]
-        years = [name for name in names if name.lower() == "year"]
-        if len(found := dated or years) == 1:
-            return found[0]
-    return column_of(names, place, "time", wanted, TIME_COLUMNS)
-
-
-def numbers_in_column(path: Path, data: Dataset, column: str, missing: Sequence[str] = ()) -> np.ndarray:
+def numbers_in_column(path: Path, data: RawTable, column: str, fields: Fields) -> np.ndarray:
     """(rows,), float64; as `numbers_of`."""
-    return numbers_of(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", missing)
+    return numbers_of(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields)
 
 
-def times_in_column(path: Path, data: Dataset, column: str) -> Times:
+def times_in_column(path: Path, data: RawTable, column: str, fields: Fields) -> Times:
     """As `read_times`."""
-    return read_times(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}")
+    return read_times(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields.date_order)

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gatedrnn.data.columns import said_columns
-from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns, read_fields
-from gatedrnn.data.series.fields import numbers_of
+from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
+from gatedrnn.data.lines import read_fields
+from gatedrnn.data.series.fields import AS_SHOWN, Fields, numbers_of
 from gatedrnn.data.series.labelled import LabelledSeries
-from gatedrnn.data.series.long import SERIES_COLUMNS, TIME_COLUMNS
+from gatedrnn.data.series.long import SERIES_COLUMNS
 from gatedrnn.data.series.wav import FILE_COLUMNS, named_file
+from gatedrnn.data.tables import column_of, read_all_columns
+from gatedrnn.data.time_columns import TIME_COLUMNS
 from gatedrnn.data.times import read_times
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
@@ -44,13 +47,13 @@ def holds_measurements(columns: Sequence[str]) -> bool:
 
 def read_measurements(
     path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
-    missing: Sequence[str] = (), channels: Sequence[str] | None = None, *, labelled: bool = True,
+    fields: Fields = AS_SHOWN, channels: Sequence[str] | None = None, *, labelled: bool = True,
     quoting: bool = False,
 ) -> LabelledSeries:  # fmt: skip
     """The series of one table with the columns series, time, parameter, value and, in every row, the series' label.
 
     Args:
-        missing: values that mean that nothing was measured.
+        fields: how they are read.
         channels: the parameters that there may be; all that have a value if None.
 
     Raises:
@@ -66,7 +69,7 @@ def read_measurements(
     if labelled or label_column in names or any(name.lower() in LABEL_COLUMNS for name in names):
         label = column_of(names, place, "label", label_column, LABEL_COLUMNS)
     labels, label_names = ([], None) if label is None else labels_in_column(data, place, label)
-    (whole,), unit, roles = _measured({place: {name: data[name] for name in names}}, time_column, missing)
+    (whole,), unit, roles = _measured({place: {name: data[name] for name in names}}, time_column, fields)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(map(str, data[series])):
         own = rows.setdefault(name, [])
@@ -89,7 +92,7 @@ def read_measurements(
 
 
 def read_measurement_files(
-    path: Path, time_column: str | None = None, label_column: str | None = None, missing: Sequence[str] = (),
+    path: Path, time_column: str | None = None, label_column: str | None = None, fields: Fields = AS_SHOWN,
     channels: Sequence[str] | None = None, data_root: Path | None = None, *, labelled: bool = True,
     quoting: bool = False,
 ) -> LabelledSeries:  # fmt: skip
@@ -114,7 +117,7 @@ def read_measurement_files(
         files[str(name)], tables[str(file)] = str(file), _of_file(file)
     if not files:
         raise DataError(f"{path}: there are columns but no rows")
-    measured, unit, roles = _measured(tables, time_column, missing)
+    measured, unit, roles = _measured(tables, time_column, fields)
     each = dict(zip(files, measured, strict=True))
     source: dict[str, Json] = {"name": path.name, "rows": len(each), "sha256": digest.hexdigest()}
     found = _assembled(files, each, labels, label_names, channels, source)
@@ -129,7 +132,7 @@ def _of_file(file: Path) -> Table:
 
 
 def _measured(
-    tables: Mapping[str, Table], time_column: str | None, missing: Sequence[str]
+    tables: Mapping[str, Table], time_column: str | None, fields: Fields
 ) -> tuple[list[Measured], str, dict[str, str]]:
     """The rows of each table, by its place; the unit of times; columns by role. What times mean is decided by those of
     all tables."""
@@ -142,19 +145,19 @@ def _measured(
         first = int(ends[number]) - len(named[number][0][1][times[number]])
         return f"{named[number][0][0]}: row {row - first + 1}, column {times[number]!r}"
 
-    read = read_times([field for (_, table), time in named for field in table[time]], place_of)
+    read = read_times([field for (_, table), time in named for field in table[time]], place_of, fields.date_order)
     hours = np.split(read.hours(), ends[:-1])
-    found = [_rows_of(place, table, own, missing) for (place, table), own in zip(tables.items(), hours, strict=True)]
+    found = [_rows_of(place, table, own, fields) for (place, table), own in zip(tables.items(), hours, strict=True)]
     parameter, value, _ = found[0]
     roles = {f"time ({read.form})": times[0], "parameter": parameter, "value": value}
     return [rows for _, _, rows in found], read.unit, roles
 
 
-def _rows_of(place: str, table: Table, hours: np.ndarray, missing: Sequence[str]) -> tuple[str, str, Measured]:
+def _rows_of(place: str, table: Table, hours: np.ndarray, fields: Fields) -> tuple[str, str, Measured]:
     """The columns of parameters and values, and what they hold."""
     parameter = column_of(list(table), place, "parameter", None, PARAMETER_COLUMNS)
     value = column_of(list(table), place, "value", None, VALUE_COLUMNS)
-    values = numbers_of(table[value], lambda row: f"{place}: row {row + 1}, column {value!r}", missing)
+    values = numbers_of(table[value], lambda row: f"{place}: row {row + 1}, column {value!r}", fields)
     return parameter, value, Measured(hours, [str(one) for one in table[parameter]], values, range(1, len(values) + 1))
 
 

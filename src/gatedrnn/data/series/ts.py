@@ -69,6 +69,17 @@ def read_ts(path: Path, *, labelled: bool = True) -> LabelledSeries:
     )  # fmt: skip
 
 
+def is_regression(path: Path) -> bool:
+    """Whether the labels of such a file are numbers, by its header."""
+    header: dict[str, list[str]] = {}
+    for _, line in _lines(path):
+        name, *words = line[1:].split() or [""]
+        if not line.startswith("@") or name.lower() == "data":
+            break
+        header[name.lower()] = words
+    return _is(header, "targetlabel")
+
+
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Numbered from 1, without comments and empty lines."""
     try:

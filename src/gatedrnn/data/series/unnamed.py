@@ -1,14 +1,14 @@
 """Tables without a line of names, as the UCR archive has them: a row a series, its class first, then its values."""
 
 import hashlib
-from collections.abc import Sequence
+import math
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from gatedrnn.data.files import SEPARATORS, fields_of
-from gatedrnn.data.series.fields import MISSING, numbers_of
+from gatedrnn.data.lines import SEPARATORS, fields_of
+from gatedrnn.data.series.fields import AS_SHOWN, MISSING, Fields, numbers_of
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.errors import DataError
 
@@ -22,16 +22,13 @@ def is_unnamed(path: Path) -> bool:
     if path.suffix.lower() not in SEPARATORS or not path.is_file():
         return False
     first = next((row for _, row in fields_of(path, rows=1)), [])
-    if len(first) < FEWEST or not _is_number(first[0]) or first == [str(number) for number in range(len(first))]:
+    if len(first) < FEWEST or not is_number(first[0]) or first == [str(number) for number in range(len(first))]:
         return False
-    return all(_is_number(field) or field.strip().lower() in MISSING for field in first[1:])
+    return all(is_number(field) or field.strip().lower() in MISSING for field in first[1:])
 
 
-def read_unnamed(path: Path, missing: Sequence[str] = ()) -> LabelledSeries:
+def read_unnamed(path: Path, fields: Fields = AS_SHOWN) -> LabelledSeries:
     """The series of such a file. Missing values at the end of a row are no part of its series, which is shorter.
-
-    Args:
-        missing: values that mean that nothing was measured.
 
     Raises:
         DataError: a field is no number, or a row has no class or no value; line and field are named.
@@ -41,7 +38,7 @@ def read_unnamed(path: Path, missing: Sequence[str] = ()) -> LabelledSeries:
         label = row[0].strip()
         if not label:
             raise DataError(f"{path}: line {line}, field 1: there is no class")
-        found = numbers_of(row[1:], partial(_place, path, line), missing)
+        found = numbers_of(row[1:], partial(_place, path, line), fields)
         seen = np.flatnonzero(~np.isnan(found))
         if not len(seen):
             raise DataError(f"{path}: line {line}: there is no value after the class")
@@ -58,8 +55,9 @@ def _place(path: Path, line: int, field: int) -> str:
     return f"{path}: line {line}, field {field + 2}"
 
 
-def _is_number(field: str) -> bool:
+def is_number(field: object) -> bool:
+    """Whether a field is a finite number."""
     try:
-        return np.isfinite(float(field))
+        return math.isfinite(float(str(field)))
     except ValueError:
         return False

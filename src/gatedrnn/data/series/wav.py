@@ -11,10 +11,11 @@ from scipy.signal import ShortTimeFFT
 from scipy.signal.windows import hann
 
 from gatedrnn.data.columns import said_columns
-from gatedrnn.data.files import LABEL_COLUMNS, column_of, labels_in_column, read_all_columns
+from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
 from gatedrnn.data.series.fields import LARGEST
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import Frames
+from gatedrnn.data.tables import column_of, read_all_columns
 from gatedrnn.errors import DataError, reason
 
 FILE_COLUMNS = ("file", "path", "wav", "filename", "file_name", "audio")

@@ -1,0 +1,200 @@
+"""Dates as tables write them: the patterns that a column may follow, and a date read and written by one."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from functools import lru_cache
+from itertools import product
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+MONTH_WORDS = ("Month", "MONTH", "Mon", "MON", "mon")
+"""The fields that name a month."""
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+LAST_OF_2000S = 29
+"""Years of two digits up to here follow 2000, the others 1900, as Excel has it."""
+BEFORE_FIRST = 2000
+"""What is added to a year that counts from the first one of a table, 1-01: a year that dates can have."""
+Order: TypeAlias = Literal["month-day-year", "day-month-year", "year-month-day"]
+
+
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "Month": MONTHS, "MONTH": tuple(map(str.upper, MONTHS)), "Mon": tuple(name[:3] for name in MONTHS),
+    "MON": tuple(name[:3].upper() for name in MONTHS), "mon": tuple(name[:3].lower() for name in MONTHS),
+    "Weekday": WEEKDAYS, "Wkd": tuple(name[:3] for name in WEEKDAYS), "HALF": ("AM", "PM"), "half": ("am", "pm"),
+}  # fmt: skip
+"""Fields that are words, in their order."""
+NUMBERS: Mapping[str, tuple[str, str]] = {
+    "year": (r"(?:1[789]|2[01])\d\d", "YYYY"), "yy": (r"\d\d", "YY"), "nth": (r"\d{1,3}", "Y"),
+    "month": (r"0[1-9]|1[0-2]", "MM"), "m": (r"0?[1-9]|1[0-2]", "M"), "day": (r"0[1-9]|[12]\d|3[01]", "DD"),
+    "d": (r"0?[1-9]|[12]\d|3[01]", "D"), "hour": (r"[01]\d|2[0-3]", "HH"), "h": (r"[01]?\d|2[0-3]", "H"),
+    "h12": (r"0?[1-9]|1[0-2]", "H"), "minute": (r"[0-5]\d", "MM"), "second": (r"[0-5]\d", "SS"),
+    "week": (r"0[1-9]|[1-4]\d|5[0-3]", "WW"), "quarter": (r"[1-4]", "Q"),
+}  # fmt: skip
+"""Fields that are numbers: what each may be, and how a message shows it."""
+SHOWN: Mapping[str, str] = {name: field[1] for name, field in NUMBERS.items()} | {name: name for name in WORDS}
+PATTERNS = (
+    "{year}{month}{day}{hour}{minute}{second}", "{year}{month}{day}{hour}{minute}", "{year}{month}{day}{hour}",
+    "{year}{month}{day}", "{year}{month}", "{year}{week}", "{year}{quarter}", "{year}.{month}",
+)  # fmt: skip
+"""Dates that are numbers, which nothing parts; of two that fit, the first."""
+CLOCK = re.compile(r"(?P<gap>[T ]+)(?P<hour>\d{1,2}):\d\d(?P<second>:\d\d)?(?:(?P<space> ?)(?P<half>[AP]M|[ap]m))?$")
+TOKEN = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
+PREFIXES: Mapping[str, str] = {"Q": "quarter", "W": "week", "M": "month"}
+"""Letters beside a number that say what it is."""
+LITERALS = ("년", "월", "일")
+UNPADDED: Mapping[str, str] = {"month": "m", "day": "d", "hour": "h"}
+
+
+def patterns_of(text: str) -> Iterator[str]:
+    """Every pattern that a date such as this one may follow, those with the most zeros first."""
+    clock = CLOCK.search(text)
+    whole, end = text, ""
+    if clock is not None:
+        whole = text[: clock.start()]
+        hour = "{h12}" if clock["half"] else "{hour}" if len(clock["hour"]) == 2 else "{h}"
+        end = clock["gap"] + hour + ":{minute}" + (":{second}" if clock["second"] else "")
+        end += clock["space"] + ("{HALF}" if clock["half"].isupper() else "{half}") if clock["half"] else ""
+    tokens = TOKEN.findall(whole)
+    for fields in _fields_of(tokens):
+        variants = [
+            (field, UNPADDED[field]) if field is not None and field in UNPADDED else (field,) for field in fields
+        ]
+        for own in product(*variants):
+            parts = (token if field is None else f"{{{field}}}" for token, field in zip(tokens, own, strict=True))
+            pattern = "".join(parts) + end
+            yield pattern
+            if "{hour}" in end:
+                yield pattern.replace("{hour}", "{h}")
+
+
+def _fields_of(tokens: list[str]) -> Iterator[list[str | None]]:
+    """What each piece of a date may be: the name of a field, or None for itself."""
+    fields: list[str | None] = [None] * len(tokens)
+    free = list[int]()
+    for place, token in enumerate(tokens):
+        if token.isdecimal():
+            before = tokens[place - 1] if place else ""
+            after = tokens[place + 1] if place + 1 < len(tokens) else ""
+            marked = next((PREFIXES[mark.upper()] for mark in (before, after) if mark.upper() in PREFIXES), None)
+            if marked is not None and len(token) <= 2:
+                fields[place] = marked
+            else:
+                free.append(place)
+        elif token[0].isalpha() and token not in LITERALS and token.upper() not in PREFIXES:
+            fields[place] = next((name for name, words in WORDS.items() if token in words), None)
+            if fields[place] is None:
+                return
+    months = sum(field in (*MONTH_WORDS, *PREFIXES.values()) for field in fields)
+    if months > 1:
+        return
+    for roles in _orders(len(free), months > 0):
+        own = list(fields)
+        for place, role in zip(free, roles, strict=True):
+            own[place] = role
+        if all(_may_be(tokens[place], own[place]) for place in free):
+            yield own
+
+
+def _orders(count: int, has_month: bool) -> Iterator[tuple[str, ...]]:
+    """Fields of the numbers that no letter names, in the orders in which they are written."""
+    for year in ("year", "yy", "nth"):
+        orders: list[tuple[str, ...]] = [(year, "month")]
+        if year != "nth":
+            orders += [("month", year), ("month", "day", year), ("day", "month", year), (year, "month", "day")]
+        for order in orders:
+            roles = tuple(role for role in order if role != "month") if has_month else order
+            if len(roles) == count:
+                yield roles
+
+
+def _may_be(token: str, role: str | None) -> bool:
+    assert role is not None
+    return re.fullmatch(NUMBERS[UNPADDED.get(role, role)][0], token) is not None
+
+
+def order_of(pattern: str) -> tuple[str, ...]:
+    """In which year, month and day stand, those of them that are numbers."""
+    names = {"yy": "year", "nth": "year", "m": "month", "d": "day"}
+    found = (names.get(name, name) for name in re.findall(r"\{(\w+)\}", pattern))
+    return tuple(name for name in found if name in ("year", "month", "day"))
+
+
+def full_order(pattern: str | None) -> Order | None:
+    """The order of a date whose parts are numbers; None of others."""
+    found = () if pattern is None else order_of(pattern)
+    return next((order for order in get_args(Order) if tuple(order.split("-")) == found), None)
+
+
+def has_order(pattern: str, order: Order) -> bool:
+    """Whether a pattern is of an order; one without a day, of any that has year and month so."""
+    own = order_of(pattern)
+    return own == tuple(name for name in order.split("-") if name in own)
+
+
+def shown(pattern: str) -> str:
+    """A pattern as a message has it, YYYY-MM."""
+    return pattern.format_map(SHOWN)
+
+
+def dates_by(pattern: str, texts: Sequence[str]) -> np.ndarray | None:
+    """(rows,), datetime64[ns]; None where a text is no date by a pattern."""
+    expression, days = _expression(pattern), []
+    if pattern == "{year}.{month}" and any(re.fullmatch(r"\d{4}\.0\d", text) for text in texts):
+        texts = [f"{text}0" if re.fullmatch(r"\d{4}\.1", text) else text for text in texts]  # October, as a number
+    for text in texts:
+        match = expression.fullmatch(text)
+        if match is None:
+            return None
+        try:
+            days.append(np.datetime64(_moment(match.groupdict()), "ns"))
+        except ValueError:  # 30 February, week 53 of a year that has 52
+            return None
+    return np.array(days, "datetime64[ns]")
+
+
+@lru_cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    pieces = re.split(r"(\{\w+\})", pattern)
+    fields = {name: field[0] for name, field in NUMBERS.items()} | {n: "|".join(words) for n, words in WORDS.items()}
+    parts = (f"(?P<{piece[1:-1]}>{fields[piece[1:-1]]})" if piece[:1] == "{" else re.escape(piece) for piece in pieces)
+    return re.compile("".join(parts))
+
+
+def _moment(fields: dict[str, str]) -> str:
+    """A date with its time of day, as numpy reads it."""
+    if "year" in fields:
+        year = int(fields["year"])
+    elif "yy" in fields:
+        year = int(fields["yy"]) + (2000 if int(fields["yy"]) <= LAST_OF_2000S else 1900)
+    else:
+        year = int(fields["nth"]) + BEFORE_FIRST
+    if "week" in fields:
+        return date.fromisocalendar(year, int(fields["week"]), 1).isoformat()
+    month = int(fields.get("month") or fields.get("m") or 1)
+    month = 3 * int(fields["quarter"]) - 2 if "quarter" in fields else month
+    for name in MONTH_WORDS:
+        month = WORDS[name].index(fields[name]) + 1 if name in fields else month
+    hour = int(fields.get("hour") or fields.get("h") or 0)
+    if "h12" in fields:
+        hour = int(fields["h12"]) % 12 + (12 if (fields.get("half") or fields.get("HALF") or "").lower() == "pm" else 0)
+    day = int(fields.get("day") or fields.get("d") or 1)
+    clock = f"{hour:02}:{fields.get('minute', '00')}:{fields.get('second', '00')}"
+    return f"{year:04}-{month:02}-{day:02}T{clock}"
+
+
+def written_by(pattern: str, moment: pd.Timestamp) -> str:
+    """A date by a pattern."""
+    year = moment.isocalendar().year if "{week}" in pattern else moment.year
+    fields = {name: f"{getattr(moment, name):02}" for name in ("month", "day", "hour", "minute", "second", "week")}
+    fields |= {"m": moment.month, "d": moment.day, "h": moment.hour, "h12": (moment.hour - 1) % 12 + 1}
+    fields |= {"year": f"{year:04}", "yy": f"{year % 100:02}", "nth": year - BEFORE_FIRST, "quarter": moment.quarter}
+    places = {**dict.fromkeys(MONTH_WORDS, moment.month - 1), **dict.fromkeys(("HALF", "half"), moment.hour // 12)}
+    words = {name: own[places.get(name, moment.dayofweek)] for name, own in WORDS.items()}
+    return pattern.format_map(fields | words)

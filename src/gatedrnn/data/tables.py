@@ -1,0 +1,111 @@
+"""Tables of any kind as rows and columns, and the boundary of everything that reads a file."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from gatedrnn.data.lines import columns_of, demand_text, demand_unequal, ending_of, read_fields, sheet_of
+from gatedrnn.data.rows import RawTable, read_columns
+from gatedrnn.errors import DataError, Error, reason
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+SHOWN = 30
+"""Columns that a message names, at most."""
+FORMATS = {
+    ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet",
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "sheet"),
+}  # fmt: skip
+"""Of tables, by their endings; a CSV or TSV may be packed, as .csv.gz."""
+
+
+FLAGS = {
+    "series": "--series-column", "time": "--time-column", "label": "--label-column", "text": "--text-column",
+    "target": "--target",
+}  # fmt: skip
+"""By which a column is named."""
+NESTED = (dict, list, bytes)
+
+
+@contextmanager
+def in_a_sentence(path: Path) -> Iterator[None]:
+    """The boundary of all readers: whatever fails within leaves as an error of this package that names the file.
+
+    Raises:
+        DataError: reading failed in a way that no reader foresaw.
+    """
+    try:
+        yield
+    except Error:
+        raise
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {(error.strerror or reason(error)).lower()}") from error
+    except Exception as error:
+        raise DataError(f"{path}: cannot be read: {type(error).__name__}: {reason(error)}") from error
+
+
+def reader(read: Callable[Concatenate[Path, Given], Found]) -> Callable[Concatenate[Path, Given], Found]:
+    """A function that reads the file it is given first, within the boundary."""
+
+    @wraps(read)
+    def within(path: Path, /, *given: Given.args, **named: Given.kwargs) -> Found:
+        with in_a_sentence(path):
+            return read(path, *given, **named)
+
+    return within
+
+
+@reader
+def read_all_columns(path: Path, *, quoting: bool = False) -> RawTable:
+    """A CSV, TSV, JSON-lines or Parquet file or a spreadsheet, every row and column of it; the fields of separated
+    files and spreadsheets as text. Names of columns are without the blanks around them.
+
+    Args:
+        quoting: whether a TSV's fields may stand in quotation marks.
+
+    Raises:
+        DataError: the file is missing, empty, unreadable, binary or not UTF-8.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
+    ending = ending_of(path)
+    if ending not in FORMATS:
+        raise DataError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty")
+    kind = FORMATS[ending]
+    if kind in ("csv", "sheet"):
+        columns, rows = read_fields(path, quoting=quoting) if kind == "csv" else columns_of(path, sheet_of(path))
+        return RawTable({name: [row[i] for _, row in rows] for i, name in enumerate(columns)})
+    if kind == "json":
+        demand_text(path)
+    data = read_columns(path, "parquet" if kind == "parquet" else "json")
+    names = [name.strip() for name in data.column_names]
+    demand_unequal(names, path)
+    classes = {name.strip(): own for name, own in data.class_names.items()}
+    return RawTable(dict(zip(names, data.columns.values(), strict=True)), classes)
+
+
+def kind_of(value: object) -> str:
+    """What a value is that is no text, in words."""
+    kind = type(value).__name__
+    return {"dict": "an object", "list": "a list"}.get(kind, kind)
+
+
+def column_of(
+    names: list[str], place: str, what: str, wanted: str | None, usual: tuple[str, ...], taken: Sequence[str] = ()
+) -> str:
+    """The column to read: the one asked for, or the only usual name there is of those that are not taken."""
+    columns = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
+    if wanted is not None:
+        if wanted not in names:
+            raise DataError(f"{place}: no column {wanted!r}; the file has {columns}")
+        return wanted
+    found = [name for name in names if name.lower() in usual and name not in taken]
+    if len(found) != 1:
+        seen = f"several could be it ({', '.join(found)})" if found else "none has a usual name"
+        remedy = f"name it with {FLAGS[what]}" if what in FLAGS else f"call one of them {usual[0]}"
+        raise DataError(f"{place}: which column is the {what}? {seen}; {remedy}. Columns: {columns}")
+    return found[0]

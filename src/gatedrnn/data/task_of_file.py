@@ -1,0 +1,83 @@
+"""Which task a file is for, where nobody says: by its ending, its columns and what they hold."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+from gatedrnn.data.corpus import TEXT_ENDINGS
+from gatedrnn.data.files import LABEL_COLUMNS, holds_labels, label_column_of, text_column_of
+from gatedrnn.data.lines import ending_of, fields_of
+from gatedrnn.data.rows import RawTable
+from gatedrnn.data.series.files import named_files
+from gatedrnn.data.series.long import SERIES_COLUMNS
+from gatedrnn.data.series.measurements import holds_measurements
+from gatedrnn.data.series.ts import is_regression
+from gatedrnn.data.series.unnamed import is_number, is_unnamed
+from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TEXT
+from gatedrnn.data.tables import FORMATS, column_of, in_a_sentence, read_all_columns
+from gatedrnn.data.time_columns import with_time_column
+from gatedrnn.errors import DataError
+
+LOG = logging.getLogger("gatedrnn")
+
+
+def task_of_file(path: Path) -> str:
+    """The task of a file, with a line on why.
+
+    Raises:
+        DataError: it cannot be read, or says nothing; the flag that answers is named.
+    """
+    with in_a_sentence(path):
+        task, why = _task_and_why(path)
+    LOG.info("--task %s: %s", task, why)
+    return task
+
+
+def _task_and_why(path: Path) -> tuple[str, str]:
+    if path.is_dir() or has_magic(str(path)) or path.name.lower().endswith(TEXT_ENDINGS):
+        return LANGUAGE, f"{path.name} is running text"
+    if ".ts" in path.suffixes:
+        task, label = (SERIES_REGRESSION, "number") if is_regression(path) else (SERIES, "class")
+        return task, f"{path.name} holds series with a {label} each"
+    if ending_of(path) not in FORMATS or not path.is_file():
+        return LANGUAGE, f"{path.name} is no table"  # which the reader says, with what it reads
+    if is_unnamed(path) and holds_labels([row[0] for _, row in fields_of(path)]):
+        return SERIES, f"{path.name} holds a series a row, its class first"
+    if named_files(path) is not None:
+        return SERIES, f"{path.name} names a file for each series"
+    return _of_table(read_all_columns(path), str(path), path.name)
+
+
+def _found(ask: Callable[..., Any], *given: object) -> Any:
+    """What is asked, or None where there is a question."""
+    try:
+        return ask(*given, None)
+    except DataError:
+        return None
+
+
+def _of_table(data: RawTable, place: str, name: str) -> tuple[str, str]:
+    names = {column.lower() for column in data.column_names}
+    time = _found(with_time_column, data, place)
+    if holds_measurements(data.column_names) or (time and names & {*SERIES_COLUMNS} and names & {*LABEL_COLUMNS}):
+        series, label = (
+            column_of(data.column_names, place, "series", None, SERIES_COLUMNS),
+            label_column_of(data, place, None, []),
+        )
+        labels = list(dict(zip(data[series], data[label], strict=True)).values())
+        task = SERIES if holds_labels(labels) or not all(map(is_number, labels)) else SERIES_REGRESSION
+        return task, f"{name} holds series with a label each, in {label!r}"
+    text = _found(text_column_of, data, place)
+    if text is not None and (label := _found(partial(label_column_of, taken=[text]), data, place)):
+        return TEXT, f"{name} holds texts in {text!r} and labels in {label!r}"
+    if time:
+        return FORECAST, f"{name} holds numbers over time"
+    if text is not None and len(data.column_names) == 1:
+        return LANGUAGE, f"{name} holds texts alone"
+    raise DataError(
+        f"{place}: which task is it for? name it with --task, such as text-classification, series-classification, "
+        "forecast or language-model"
+    )

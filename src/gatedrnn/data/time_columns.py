@@ -1,0 +1,146 @@
+"""Which column of a table holds its times: by its name and by what it holds together; where they do not tell, a
+question."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gatedrnn.data.columns import WITHOUT_NAME
+from gatedrnn.data.rows import RawTable
+from gatedrnn.data.tables import SHOWN, column_of
+from gatedrnn.data.times import are_dates
+from gatedrnn.errors import DataError
+
+LOOKED_AT = 100
+"""Rows that say whether a column holds dates."""
+TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
+YEAR_COLUMNS = ("year", "yr", "years")
+FIRST_YEAR, LAST_YEAR = 1600, 2200
+PARTS: Mapping[str, tuple[tuple[str, ...], int, int]] = {
+    "year": (YEAR_COLUMNS, FIRST_YEAR, LAST_YEAR), "month": (("month", "mon", "mo", "mnth"), 1, 12),
+    "day": (("day", "dayofmonth", "mday"), 1, 31), "hour": (("hour", "hr", "hours"), 0, 23),
+    "minute": (("minute", "min", "minutes"), 0, 59), "second": (("second", "sec", "seconds"), 0, 59),
+}  # fmt: skip
+"""Of a time that several columns hold: what each is called, and its least and largest number."""
+
+
+def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[RawTable, str]:
+    """A table and the name of its column of times; where several hold a time's year, month, day and hour, one in their
+    place, which is named by them all.
+
+    Args:
+        wanted: a column, or several with commas between; None for what is obvious.
+
+    Raises:
+        DataError: a column is not there, or several could be it.
+    """
+    names = data.column_names
+    if wanted is None and _are_values(names):
+        data = _with_names(data)
+        names = data.column_names
+        dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
+        if len(dated) != 1:
+            first = _listed([str(own[0]) for own in data.columns.values()])
+            raise DataError(f"{place}: the first line holds values, {first}; write a line of names of columns above it")
+        return data, dated[0]
+    if wanted is not None and wanted not in names and "," in wanted:
+        parts = [column_of(names, place, "time", name.strip(), ()) for name in wanted.split(",")]
+        return _joined(data, parts, place)
+    if wanted is not None:
+        return data, column_of(names, place, "time", wanted, ())
+    usual = [name for name in names if name.lower() in TIME_COLUMNS]
+    dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
+    if len(dated) > 1:
+        dated = [name for name in dated if name in usual] or [name for name in dated if _rises(data[name])] or dated
+    if len(dated) == 1:
+        return data, dated[0]
+    if dated:
+        raise DataError(f"{place}: which column is the time? {_listed(dated)} hold dates; name it with --time-column")
+    parts = _parts(names, data)
+    if len(parts) > 1:
+        return _joined(data, parts, place)
+    if len(usual) == 1:
+        return data, usual[0]
+    years = [name for name in names if _are_years(data[name])]
+    named = [name for name in years if name.lower() in YEAR_COLUMNS] or [n for n in years if WITHOUT_NAME.fullmatch(n)]
+    if len(named or years) == 1:
+        return data, (named or years)[0]
+    return data, column_of(names, place, "time", None, TIME_COLUMNS)
+
+
+def _are_values(names: Sequence[str]) -> bool:
+    """Whether the first line of a table is a row. The numbers 0, 1, 2 … are names: pandas gives them to columns that
+    have none."""
+    counted = list(names) == [str(number) for number in range(len(names))]
+    return len(names) > 1 and not counted and all(_whole([name]) is not None or _is_value(name) for name in names)
+
+
+def _is_value(field: str) -> bool:
+    try:
+        return np.isfinite(float(field)) or are_dates([field])
+    except ValueError:
+        return are_dates([field])
+
+
+def _with_names(data: RawTable) -> RawTable:
+    """The table whose first line is a row, with the numbers of its columns as names."""
+    named = {f"column {n}": [name, *data[name]] for n, name in enumerate(data.column_names, start=1)}
+    return RawTable(named)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:SHOWN]))
+
+
+def _whole(values: Sequence[object]) -> np.ndarray | None:
+    """(rows,), int64; None where one is no whole number."""
+    try:
+        found = np.array([str(value).strip() for value in values], np.float64)
+    except ValueError:
+        return None
+    whole = np.isfinite(found) & (found == np.rint(found)) & (np.abs(found) < 2**53)
+    return found.astype(np.int64) if whole.all() else None
+
+
+def _rises(values: Sequence[object]) -> bool:
+    return len(set(map(str, values))) == len(values)
+
+
+def _are_years(values: Sequence[object]) -> bool:
+    """Whether a column holds years that follow each other by one step, once or for one series after another."""
+    years = _whole(values)
+    if years is None or len(years) < 3 or years.min() < FIRST_YEAR or years.max() > LAST_YEAR:
+        return False
+    steps = np.diff(years)
+    return bool((steps != 0).all()) and len({*steps[steps > 0]}) == 1 and int((steps < 0).sum()) * 2 < len(steps)
+
+
+def _parts(names: Sequence[str], data: RawTable) -> list[str]:
+    """Columns of a year, a month and so on, as far as there is each of them."""
+    found = list[str]()
+    for usual, least, most in PARTS.values():
+        own = [name for name in names if re.sub(r"[^a-z]", "", name.lower()) in usual]
+        numbers = _whole(data[own[0]]) if len(own) == 1 else None
+        if numbers is None or numbers.min() < least or numbers.max() > most:
+            break
+        found.append(own[0])
+    return found
+
+
+def _joined(data: RawTable, parts: Sequence[str], place: str) -> tuple[RawTable, str]:
+    """The table with one column of dates in the place of several."""
+    numbers = [_whole(data[name]) for name in parts]
+    for name, own in zip(parts, numbers, strict=True):
+        if own is None:
+            raise DataError(f"{place}: column {name!r}: must hold whole numbers, to be a part of a time")
+    joined = ", ".join(parts)
+    marks = ("", "-", "-", " ", ":", ":")
+    rows = zip(*(own.tolist() for own in numbers if own is not None), strict=True)
+    texts = [
+        "".join(f"{mark}{number:02}" for mark, number in zip(marks, row, strict=False))
+        + (":00" if len(row) == 4 else "")
+        for row in rows
+    ]
+    kept = {name: own for name, own in data.columns.items() if name not in parts}
+    return RawTable({**kept, joined: texts}, data.class_names), joined
