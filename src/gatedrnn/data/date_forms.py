@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache
 from itertools import product
 from typing import Literal, TypeAlias, get_args
@@ -36,12 +36,14 @@ NUMBERS: Mapping[str, tuple[str, str]] = {
     "d": (r"0?[1-9]|[12]\d|3[01]", "D"), "hour": (r"[01]\d|2[0-3]", "HH"), "h": (r"[01]?\d|2[0-3]", "H"),
     "h12": (r"0?[1-9]|1[0-2]", "H"), "minute": (r"[0-5]\d", "MM"), "second": (r"[0-5]\d", "SS"),
     "week": (r"0[1-9]|[1-4]\d|5[0-3]", "WW"), "quarter": (r"[1-4]", "Q"),
+    "yearday": (r"00[1-9]|0[1-9]\d|[12]\d\d|3[0-5]\d|36[0-6]", "DDD"),
 }  # fmt: skip
 """Fields that are numbers: what each may be, and how a message shows it."""
 SHOWN: Mapping[str, str] = {name: field[1] for name, field in NUMBERS.items()} | {name: name for name in WORDS}
 PATTERNS = (
     "{year}{month}{day}{hour}{minute}{second}", "{year}{month}{day}{hour}{minute}", "{year}{month}{day}{hour}",
-    "{year}{month}{day}", "{year}{month}", "{year}{week}", "{year}{quarter}", "{year}.{month}",
+    "{year}{month}{day}", "{year}{yearday}", "{year}{month}", "{year}{week}", "{year}{quarter}", "{year}.{month}",
+    "{year}.{quarter}",
 )  # fmt: skip
 """Dates that are numbers, which nothing parts; of two that fit, the first."""
 CLOCK = re.compile(r"(?P<gap>[T ]+)(?P<hour>\d{1,2}):\d\d(?P<second>:\d\d)?(?:(?P<space> ?)(?P<half>[AP]M|[ap]m))?$")
@@ -143,6 +145,11 @@ def shown(pattern: str) -> str:
     return pattern.format_map(SHOWN)
 
 
+def follows(pattern: str, text: str) -> bool:
+    """Whether a text is a date by a pattern."""
+    return _expression(pattern).fullmatch(text) is not None and dates_by(pattern, [text]) is not None
+
+
 def dates_by(pattern: str, texts: Sequence[str]) -> np.ndarray | None:
     """(rows,), datetime64[ns]; None where a text is no date by a pattern."""
     expression, days = _expression(pattern), []
@@ -177,6 +184,8 @@ def _moment(fields: dict[str, str]) -> str:
         year = int(fields["nth"]) + BEFORE_FIRST
     if "week" in fields:
         return date.fromisocalendar(year, int(fields["week"]), 1).isoformat()
+    if "yearday" in fields:
+        return datetime.strptime(f"{year:04} {fields['yearday']}", "%Y %j").date().isoformat()
     month = int(fields.get("month") or fields.get("m") or 1)
     month = 3 * int(fields["quarter"]) - 2 if "quarter" in fields else month
     for name in MONTH_WORDS:
@@ -194,7 +203,13 @@ def written_by(pattern: str, moment: pd.Timestamp) -> str:
     year = moment.isocalendar().year if "{week}" in pattern else moment.year
     fields = {name: f"{getattr(moment, name):02}" for name in ("month", "day", "hour", "minute", "second", "week")}
     fields |= {"m": moment.month, "d": moment.day, "h": moment.hour, "h12": (moment.hour - 1) % 12 + 1}
-    fields |= {"year": f"{year:04}", "yy": f"{year % 100:02}", "nth": year - BEFORE_FIRST, "quarter": moment.quarter}
+    fields |= {
+        "yearday": f"{moment.dayofyear:03}",
+        "year": f"{year:04}",
+        "yy": f"{year % 100:02}",
+        "nth": year - BEFORE_FIRST,
+        "quarter": moment.quarter,
+    }
     places = {**dict.fromkeys(MONTH_WORDS, moment.month - 1), **dict.fromkeys(("HALF", "half"), moment.hour // 12)}
     words = {name: own[places.get(name, moment.dayofweek)] for name, own in WORDS.items()}
     return pattern.format_map(fields | words)

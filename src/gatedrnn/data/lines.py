@@ -18,7 +18,7 @@ Numbered: TypeAlias = tuple[int, list[str]]
 """A row's fields after the number of its line."""
 MOST_COLUMNS = 10_000
 """Columns of a table at most."""
-EXCEL = re.compile(r"\s*\"?sep=([^\s\"])\"?\s*", re.IGNORECASE)
+EXCEL = re.compile(r"\s*\"?sep=(\t|[^\s\"])\"?\s*", re.IGNORECASE)
 """The first line of a file in which Excel notes the separator."""
 
 

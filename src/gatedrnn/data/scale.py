@@ -22,7 +22,8 @@ def scale_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # Sums of what is left after one of the values is subtracted lose no digits to a large mean.
     off = np.where(seen, values - largest, 0.0)
     rest = off.sum(0) / count
-    spread = np.sqrt(np.where(seen, np.square(off - rest), 0.0).sum(0) / count)
+    unit = _power(np.where(seen, off - rest, 0.0))
+    spread = unit * np.sqrt(np.where(seen, np.square((off - rest) / unit), 0.0).sum(0) / count)
     return largest + rest, np.where(varies(values) & (spread > 0), spread, NEVER_VARIES)
 
 
@@ -35,7 +36,16 @@ def first_beyond(values: np.ndarray, means: Sequence[float], deviations: Sequenc
 
 def deviation_of(values: np.ndarray) -> float:
     """Of values (count,), NaN left out; 0 where all are equal, or none is there."""
-    return float(np.nanstd(values)) if varies(values) else 0.0
+    unit = _power(np.nan_to_num(values))
+    return float(np.nanstd(values / unit) * unit) if varies(values) else 0.0
+
+
+def _power(values: np.ndarray) -> np.ndarray:
+    """Of each column the power of 2 in units of which the largest is about 1, so that no square is too small or large
+    for 64 bits, and no digit changes."""
+    exponent = np.frexp(np.abs(values).max(0, initial=0.0))[1]
+    found: np.ndarray = np.ldexp(1.0, np.clip(exponent, -1021, 1021))
+    return found
 
 
 def varies(values: np.ndarray) -> np.ndarray:

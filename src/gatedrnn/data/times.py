@@ -2,10 +2,11 @@
 times are written."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 from zoneinfo import available_timezones
 
@@ -16,6 +17,7 @@ from gatedrnn.data.date_forms import (
     PATTERNS,
     Order,
     dates_by,
+    follows,
     has_order,
     order_of,
     patterns_of,
@@ -39,6 +41,10 @@ USUAL_ZONES = (
 """Tried first where offsets change: many zones change alike."""
 UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 """Of numpy, by the decimals of a second."""
+FEWEST_ROWS = 10
+"""Of times that are numbers, which follow a pattern of dates by chance no longer."""
+MOST_SLIPS = 0.1
+"""Of the rows of a column, those that do not follow its pattern where they are mistyped."""
 MOST_DECIMALS = 12
 """Of a number in a table; more are those of a binary fraction, such as 0.30000000000000004."""
 
@@ -195,7 +201,10 @@ def _is_number(text: str) -> bool:
 def _numbers(texts: list[str], place: Place) -> Times:
     try:
         whole = np.array([int(text) for text in texts], np.int64)
-    except (ValueError, OverflowError):
+    except OverflowError:
+        row = next(row for row, text in enumerate(texts) if abs(int(text)) >= 1 << 63)
+        raise DataError(f"{place(row)}: {texts[row][:SHOWN]} is too large; times of 64 bits are read") from None
+    except ValueError:
         pass
     else:
         return Times(whole, TimeForm())
@@ -232,6 +241,9 @@ def _clocks(texts: list[str], place: Place) -> Times:
 def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | None:
     """Dates by a pattern that all texts follow; None where there is none. Of several, that by which times rise."""
     found = {pattern: days for pattern, days in _fitting(texts) if order is None or has_order(pattern, order)}
+    whole = next(iter(found), None)
+    if _is_number(texts[0]) and len({*texts}) >= FEWEST_ROWS:
+        _demand_no_slip(texts, place, PATTERNS[: PATTERNS.index(whole)] if whole else PATTERNS, whole)
     by_order: dict[tuple[str, ...], str] = {}
     for pattern in found:
         by_order.setdefault(order_of(pattern), pattern)
@@ -244,6 +256,34 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
             f"{' or --date-order '.join(asked.values())}"
         )
     return Times(found[best[0]], TimeForm("dates", best[0])) if best else None
+
+
+def _demand_no_slip(texts: list[str], place: Place, patterns: Iterable[str], found: str | None = None) -> None:
+    """See that a column does not follow a pattern but for some few rows, as it does where a date is mistyped.
+
+    Args:
+        patterns: those that it may follow so.
+        found: the pattern that all follow, if there is one.
+
+    Raises:
+        DataError: it does; the first of those rows is named.
+    """
+    for pattern in patterns:
+        if follows(pattern, texts[0]) or follows(pattern, texts[-1]):
+            slips = [row for row, text in enumerate(texts) if not follows(pattern, text)]
+            if 0 < len(slips) <= MOST_SLIPS * len(texts) and not _evenly_spaced(texts, found):
+                said = f"{place(slips[0])}: {texts[slips[0]][:SHOWN]!r} is no date as {shown(pattern)}"
+                raise DataError(f"{said}, as {len(texts) - len(slips):,} of {len(texts):,} times of the column are")
+
+
+def _evenly_spaced(texts: list[str], pattern: str | None) -> bool:
+    """Whether numbers, or dates by a pattern, go up by one step."""
+    if pattern is not None:
+        dates = dates_by(pattern, texts)
+        steps = np.diff(np.unique(dates)) if dates is not None else np.empty(0)
+    else:
+        steps = np.diff(np.unique([float(text) for text in texts])) if all(map(_is_number, texts)) else np.empty(0)
+    return len(np.unique(steps)) == 1
 
 
 def _fitting(texts: list[str]) -> Iterator[tuple[str, np.ndarray]]:
@@ -274,12 +314,13 @@ def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
     if wrong.any():
         row = int(wrong.argmax())
         if np.isnat(moments[row]):
+            _demand_no_slip(texts, place, dict.fromkeys(chain(*map(patterns_of, (texts[0], texts[-1])))))
             raise DataError(
                 f"{place(row)}: {repr(values[row])[:SHOWN]} is neither a number nor a date such as 2024-01-31 18:00"
             )
         raise DataError(
-            f"{place(row)}: {texts[row]} is in the year {years[row]}; dates before {FIRST_YEAR - 1} and after "
-            f"{LAST_YEAR + 1} are not read"
+            f"{place(row)}: {texts[row]} is in the year {years[row]}; dates of the years {FIRST_YEAR} to {LAST_YEAR} "
+            "are read"
         )
     found = np.array(written, "datetime64[ns]")
     for row, offset in enumerate(offsets):
@@ -319,6 +360,29 @@ def _zoned(wall: np.ndarray, offsets: Sequence[str | None], form: TimeForm, name
         if "/" in zone and all((_local(instants[rows], zone) == wall[rows]).all() for rows in (some, slice(None))):
             return Times(wall, replace(form, zone=zone), instants)
     return Times(instants, replace(form, zone="Z"), instants)
+
+
+def joined_form(before: tuple[TimeForm, np.ndarray], after: tuple[TimeForm, np.ndarray]) -> TimeForm:
+    """How a series of dates that goes on in another file writes its times: in the zone in which both have their
+    offsets.
+
+    Args:
+        before, after: a form, with its times.
+
+    Raises:
+        DataError: they are of unlike kinds, or no zone has both offsets.
+    """
+    (form, times), (other, more) = before, after
+    if (form.kind, form.zone is None, form.instants) != (other.kind, other.zone is None, other.instants):
+        raise DataError(f"its times are {other}; those before are {form}")
+    if form.zone is None or form.zone == other.zone:
+        return form
+    offsets = [*form._offsets(times, form.local(times)), *other._offsets(more, other.local(more))]
+    wall = np.concatenate([form.local(times), other.local(more)])
+    zone = _zoned(wall, offsets, form, None).form.zone
+    if zone == "Z" and not form.instants:
+        raise DataError(f"its times are {other}, those before {form}, and no zone has both")
+    return replace(form, zone=zone)
 
 
 def _local(instants: np.ndarray, zone: str) -> np.ndarray:

@@ -106,7 +106,7 @@ def _series_rows(
     if (series.times is None) != (finished.model.config.gap_unit is None):
         raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
     gaps = None if series.times is None else [gaps_of(times) for times in series.times]
-    notes = [series.said] if series.said else []
+    notes = [note for note in (series.said, series.without_values()) if note]
     if finished.model.config.problem_type == "regression":
         return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, notes, gaps)
     names = {name: number for number, name in enumerate(class_names(finished.model.config))}

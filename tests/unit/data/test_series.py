@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 from scipy.io import wavfile
 from text_files import refused, written
@@ -14,7 +15,8 @@ from gatedrnn.data.forecast.frequency import calendar_features
 from gatedrnn.data.forecast.future import read_asked
 from gatedrnn.data.forecast.table import Columns, read_table
 from gatedrnn.data.forecast.task import load_forecast
-from gatedrnn.data.series.fields import numbers_of
+from gatedrnn.data.scale import deviation_of, scale_of
+from gatedrnn.data.series.fields import Fields, numbers_of
 from gatedrnn.data.series.files import Reading, demand_rate, named_files, read_series
 from gatedrnn.data.series.long import read_long
 from gatedrnn.data.series.task import load_series_task
@@ -80,8 +82,19 @@ def test_a_table_without_names_has_a_row_a_series_its_class_first(tmp_path):
 def test_fields_that_say_that_nothing_was_measured_are_read_so(tmp_path):
     words = ["", " ", ".", "-", "N/A", "#N/A", "<NA>", "null", "-99"]
     rows = "".join(f"2024-01-{day:02d};{words[day % 9] if day % 2 else day}\n" for day in range(1, 31))
-    found = read_table(written(tmp_path, "sep=;\n ds; y\n" + rows), Columns(missing=("-99",))).series[0].values
-    np.testing.assert_array_equal(found, [NAN if day % 2 else day for day in range(1, 31)])
+    for separator in ";\t":
+        table = f"sep={separator}\n ds; y\n{rows}".replace(";", separator)
+        found = read_table(written(tmp_path, table), Columns(missing=("-99",))).series[0].values
+        np.testing.assert_array_equal(found, [NAN if day % 2 else day for day in range(1, 31)])
+    for values in (["-9999", "-9999.0", "-9999.00"], [-9999, -9999.0, np.float32(-9999)]):
+        assert np.isnan(numbers_of(values, str, Fields(missing=("-9999",)))).all()
+
+
+@pytest.mark.parametrize("unit", [2.0**-1000, 2.0**-700, 2.0**900])
+def test_mean_and_deviation_have_the_same_digits_in_any_unit(unit):
+    values = np.random.default_rng(0).normal(3, 1, (50, 2))
+    assert [(one / unit).tolist() for one in scale_of(values * unit)] == [one.tolist() for one in scale_of(values)]
+    assert deviation_of(values[:, 0] * unit) / unit == deviation_of(values[:, 0])
 
 
 def test_what_does_not_fit_float32_in_units_of_training_is_named(tmp_path):
@@ -265,6 +278,8 @@ def test_what_cannot_be_learned_or_does_not_fit_what_was_is_refused(tmp_path):
         other = written(tmp_path, HEADER.replace(old, new) + series, "test.ts")
         refused(said, classified, tmp_path, many(), test_file=other)
     missing = HEADER + "".join(f"{n}:?:{'sit' if n % 2 else 'run'}\n" for n in range(40))
+    notes = classified(tmp_path, many(), test_file=written(tmp_path, missing, "test.ts")).notes
+    assert "test.ts: '1': no value is there; the mean of training is read." in notes
     refused("no test split can be set apart", classified, tmp_path, HEADER + "1:2:run\n1:3:sit\n")
     refused("channel '1': all values are missing", classified, tmp_path, missing)
     said = r"every training series has the label 'sit'; at least two are needed"
@@ -381,7 +396,7 @@ def test_series_of_unequal_frequency_and_without_values_are_named(tmp_path):
         (GOOD + empty, {}, "series c: all values are missing"),
         (GOOD, {"frequency": "often"}, "--frequency often: must be a step such as"),
         ("ds,y\n2024-01-01,1\n2024-01-02,2\n", {}, "no series has the three times"),
-        (longer, {"frequency": "h"}, r"series y: no two of its times are one step apart \(h\); its own step is longer"),
+        (longer, {"frequency": "h"}, r"series y: no two of its times are one step apart \(h\): its own step is longer"),
     ):
         refused(said, read_table, written(tmp_path, text), Columns(**columns))
     assert read_table(tmp_path / "table.csv", Columns(frequency="D")).frequency.name == "D"

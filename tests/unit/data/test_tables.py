@@ -162,6 +162,13 @@ def spreadsheet(path, rows):
             archive.writestr(name, content)
 
 
+def test_a_first_line_of_values_after_a_class_is_a_series_and_after_a_word_of_years_a_header(tmp_path):
+    rows = "".join(f"{'up down'.split()[n % 2]},{n / 4 + 0.1},{n},2\n" for n in range(8))
+    found = read_series(written(tmp_path, rows), Reading())
+    assert (len(found.values), found.labels[:2], found.values[1].ravel().tolist()) == (8, ["up", "down"], [0.35, 1, 2])
+    refused("which column is the series", read_series, written(tmp_path, "country,2010,2011\nx,1,2.5\n"), Reading())
+
+
 def test_spreadsheets_and_packed_tables_are_read_as_a_csv_is(tmp_path):
     expected = read_all_columns(written(tmp_path, "Month,y\n" + ROWS))
     spreadsheet(

@@ -14,7 +14,7 @@ from gatedrnn.data import data_settings
 from gatedrnn.data.forecast.frequency import Frequency, as_frequency, frequency_of
 from gatedrnn.data.forecast.future import asked_of
 from gatedrnn.data.forecast.table import Columns, read_table
-from gatedrnn.data.forecast.task import load_forecast
+from gatedrnn.data.forecast.task import load_forecast, read_tables
 from gatedrnn.data.series.files import Reading, demand_unit, read_series
 from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.times import read_times
@@ -87,6 +87,8 @@ def test_whole_numbers_are_compared_as_whole_numbers():
         times[30] += 1
         assert step == 1 or frequency_of(times) is None
         assert step == 1 or np.flatnonzero(as_frequency(str(step)).places(times) < 0).tolist() == [30]
+    for parts in (24, 60):  # of a day or an hour, with three decimals
+        assert frequency_of(np.round(np.arange(90) / parts, 3)) == Frequency("numbers", 1 / parts)
     assert frequency_of(np.array([1.0, 2.0])) is None and frequency_of(np.array([0.0, 1.0, 2.0, 2.7])) is None
 
 
@@ -94,12 +96,13 @@ AS_NUMBERS = {
     "YYYYMM": ("MS", "%Y%m"), "YYYYMMDD": ("D", "%Y%m%d"), "YYYYMMDDHH": ("h", "%Y%m%d%H"),
     "YYYYMMDDHHMM": ("15min", "%Y%m%d%H%M"), "YYYYWW": ("W-MON", "%G%V"), "YYYYQ": ("QS", "{0.year}{0.quarter}"),
     "YYYY_MM": ("MS", "%Y_%m"), "YYYY.MM": ("MS", "%Y.%m"), "YYYY-MM": ("MS", "%Y-%m"), "YYYYMMM": ("MS", "%YM%m"),
-    "YYYY-QQ": ("QS", "{0.year}-Q{0.quarter}"), "YYYY-WWW": ("W-MON", "%G-W%V"),
+    "YYYY-QQ": ("QS", "{0.year}-Q{0.quarter}"), "YYYY-WWW": ("W-MON", "%G-W%V"), "YYYYDDD": ("D", "%Y%j"),
+    "YYYY.Q": ("QS", "{0.year}.{0.quarter}"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("form", AS_NUMBERS)
-def test_dates_as_numbers_are_dates_where_all_are_and_are_written_as_they_were(form):
+def test_dates_as_numbers_are_dates_and_written_as_they_were_and_one_that_is_mistyped_is_named(form):
     name, pattern = AS_NUMBERS[form]
     times = dates(name, "2009-10-31")
     fields = [pattern.format(one) if "{" in pattern else one.strftime(pattern) for one in pd.DatetimeIndex(times)]
@@ -108,8 +111,11 @@ def test_dates_as_numbers_are_dates_where_all_are_and_are_written_as_they_were(f
     assert found.form.written(found.values) == fields
     if fields[0].isdecimal():
         assert (read_times([int(field) for field in fields], str).values == times).all()
-        one_more = read_times([*fields, fields[0][:4] + "9" * (len(fields[0]) - 4)], str)
-        assert str(one_more.form) == "numbers" and one_more.values[0] == int(fields[0])
+    slip = fields[0][:4] + re.sub(r"\d", "9", fields[0][4:])
+    refused(rf"^40: '{slip}' is no date as {form}, as 40 of 41 times", read_times, [*fields, slip], str)
+    refused(rf"^0: '{slip}' is no date as {form}, as 40 of 41 times", read_times, [slip, *fields], str)
+    counts = [str(200_001 + 3 * n) for n in range(40)]  # some are months
+    assert str(read_times(counts, str).form) == "numbers"
     assert (read_times([2010.01, 2010.1], str).values == np.array(["2010-01", "2010-10"], "M8[M]")).all()
 
 
@@ -149,6 +155,21 @@ def test_hours_pass_over_a_change_of_clocks_and_days_go_by_the_calendar(zone, na
         assert hours.tolist() == index.hour.tolist()
         columns = table_of(asked, np.zeros((1, 48, 3)), [0.1, 0.5, 0.9])
         assert columns["ds"] == [str(moment) for moment in ahead]
+    cut = len(known) // 4  # before clocks change
+    frame[:cut].to_csv(tmp_path / "train.csv", index=False)
+    frame[cut:].to_csv(tmp_path / "test.csv", index=False)
+    files = {"train_file": tmp_path / "train.csv", "test_file": tmp_path / "test.csv"}
+    one = read_tables(data_settings("forecast", **files)).table.series[0]
+    assert one.form.written(one.times) == [str(moment) for moment in known]
+
+
+@pytest.mark.parametrize(("name", "step"), [
+    ("W", "W-SAT"), ("2W", "2W-WED"), ("QS", "QS-FEB"), ("Y", "YS-APR"), ("M", "MS"), ("M", "ME"), ("Q", "QE-JAN"),
+])  # fmt: skip
+def test_a_step_without_its_weekday_or_month_is_that_of_the_times(name, step, tmp_path):
+    rows = "".join(f"{day:%Y-%m-%d},{n}\n" for n, day in enumerate(pd.date_range("2000-01-01", periods=30, freq=step)))
+    table = read_table(written(tmp_path, "ds,y\n" + rows), Columns(frequency=name))
+    assert table.frequency.name == step and len(table.series[0].values) == 30
 
 
 def test_gaps_are_elapsed_hours_for_uneven_series_and_measurements(tmp_path):

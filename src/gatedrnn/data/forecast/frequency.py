@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,12 @@ from gatedrnn.errors import DataError
 NUMBERS = "numbers"
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+ANCHORS: Mapping[str, tuple[str, ...]] = {
+    "W": tuple(f"-{day}" for day in WEEKDAYS),
+    **{quarter: tuple(f"-{month}" for month in MONTHS[:3]) for quarter in ("QS", "QE", "BQS", "BQE")},
+    **{year: tuple(f"-{month}" for month in MONTHS) for year in ("YS", "YE", "BYS", "BYE")},
+}  # fmt: skip
+"""What stands after the names of steps that begin on any weekday or month."""
 CALENDAR = (
     *(f"{year}-{month}" for year in ("YS", "YE", "BYS", "BYE") for month in MONTHS),
     *(f"{quarter}-{month}" for quarter in ("QS", "QE", "BQS", "BQE") for month in MONTHS[:3]),
@@ -41,7 +47,7 @@ LONGEST_SEASON = 400
 """Steps, of a season that is guessed."""
 LONGEST_STEP = 1 << 63
 """As a number, or in nanoseconds."""
-MOST_ROUNDED = 0.02
+MOST_ROUNDED = 0.07
 """Of a step: the last decimal of times that are rounded, such as 0.333, at most."""
 MOST_GATHERED = 1e-6
 """Of a step, by which a sum of binary fractions may be off."""
@@ -121,7 +127,12 @@ class Frequency:
 
     def _calendar(self, times: np.ndarray) -> pd.DatetimeIndex:
         shift = self._shift(times[0])
-        return pd.date_range(times[0] - shift, times[-1] - shift, freq=_offset(self.name)) + shift
+        try:
+            return pd.date_range(times[0] - shift, times[-1] - shift, freq=_offset(self.name)) + shift
+        except pd.errors.OutOfBoundsDatetime as error:
+            raise DataError(
+                f"a step of {self} ends too far from {times[0]} to be written; give a shorter one"
+            ) from error
 
     def after(self, times: np.ndarray, steps: int) -> np.ndarray:
         """The `steps` times that follow the last of some.
@@ -190,6 +201,19 @@ def as_frequency(name: str) -> Frequency:
     if not 0 < step < LONGEST_STEP:
         raise DataError(f"--frequency {name}: the step must be above 0, and at most what 64 bits hold")
     return found
+
+
+def named_alike(name: str) -> list[Frequency]:
+    """What a name without a weekday or month may mean, the likeliest first: W ends on any day, QS begins in any month,
+    and M, Q and Y are their first days or their last.
+
+    Raises:
+        DataError: as `as_frequency`.
+    """
+    count, base = cast(re.Match[str], re.match(r"(\d*)(.*)", name)).groups()
+    bases = [f"{base}S", f"{base}E"] if base in ("M", "Q", "Y") else [base]
+    names = [f"{count}{one}{anchor}" for one in bases for anchor in ("", *ANCHORS.get(one, ()))]
+    return [as_frequency(one) for one in names]
 
 
 def frequency_of(times: np.ndarray) -> Frequency | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gatedrnn.data.columns import said_columns, without_row_numbers
 from gatedrnn.data.date_forms import Order, full_order
-from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, as_frequency, frequency_of
+from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, frequency_of, named_alike
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.scale import FLOAT32
 from gatedrnn.data.series.fields import Decimal, Fields, holds_words
@@ -226,7 +226,7 @@ def _frequency_and_times(
 
 def _frequency(found: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:
     if columns.frequency is not None:
-        return _named_frequency(columns.frequency, columns, times, path)
+        return _named_frequency(columns.frequency, found, columns, times, path)
     named: dict[str, tuple[Frequency, str]] = {}
     for one in found:
         own = frequency_of(times.values[one.rows])
@@ -257,19 +257,18 @@ def _most_steps(times: np.ndarray) -> int:
     return MOST_GAPS * len(times) + 1000
 
 
-def _named_frequency(name: str, columns: Columns, times: Times, path: Path) -> Frequency:
-    """The one that is asked for, where it is one of such times."""
-    frequency, what = (
-        as_frequency(name),
-        f"--frequency {name}: column {columns.time!r} of {path.name} holds {times.form}",
-    )
+def _named_frequency(name: str, found: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:
+    """The one that is asked for, where it is one of such times; of a name that may mean several, that of these."""
+    what = f"--frequency {name}: column {columns.time!r} of {path.name} holds {times.form}"
+    frequency, *others = named_alike(name)
     if times.form.kind == "numbers" and frequency.name != NUMBERS:
         raise DataError(f"{what}; give the step as a number, or write dates such as 2024-01-31")
     if times.form.kind != "numbers" and frequency.name == NUMBERS:
         raise DataError(f"{what}; give a step such as h, 15min, D, W or MS")
     if times.form.kind == "clock" and frequency.nanoseconds is None:
         raise DataError(f"{what}; give a step such as h or 15min")
-    return frequency
+    alike = (one for one in (frequency, *others) if all((one.places(times.values[r.rows]) >= 0).all() for r in found))
+    return next(alike, frequency) if others else frequency
 
 
 def _irregular(one: _Rows, columns: Columns, times: Times, path: Path) -> str:
@@ -282,9 +281,10 @@ def _irregular(one: _Rows, columns: Columns, times: Times, path: Path) -> str:
         ratios = np.diff(own) / steps[counts.argmax()]
         place = int(np.abs(ratios - np.rint(ratios)).argmax())
     before, after = times.form.written(own[place : place + 2])
+    such = "" if times.form.kind == "numbers" else ", such as h or D"
     return (
         f"{said}: row {one.rows[place + 1] + 1}, column {columns.time!r}, has {after} after {before}, which is no "
-        "whole number of the most frequent step; mend it, or name the step with --frequency, such as h or D"
+        f"whole number of the most frequent step; mend it, or name the step with --frequency{such}"
     )
 
 
@@ -308,7 +308,8 @@ def _on_grid(
 
     if len(places) > 2 and np.diff(places).min() > 1:
         raise DataError(
-            f"{path}: series {one.name}: no two of its times are one step apart ({frequency}); its own step is longer"
+            f"{path}: series {one.name}: no two of its times are one step apart ({frequency}): its own step is longer, "
+            "or not regular; name it with --frequency"
         )
     grid, form = frequency.grid(own), frequency.form(times.form)
 

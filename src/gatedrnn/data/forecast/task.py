@@ -13,6 +13,7 @@ from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.scale import ROUNDING, deviation_of, first_beyond, scale_of
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData
+from gatedrnn.data.times import joined_form
 from gatedrnn.data.windows import Windows
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
@@ -194,12 +195,10 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
         if one.name not in later:
             raise DataError(f"{after.source['name']}: has no series {one.name}, which is in {table.source['name']}")
         then = later.pop(one.name)
-        if (one.form.kind, one.form.zone is None, one.form.instants) != (
-            then.form.kind, then.form.zone is None, then.form.instants
-        ):  # fmt: skip
-            raise DataError(
-                f"{after.source['name']}: its times are {then.form}; those of {table.source['name']} are {one.form}"
-            )
+        try:
+            form = joined_form((one.form, one.times), (then.form, then.times))
+        except DataError as error:
+            raise DataError(f"{after.source['name']}: series {one.name}: {error}") from error
         following = table.frequency.after(one.times, 1)
         if table.frequency.places(np.array([one.times[-1], then.times[0]])).tolist() != [0, 1]:
             raise DataError(
@@ -210,7 +209,8 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
             raise DataError(f"{after.source['name']}: series {one.name}: its --fixed columns have other values")
         series.append(
             replace(
-                one, times=np.concatenate([one.times, then.times]), values=np.concatenate([one.values, then.values]),
+                one, form=form, times=np.concatenate([one.times, then.times]),
+                values=np.concatenate([one.values, then.values]),
                 known=np.concatenate([one.known, then.known]), past=np.concatenate([one.past, then.past]),
             )
         )  # fmt: skip

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -37,6 +38,14 @@ class Fields(NamedTuple):
     date_order: Order | None = None
     """Of dates that are numbers."""
 
+    def missing_numbers(self) -> list[float]:
+        """Those of `missing` that are numbers: a table may write -9999 as -9999.0, or hold it as a number."""
+        found = list[float]()
+        for word in self.missing:
+            with suppress(ValueError):
+                found.append(float(word))
+        return found
+
 
 AS_SHOWN = Fields()
 
@@ -53,13 +62,14 @@ def numbers_of(values: Sequence[object], place: Place, fields: Fields = AS_SHOWN
         DataError: a field is no number, infinite, or too large; or commas may be before decimals or between thousands.
     """
     found, nothing = np.empty(len(values)), {*MISSING, *(word.lower() for word in fields.missing)}
+    none = fields.missing_numbers()
     decimal = fields.decimal
     commas = dict[int, str]()
     for row, value in enumerate(values):
         if value is None or (str(value).strip().lower() in nothing):
             found[row] = np.nan
         elif not isinstance(value, str):
-            found[row] = number_of(value, place, row)
+            found[row] = np.nan if value in none else number_of(value, place, row)
         elif "," in (text := _bare(value)) or decimal == ",":
             commas[row] = text
         else:
@@ -70,7 +80,7 @@ def numbers_of(values: Sequence[object], place: Place, fields: Fields = AS_SHOWN
         for row, text in commas.items():
             plain = text.replace(group, "").replace(point, ".") if form.fullmatch(text) else text
             found[row] = number_of(plain, place, row, values[row])
-    return found
+    return np.where(np.isin(found, none), np.nan, found) if none else found
 
 
 def holds_words(values: Sequence[object], fields: Fields) -> bool:

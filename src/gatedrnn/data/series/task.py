@@ -58,6 +58,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     if settings.metric == "auroc" and len(names) != 2:
         raise DataError(f"--metric auroc: needs two classes, {settings.train_file} has {len(names) or 'numbers'}")
     scale = _scale(read["train"])
+    notes += [note for split in ("validation", "test") if (note := read[split].without_values())]
     means, deviations = (cast(list[float], scale[name]) for name in ("channel_means", "channel_deviations"))
     for series in read.values():
         demand_float32(series, means, deviations, str(series.source["name"]))

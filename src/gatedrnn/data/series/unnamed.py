@@ -17,14 +17,16 @@ FEWEST = 3
 
 
 def is_unnamed(path: Path) -> bool:
-    """Whether the first row of a CSV or TSV file holds numbers and no names. The numbers 0, 1, 2 … are names: pandas
-    gives them to columns that have none."""
+    """Whether the first row of a CSV or TSV file holds values and no names: numbers, after a number or a word. Whole
+    numbers after a word are names, such as years, and so are 0, 1, 2 …, which pandas gives to columns without one."""
     if path.suffix.lower() not in SEPARATORS or not path.is_file():
         return False
     first = next((row for _, row in fields_of(path, rows=1)), [])
-    if len(first) < FEWEST or not is_number(first[0]) or first == [str(number) for number in range(len(first))]:
+    if len(first) < FEWEST or first == [str(number) for number in range(len(first))]:
         return False
-    return all(is_number(field) or field.strip().lower() in MISSING for field in first[1:])
+    numbers = [float(field) for field in first[1:] if is_number(field)]
+    others = [field for field in first[1:] if not is_number(field) and field.strip().lower() not in MISSING]
+    return not others and (is_number(first[0]) or not all(map(float.is_integer, numbers)))
 
 
 def read_unnamed(path: Path, fields: Fields = AS_SHOWN) -> LabelledSeries:
