@@ -55,11 +55,7 @@ def columns_of(path: Path, lines: list[Numbered]) -> tuple[list[str], list[Numbe
     check_width(len(columns), str(path))
     demand_unequal(columns, path)
     table = len(rows)
-    while (
-        table
-        and len(rows[table - 1][1]) < len(columns)
-        and sum(bool(field.strip()) for field in rows[table - 1][1]) < 2
-    ):
+    while table and len(rows[table - 1][1]) < len(columns) and _is_note(rows[table - 1][1]):
         table -= 1
     if 0 < table < len(rows):
         LOG.warning("%s: line %d, below the table, is left out: %.60r", path, *_with_its_words(rows[table]))
@@ -68,6 +64,13 @@ def columns_of(path: Path, lines: list[Numbered]) -> tuple[list[str], list[Numbe
         if len(row) != len(columns):
             raise DataError(f"{path}: line {line}: must have {len(columns)} fields as the first line, got {len(row)}")
     return columns, rows
+
+
+def _is_note(row: list[str]) -> bool:
+    """Whether a row is words in one field; a number or a date is the begin of a row that was cut off."""
+    said = [field for field in row if field.strip()]
+    letters, digits = (sum(map(kind, "".join(said))) for kind in (str.isalpha, str.isdecimal))
+    return not said or (len(said) == 1 and letters > max(digits, 3))
 
 
 def _with_its_words(row: Numbered) -> tuple[int, str]:
