@@ -21,7 +21,7 @@ def scan_gradient(
     """Gradients of decay, drive, h0 and reset_state, in one backward pass."""
     gradients = [torch.empty(h.shape, dtype=gated.written(h.dtype)) for _ in range(2)]
     # The backward does not read the drive.
-    _, _, grad_h0, grad_reset_state = gated.scan_gradient(
+    _, grad_h0, grad_reset_state = gated.scan_gradient(
         bare_scan(), grad_h, grad_last, (decay, decay), None, h, h0, None, resets, reset_state, reverse, gradients
     )
     return gradients[0].to(h.dtype), gradients[1].to(h.dtype), grad_h0, grad_reset_state

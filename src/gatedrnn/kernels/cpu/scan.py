@@ -98,11 +98,10 @@ def gated_scan_gradient(
     is None."""
     channels = projected.shape[2] // program.gates
     gradient = torch.empty(projected.shape, dtype=written(projected.dtype))
-    _, *others = scan_gradient(
+    grad_bias, grad_h0, grad_reset = scan_gradient(
         program, grad_output, grad_last, projected.split(channels, 2), bias, output, h0, mask, resets, reset_state,
         reverse, gradient.split(channels, 2),
     )  # fmt: skip
-    grad_bias, grad_h0, grad_reset = others
     return gradient.to(projected.dtype), grad_bias, grad_h0, grad_reset
 
 
@@ -110,14 +109,14 @@ def scan_gradient(
     program: CellProgram, grad_output: Series, grad_last: State, projections: Sequence[Series], bias: Channels | None,
     output: Series | None, h0: State | None, mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
     reverse: bool, gradients: Sequence[Series],
-) -> tuple[Sequence[Series], Channels, State, Channels]:  # fmt: skip
-    """`gated_scan_gradient` into the `gradients` of projections that are tensors of their own."""
+) -> tuple[Channels, State, Channels]:  # fmt: skip
+    """`gated_scan_gradient`, with those of projections written into `gradients`, which are tensors of their own."""
     inputs = inputs_of(program, projections, bias, mask, resets, reset_state)
     states = [output] if output is not None else all_states(inputs, grad_output, (h0,), reverse)
     backward = Backward(inputs, grad_output, (grad_last,), states, (h0,), reverse)
     backward.run(backward.plan, [at_steps(gradient, written=True) for gradient in gradients])
     (grad_h0,), (grad_reset,) = backward.grad_starts, backward.grad_resets
-    return gradients, backward.grad_bias, grad_h0, grad_reset
+    return backward.grad_bias, grad_h0, grad_reset
 
 
 def projected_scan(
