@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from glob import glob, has_magic
+from glob import glob
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from datasets import get_dataset_split_names, load_dataset, load_dataset_builder
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import TEXT_COLUMNS
 from gatedrnn.data.rows import Kind, names_of, values_of
-from gatedrnn.data.tables import column_of, in_a_sentence, kind_of, reader
+from gatedrnn.data.tables import column_of, in_a_sentence, is_several, kind_of, reader
 from gatedrnn.data.token_cache import counts_folder
 from gatedrnn.errors import DataError
 from gatedrnn.records import cores, write_whole
@@ -76,7 +76,7 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     Raises:
         DataError: a file is missing, empty, of another kind, not UTF-8, or lacks the column.
     """
-    if path.is_dir() or (not path.exists() and has_magic(str(path))):
+    if is_several(path):
         with ThreadPoolExecutor(cores()) as threads:  # each file is summed
             found = threads.map(lambda file: read_corpus(file, text_column, document_start), _files(path))
             return _joined(path, list(found))
@@ -124,6 +124,12 @@ def _files(path: Path) -> list[Path]:
     if not files:
         raise DataError(f"{path}: holds no file that ends in one of {', '.join(endings)}")
     return files
+
+
+def holds_running_text(path: Path) -> bool:
+    """Whether a folder or pattern has text files, and no tables alone."""
+    found = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    return any(file.name.lower().endswith(TEXT_ENDINGS) for file in found)
 
 
 def _joined(path: Path, corpora: list[Corpus]) -> Corpus:

@@ -2,7 +2,8 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from datasets import ClassLabel, load_dataset
 
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.rows import RawTable
+from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.tables import NESTED, column_of, kind_of, read_all_columns, reader
 from gatedrnn.errors import DataError
 
@@ -48,8 +50,7 @@ def read_file(path: Path, text_column: str | None, label_column: str | None, *, 
         DataError: the file is missing, empty, unreadable, binary, not UTF-8, or lacks a column.
     """
     data = read_all_columns(path, quoting=quoting)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return _table(data, path.name, str(path), text_column, label_column, digest)
+    return _table(data, path.name, str(path), text_column, label_column)
 
 
 def read_hub(name: str, split: str, text_column: str | None, label_column: str | None) -> Table:
@@ -63,20 +64,17 @@ def read_hub(name: str, split: str, text_column: str | None, label_column: str |
             "give local copies with --train-file and --test-file"
         ) from error
     classes = {column: tuple(of.names) for column, of in data.features.items() if isinstance(of, ClassLabel)}
-    return _table(RawTable(data[:], classes), f"{name} {split}", name, text_column, label_column, None)
+    return _table(RawTable(data[:], classes), f"{name} {split}", name, text_column, label_column)
 
 
-def _table(
-    data: RawTable, name: str, place: str, text_column: str | None, label_column: str | None, digest: str | None
-) -> Table:
+def _table(data: RawTable, name: str, place: str, text_column: str | None, label_column: str | None) -> Table:
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     text = text_column_of(data, place, text_column)
     label = label_column_of(data, place, label_column, [text])
     labels, names = labels_in_column(data, place, label)
     texts = texts_in_column(data, place, text)
-    if digest is None:
-        digest = hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
+    digest = data.sha256 or hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
     said = said_columns(name, {"text": text, "label": label}, data.column_names)
     return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest}, (text, label), said)
 
@@ -122,6 +120,16 @@ def holds_labels(values: Sequence[object]) -> bool:
     """Whether a column has a few values, which come again."""
     there = [str(value) for value in values if value is not None and not isinstance(value, NESTED)]
     return 1 < len(set(there)) <= MOST_LABELS and len(set(there)) * FEWEST_ROWS <= len(there)
+
+
+def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """Different labels: numbers by size, 2 before 10, then words by their letters.
+
+    Example:
+        >>> in_order(["10", "2", "none", "2"])
+        ('2', '10', 'none')
+    """
+    return tuple(sorted(set(labels), key=lambda label: (float(label) if is_number(label) else math.inf, label)))
 
 
 def texts_in_column(data: RawTable, place: str, column: str) -> list[str]:

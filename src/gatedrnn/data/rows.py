@@ -27,6 +27,8 @@ class RawTable:
     columns: dict[str, list[Any]]
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Of columns that hold numbers of classes."""
+    sha256: str = ""
+    """Of the file, or of all of a folder."""
 
     @property
     def column_names(self) -> list[str]:
@@ -53,15 +55,17 @@ def read_columns(path: Path, kind: Kind) -> RawTable:
         with file:
             table, names = file.read(), _class_names(file.schema_arrow.metadata)
         return RawTable({name: _values(table[place]) for place, name in enumerate(table.column_names)}, names)
-    columns, rows = dict[str, list[Any]](), 0
+    columns, first, rows = dict[str, list[Any]](), dict[str, int](), 0
     for row in _objects(path):
         for name, value in row.items():
             own = columns.setdefault(name, [])
-            own.extend(repeat(None, rows - len(own)))
+            before = rows - first.setdefault(name, rows)
+            own.extend(repeat(None, before - len(own)))
             own.append(value)
         rows += 1
         check_width(len(columns), str(path))
-    for own in columns.values():
+    for name, own in columns.items():
+        own[:0] = [None] * first[name]
         own.extend(repeat(None, rows - len(own)))
     if not columns:
         raise DataError(f"{path}: there are no rows in it")

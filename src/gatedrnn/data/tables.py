@@ -1,8 +1,10 @@
 """Tables of any kind as rows and columns, and the boundary of everything that reads a file."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -19,6 +21,8 @@ FORMATS = {
     **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "sheet"),
 }  # fmt: skip
 """Of tables, by their endings; a CSV or TSV may be packed, as .csv.gz."""
+FILE = "(file)"
+"""The column of a folder's tables that has the name of each, without its ending."""
 
 
 FLAGS = {
@@ -62,12 +66,52 @@ def read_all_columns(path: Path, *, quoting: bool = False) -> RawTable:
     """A CSV, TSV, JSON-lines or Parquet file or a spreadsheet, every row and column of it; the fields of separated
     files and spreadsheets as text. Names of columns are without the blanks around them.
 
+    Of a folder or a pattern, such as `sales/*.csv`, the rows of all tables in the order of their names, and in a column
+    `FILE` the name of each.
+
     Args:
         quoting: whether a TSV's fields may stand in quotation marks.
 
     Raises:
-        DataError: the file is missing, empty, unreadable, binary or not UTF-8.
+        DataError: the file is missing, empty, unreadable, binary or not UTF-8; or files of a folder have other columns.
     """
+    if is_several(path):
+        return _one_below_another(path, [(file, _read(file, quoting)) for file in _tables_in(path)])
+    return _read(path, quoting)
+
+
+def is_several(path: Path) -> bool:
+    """Whether a path is a folder, or a pattern of files."""
+    return path.is_dir() or (not path.exists() and has_magic(str(path)))
+
+
+def _tables_in(path: Path) -> list[Path]:
+    found = path.iterdir() if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    files = sorted(file for file in found if file.is_file() and ending_of(file) in FORMATS)
+    if not files:
+        raise DataError(f"{path}: holds no file that ends in one of {', '.join(FORMATS)}")
+    return files
+
+
+def _one_below_another(path: Path, tables: list[tuple[Path, RawTable]]) -> RawTable:
+    first, one = tables[0]
+    for file, table in tables:
+        if set(table.column_names) != set(one.column_names):
+            unlike = sorted(set(table.column_names) ^ set(one.column_names))[0]
+            raise DataError(
+                f"{file}: column {unlike!r} is in one of it and {first.name} alone; tables of a folder are alike"
+            )
+        if FILE in table.column_names:
+            raise DataError(f"{file}: has a column {FILE!r}, which names files of a folder; rename it")
+    columns = {name: [value for _, table in tables for value in table[name]] for name in one.column_names}
+    columns[FILE] = [
+        file.name.removesuffix(".gz").rpartition(".")[0] for file, table in tables for _ in range(len(table))
+    ]
+    digests = "".join(f"{file.name} {table.sha256}\n" for file, table in tables)
+    return RawTable(columns, one.class_names, hashlib.sha256(digests.encode()).hexdigest())
+
+
+def _read(path: Path, quoting: bool) -> RawTable:
     if not path.is_file():
         raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
     ending = ending_of(path)
@@ -75,17 +119,20 @@ def read_all_columns(path: Path, *, quoting: bool = False) -> RawTable:
         raise DataError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}")
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty")
-    kind = FORMATS[ending]
+    kind, classes = FORMATS[ending], dict[str, tuple[str, ...]]()
     if kind in ("csv", "sheet"):
-        columns, rows = read_fields(path, quoting=quoting) if kind == "csv" else columns_of(path, sheet_of(path))
-        return RawTable({name: [row[i] for _, row in rows] for i, name in enumerate(columns)})
-    if kind == "json":
-        demand_text(path)
-    data = read_columns(path, "parquet" if kind == "parquet" else "json")
-    names = [name.strip() for name in data.column_names]
-    demand_unequal(names, path)
-    classes = {name.strip(): own for name, own in data.class_names.items()}
-    return RawTable(dict(zip(names, data.columns.values(), strict=True)), classes)
+        names, rows = read_fields(path, quoting=quoting) if kind == "csv" else columns_of(path, sheet_of(path))
+        columns = {name: [row[i] for _, row in rows] for i, name in enumerate(names)}
+    else:
+        if kind == "json":
+            demand_text(path)
+        data = read_columns(path, "parquet" if kind == "parquet" else "json")
+        names = [name.strip() for name in data.column_names]
+        demand_unequal(names, path)
+        columns = dict(zip(names, data.columns.values(), strict=True))
+        classes = {name.strip(): own for name, own in data.class_names.items()}
+    with path.open("rb") as file:
+        return RawTable(columns, classes, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def kind_of(value: object) -> str:

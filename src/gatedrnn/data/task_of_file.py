@@ -3,21 +3,21 @@
 import logging
 from collections.abc import Callable
 from functools import partial
-from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from gatedrnn.data.corpus import TEXT_ENDINGS
+from gatedrnn.data.corpus import TEXT_ENDINGS, holds_running_text
 from gatedrnn.data.files import LABEL_COLUMNS, holds_labels, label_column_of, text_column_of
 from gatedrnn.data.lines import ending_of, fields_of
 from gatedrnn.data.rows import RawTable
+from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.series.files import named_files
 from gatedrnn.data.series.long import SERIES_COLUMNS
 from gatedrnn.data.series.measurements import holds_measurements
 from gatedrnn.data.series.ts import is_regression
-from gatedrnn.data.series.unnamed import is_number, is_unnamed
+from gatedrnn.data.series.unnamed import is_unnamed
 from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TEXT
-from gatedrnn.data.tables import FORMATS, column_of, in_a_sentence, read_all_columns
+from gatedrnn.data.tables import FORMATS, column_of, in_a_sentence, is_several, read_all_columns
 from gatedrnn.data.time_columns import with_time_column
 from gatedrnn.errors import DataError
 
@@ -37,12 +37,12 @@ def task_of_file(path: Path) -> str:
 
 
 def _task_and_why(path: Path) -> tuple[str, str]:
-    if path.is_dir() or has_magic(str(path)) or path.name.lower().endswith(TEXT_ENDINGS):
+    if path.name.lower().endswith(TEXT_ENDINGS) or (is_several(path) and holds_running_text(path)):
         return LANGUAGE, f"{path.name} is running text"
     if ".ts" in path.suffixes:
         task, label = (SERIES_REGRESSION, "number") if is_regression(path) else (SERIES, "class")
         return task, f"{path.name} holds series with a {label} each"
-    if ending_of(path) not in FORMATS or not path.is_file():
+    if not is_several(path) and (ending_of(path) not in FORMATS or not path.is_file()):
         return LANGUAGE, f"{path.name} is no table"  # which the reader says, with what it reads
     if is_unnamed(path) and holds_labels([row[0] for _, row in fields_of(path)]):
         return SERIES, f"{path.name} holds a series a row, its class first"

@@ -6,7 +6,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.files import Table, read_file, read_hub
+from gatedrnn.data.files import Table, in_order, read_file, read_hub
 from gatedrnn.data.settings import TextTask
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
@@ -126,12 +126,7 @@ def _label_names(splits: dict[str, Table]) -> tuple[str, ...]:
             raise DataError(f"{table.source['name']}: {split} has the label {unknown[0]!r}, which training never saw")
     if train.label_names is not None:
         return train.label_names
-    return tuple(sorted(seen, key=lambda label: (0, int(label), label) if _is_number(label) else (1, 0, label)))
-
-
-def _is_number(label: str) -> bool:
-    digits = label.removeprefix("-")
-    return digits.isascii() and digits.isdigit()
+    return in_order(seen)
 
 
 def encode_texts(

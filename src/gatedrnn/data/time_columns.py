@@ -15,6 +15,8 @@ from gatedrnn.errors import DataError
 LOOKED_AT = 100
 """Rows that say whether a column holds dates."""
 TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
+STEP_COLUMNS = ("period", "obs", "observation", "month", "week", "quarter", "day", "hour")
+"""That hold times where their whole numbers rise by one."""
 YEAR_COLUMNS = ("year", "yr", "years")
 FIRST_YEAR, LAST_YEAR = 1600, 2200
 PARTS: Mapping[str, tuple[tuple[str, ...], int, int]] = {
@@ -66,6 +68,9 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
     named = [name for name in years if name.lower() in YEAR_COLUMNS] or [n for n in years if WITHOUT_NAME.fullmatch(n)]
     if len(named or years) == 1:
         return data, (named or years)[0]
+    counting = [name for name in names if name.lower() in STEP_COLUMNS and _count_up(data[name])]
+    if not usual and len(counting) == 1:
+        return data, counting[0]
     return data, column_of(names, place, "time", None, TIME_COLUMNS)
 
 
@@ -105,6 +110,11 @@ def _whole(values: Sequence[object]) -> np.ndarray | None:
 
 def _rises(values: Sequence[object]) -> bool:
     return len(set(map(str, values))) == len(values)
+
+
+def _count_up(values: Sequence[object]) -> bool:
+    numbers = _whole(values)
+    return numbers is not None and len(numbers) > 2 and {*np.diff(numbers)} == {1}
 
 
 def _are_years(values: Sequence[object]) -> bool:

@@ -45,6 +45,10 @@ FEWEST_ROWS = 10
 """Of times that are numbers, which follow a pattern of dates by chance no longer."""
 MOST_SLIPS = 0.1
 """Of the rows of a column, those that do not follow its pattern where they are mistyped."""
+EPOCHS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+"""Since 1970, by numpy's name."""
+FIRST_EPOCH, LAST_EPOCH = np.array(["1990", "2100"], "datetime64[Y]")
+"""Between which whole numbers may be dates so."""
 MOST_DECIMALS = 12
 """Of a number in a table; more are those of a binary fraction, such as 0.30000000000000004."""
 
@@ -65,6 +69,8 @@ class TimeForm:
     """Of numbers, or of seconds: 0, 3, 6 or 9."""
     hours: bool = False
     """Of dates: whether the time of day is written."""
+    since_1970: str | None = None
+    """Of dates that are whole numbers: the unit that they count."""
     marks: str = "- "
     """Of dates: between year and month, and between day and hour."""
 
@@ -72,6 +78,7 @@ class TimeForm:
         if self.kind != "dates":
             return "hours and minutes" if self.kind == "clock" else "numbers"
         form = "" if self.pattern is None else f" as {shown(self.pattern)}"
+        form += "" if self.since_1970 is None else f" as {EPOCHS[self.since_1970]} since 1970"
         return f"dates{form}" + ("" if self.zone is None else f" in {self.zone}" if "/" in self.zone else
                                   " in UTC" if self.zone == "Z" else f" at {self.zone}")  # fmt: skip
 
@@ -89,6 +96,8 @@ class TimeForm:
         decimals = max(self.decimals, _decimals_of_seconds(times))
         if self.kind == "clock":
             return [_clock_written(int(moment), decimals) for moment in times.astype(np.int64)]
+        if self.since_1970 is not None:
+            return list(times.astype(f"datetime64[{self.since_1970}]").astype(np.int64).tolist())
         wall = self.local(times)
         if self.pattern is not None:
             by_pattern = [written_by(self.pattern, moment) for moment in pd.DatetimeIndex(wall)]
@@ -148,8 +157,8 @@ class Times(NamedTuple):
 def read_times(values: Sequence[object], place: Place, order: Order | None = None) -> Times:
     """Times as a column holds them: numbers, hours and minutes as 07:30 or 31:15:00, or dates.
 
-    Whole numbers are dates where each of them is one: as YYYYMM, YYYYMMDD or another of `PATTERNS`; others, where each
-    follows a pattern of the first.
+    Whole numbers are dates where each of them is one: as YYYYMM, YYYYMMDD or another of `PATTERNS`, or as seconds since
+    1970 and its parts; others, where each follows a pattern of the first.
 
     Args:
         order: of year, month and day, where numbers do not tell.
@@ -207,7 +216,7 @@ def _numbers(texts: list[str], place: Place) -> Times:
     except ValueError:
         pass
     else:
-        return Times(whole, TimeForm())
+        return _since_1970(whole) or Times(whole, TimeForm())
     found = np.empty(len(texts))
     for row, text in enumerate(texts):
         if not _is_number(text):
@@ -218,6 +227,19 @@ def _numbers(texts: list[str], place: Place) -> Times:
     if (found == np.rint(found)).all() and np.abs(found).max() < 2**53:
         return Times(found.astype(np.int64), TimeForm())
     return Times(found, TimeForm(decimals=decimals_of(found)))
+
+
+def _since_1970(times: np.ndarray) -> Times | None:
+    """Whole numbers that are dates all, as computers count them; None where they are not."""
+    if len(np.unique(times)) < FEWEST_ROWS:
+        return None
+    for unit in EPOCHS:
+        first, last = (edge.astype(f"datetime64[{unit}]").astype(np.int64) for edge in (FIRST_EPOCH, LAST_EPOCH))
+        if first <= times.min() and times.max() < last:
+            return Times(
+                times.astype(f"datetime64[{unit}]").astype("datetime64[ns]"), TimeForm("dates", since_1970=unit)
+            )
+    return None
 
 
 def decimals_of(times: np.ndarray) -> int:

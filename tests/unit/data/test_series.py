@@ -363,7 +363,6 @@ def test_calendars_come_round_and_need_dates(tmp_path):
 GOOD = "unique_id,ds,y\n" + "".join(f"{name},{moment},{n}\n" for name in "ab" for n, moment in enumerate(hours(4)))
 SECOND = "a,2024-01-01 01:00:00,1"
 WRONG = [
-    ("ds,y", "ds,load", {}, "which column is the target? none has a usual name; name it with --target. Columns"),
     (SECOND, "a,2024-01-01 00:00:00,1", {}, "rows 1 and 2, column 'ds': series a has 2024-01-01 00:00:00 twice"),
     (SECOND, "a,2024-01-01 01:00:00,cold", {}, "row 2, column 'y': must be a number, got 'cold'"),
     (SECOND, "a,2024-01-01 01:00:00,inf", {}, "row 2, column 'y': inf is infinite"),

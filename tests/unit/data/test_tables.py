@@ -10,6 +10,7 @@ import pytest
 from pages import SHARED, needs_shared_data
 from text_files import refused, written
 
+from gatedrnn.data.files import read_file
 from gatedrnn.data.forecast.table import Columns, read_table
 from gatedrnn.data.series.fields import Fields, numbers_of
 from gatedrnn.data.series.files import Reading, read_series
@@ -244,3 +245,49 @@ def test_what_looks_like_a_date_is_read_from_json_as_the_text_that_it_is(zone, t
         assert (data["text"], data["label"]) == (times, [row["label"] for row in rows])
         table = read_table(path, Columns(time="text", target=("y",)))
         assert table.series[0].form.written(table.series[0].times) == times
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_numbers_since_1970_are_dates_and_are_written_as_they_were(unit, tmp_path):
+    times = np.arange("2024-01-01", "2024-01-03", dtype="datetime64[h]").astype(f"datetime64[{unit}]").astype(int)
+    rows = "".join(f"{time},{n % 5}\n" for n, time in enumerate(times))
+    table = read_table(written(tmp_path, "timestamp,y\n" + rows), Columns())
+    one = table.series[0]
+    assert table.frequency.name == "h" and one.form.written(one.times) == times.tolist()
+    assert one.times[0] == np.datetime64("2024-01-01") and " since 1970) 'timestamp'" in table.said
+
+
+def test_tables_of_a_folder_are_one_series_by_their_times_or_one_each_or_classes(tmp_path):
+    def folder(name, tables):
+        (tmp_path / name).mkdir()
+        for file, content in tables.items():
+            written(tmp_path / name, content, file)
+        return tmp_path / name
+
+    def days(month, column="sales"):
+        return f"ds,{column}\n" + "".join(f"2024-{month:02}-{day:02},{day}\n" for day in range(1, 30))
+
+    months = read_table(
+        folder("months", {"b.csv": days(2), "a.csv": days(1).replace("ds,sales\n", "ds,sales\n")}), Columns()
+    )
+    assert [(one.name, one.times[0]) for one in months.series] == [("sales", np.datetime64("2024-01-01"))]
+    shops = read_table(folder("shops", {"seoul.csv": days(1), "berlin.csv": days(1)}), Columns())
+    assert [one.name for one in shops.series] == ["berlin", "seoul"] and shops.columns.target == ("sales",)
+    for asked in (tmp_path / "shops" / "*.csv", tmp_path / "shops"):
+        assert (
+            task_of_file(asked) == "forecast"
+            and read_table(asked, Columns()).source["sha256"] == shops.source["sha256"]
+        )
+    refused("column 'cost' is in one of it and a.csv alone", read_table,
+            folder("unlike", {"a.csv": days(1), "b.csv": days(2, "cost")}), Columns())  # fmt: skip
+    films = {
+        f"{name}.csv": "text\n" + "".join(f"film {n} is {name} indeed\n" for n in range(9)) for name in ("poor", "good")
+    }
+    found = read_file(folder("films", films), None, None)
+    assert found.labels == ["good"] * 9 + ["poor"] * 9 and task_of_file(tmp_path / "films") == "text-classification"
+    refused(
+        "which column is the target",
+        read_table,
+        written(tmp_path, "id,ds,heat,rain\na,1,2,3\na,2,3,4\na,3,4,5\n"),
+        Columns(),
+    )

@@ -167,7 +167,7 @@ def test_what_cannot_be_used_or_is_not_there_is_refused_with_its_name_and_the_ru
     for ending in (".csv", ".jsonl", ".parquet"):
         assert "no such file" in refusal(tmp_path / f"missing{ending}")
         (tmp_path / f"folder{ending}").mkdir()
-        assert "not a file" in refusal(tmp_path / f"folder{ending}")
+        assert "holds no file that ends in" in refusal(tmp_path / f"folder{ending}")
     path = written(tmp_path, GOOD)
     assert re.search("no column 'body'.* text, label", refusal(path, text="body"))
     assert re.search("no column 'stars'.* text, label", refusal(path, label="stars"))

@@ -1,6 +1,5 @@
 """Tables of series: long (a row for each series and time) or wide (a row a time, a column for each series)."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from gatedrnn.data.rows import RawTable
 from gatedrnn.data.scale import FLOAT32
 from gatedrnn.data.series.fields import Decimal, Fields, holds_words
 from gatedrnn.data.series.long import SERIES_COLUMNS, demand_rising, numbers_in_column, times_in_column
-from gatedrnn.data.tables import column_of, read_all_columns, reader
+from gatedrnn.data.tables import FILE, column_of, read_all_columns, reader
 from gatedrnn.data.time_columns import LOOKED_AT, with_time_column
 from gatedrnn.data.times import Times
 from gatedrnn.data.windows import OneSeries
@@ -121,7 +120,7 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
     }  # fmt: skip
     return SeriesTable(
         [one if future else _without_future(one) for one in series], frequency, columns,
-        {"name": path.name, "rows": len(data), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
+        {"name": path.name, "rows": len(data), "sha256": data.sha256},
         tuple(name for name in kept if name not in of_numbers),
         said_columns(path.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
@@ -135,20 +134,18 @@ def _guessed(data: RawTable, place: str, asked: Columns, time: str, times: Times
     several = [name for name in usual if name not in rows]
     series = asked.series or (several[0] if len(several) == 1 else None)
     others = [name for name in names if name not in (time, *asked.target) and name.lower() not in TARGET_COLUMNS]
-    if series is None and len(others) + len(asked.target) > 1 and len(np.unique(times.order)) < len(data):
-        series = _column_of_series(data, place, others, times.order)
+    if series is None and (len(others) + len(asked.target) > 1 or FILE in names) and _come_again(times):
+        series = FILE if FILE in names else _column_of_series(data, place, others, times.order)
     for name in (series, *asked.target, *asked.known, *asked.past, *asked.fixed):
         if name is not None:
             column_of(names, place, "series", name, ())
     roles = [name for name in (time, series, *asked.known, *asked.past, *asked.fixed) if name is not None]
-    if asked.target:
-        target = asked.target
-    elif series is not None:
+    rest = [name for name in names if name not in (*roles, FILE) and name not in rows]
+    rest = without_row_numbers(data, rest, TARGET_COLUMNS)[0]
+    numbers = [name for name in rest if not holds_words(data[name][:LOOKED_AT], asked.fields)] or rest
+    target = asked.target or tuple(numbers)
+    if series is not None and not asked.target and len(numbers) != 1:
         target = (column_of(names, place, "target", None, TARGET_COLUMNS),)
-    else:
-        rest = [name for name in names if name not in roles and name not in rows]
-        rest = without_row_numbers(data, rest, TARGET_COLUMNS)[0]
-        target = tuple(name for name in rest if not holds_words(data[name][:LOOKED_AT], asked.fields)) or tuple(rest)
     twice = next((name for name in (*roles, *target) if (*roles, *target).count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{place}: column {twice!r} is given two roles")
@@ -158,6 +155,10 @@ def _guessed(data: RawTable, place: str, asked: Columns, time: str, times: Times
         got = ", ".join(target)
         raise DataError(f"{place}: a table with a column of series ({series}) has one --target, got {got}")
     return asked._replace(time=time, series=series, target=target)
+
+
+def _come_again(times: Times) -> bool:
+    return len(np.unique(times.order)) < len(times.order)
 
 
 def _rows(data: RawTable, columns: Columns, path: Path, times: Times) -> list[_Rows]:

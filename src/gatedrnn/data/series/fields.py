@@ -138,3 +138,11 @@ def number_of(value: object, place: Place, row: int, written: object = None) -> 
 
 def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else float(str(value))
+
+
+def is_number(field: object) -> bool:
+    """Whether a field is a finite number."""
+    try:
+        return math.isfinite(float(str(field)))
+    except ValueError:
+        return False

@@ -1,6 +1,5 @@
 """Tables of series with a row a time: the series' name, the time, its channels, its label."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.fields import AS_SHOWN, Fields, numbers_of
 from gatedrnn.data.series.labelled import LabelledSeries
-from gatedrnn.data.tables import column_of, read_all_columns
+from gatedrnn.data.tables import FILE, column_of, read_all_columns
 from gatedrnn.data.time_columns import with_time_column
 from gatedrnn.data.times import Times, read_times
 from gatedrnn.errors import DataError
@@ -39,7 +38,8 @@ def read_long(
             and the column are named.
     """
     data, place = read_all_columns(path, quoting=quoting), str(path)
-    series = column_of(data.column_names, place, "series", series_column, SERIES_COLUMNS)
+    named = any(name.lower() in SERIES_COLUMNS for name in data.column_names)
+    series = column_of(data.column_names, place, "series", series_column, SERIES_COLUMNS if named else (FILE,))
     data, time = with_time_column(data, place, time_column)
     label = None
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
@@ -66,9 +66,8 @@ def read_long(
             own.sort(key=times.order.__getitem__)
             said = " Rows are put in the order of time."
         demand_rising(path, data, time, times, name, np.array(own))
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
     own_labels = [labels[own[0]] for own in rows.values()] if labels else []
-    source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": digest}
+    source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": data.sha256}
     places = [f"{series} {name}" for name in rows]
     hours = times.hours()
     gaps = [hours[own] for own in rows.values()] if uneven else None

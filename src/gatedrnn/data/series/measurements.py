@@ -84,8 +84,7 @@ def read_measurements(
         for name, own in rows.items()
     }  # fmt: skip
     own_labels = [labels[own[0]] for own in rows.values()] if labels else []
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": digest}
+    source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": data.sha256}
     found = _assembled(dict.fromkeys(each, place), each, own_labels, label_names, channels, source)
     said = said_columns(path.name, {"series": series, **roles, "label": label}, names)
     return replace(found, unit=unit, column=series, names=list(rows), said=said + found.said)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
+from gatedrnn.data.files import in_order
 from gatedrnn.data.scale import deviation_of, scale_of
 from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
 from gatedrnn.data.series.labelled import LabelledSeries
@@ -43,7 +44,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     notes += dict.fromkeys(found.said for found in read.values() if found.said)
     sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
     numbers = settings.task == SERIES_REGRESSION
-    names = () if numbers else read["train"].label_names or tuple(sorted(set(read["train"].labels)))
+    names = () if numbers else read["train"].label_names or in_order(read["train"].labels)
     if names and len(set(read["train"].labels)) < 2:
         raise DataError(
             f"{settings.train_file}: every training series has the label {read['train'].labels[0]!r}; at least two are "

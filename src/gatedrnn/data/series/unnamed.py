@@ -1,14 +1,13 @@
 """Tables without a line of names, as the UCR archive has them: a row a series, its class first, then its values."""
 
 import hashlib
-import math
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from gatedrnn.data.lines import SEPARATORS, fields_of
-from gatedrnn.data.series.fields import AS_SHOWN, MISSING, Fields, numbers_of
+from gatedrnn.data.series.fields import AS_SHOWN, MISSING, Fields, is_number, numbers_of
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.errors import DataError
 
@@ -55,11 +54,3 @@ def read_unnamed(path: Path, fields: Fields = AS_SHOWN) -> LabelledSeries:
 
 def _place(path: Path, line: int, field: int) -> str:
     return f"{path}: line {line}, field {field + 2}"
-
-
-def is_number(field: object) -> bool:
-    """Whether a field is a finite number."""
-    try:
-        return math.isfinite(float(str(field)))
-    except ValueError:
-        return False
