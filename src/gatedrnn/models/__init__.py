@@ -8,6 +8,7 @@ from transformers import (
     AutoModelForTimeSeriesPrediction,
     AutoModelForTokenClassification,
 )
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.causal_lm import GatedRNNForCausalLM
@@ -25,6 +26,8 @@ AutoConfig.register(GatedRNNForecastConfig.model_type, GatedRNNForecastConfig)
 AutoModel.register(GatedRNNConfig, GatedRNNModel)
 AutoModelForTimeSeriesPrediction.register(GatedRNNForecastConfig, GatedRNNForForecasting)
 AutoModelForCausalLM.register(GatedRNNConfig, GatedRNNForCausalLM)
+# The Trainer smooths the loss of shifted labels for names in this table alone, and `register` does not fill it.
+MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[GatedRNNConfig.model_type] = GatedRNNForCausalLM.__name__
 AutoModelForSequenceClassification.register(GatedRNNConfig, GatedRNNForSequenceClassification)
 AutoModelForTokenClassification.register(GatedRNNConfig, GatedRNNForTokenClassification)
 

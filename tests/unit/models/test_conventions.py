@@ -78,6 +78,16 @@ def test_a_trainer_evaluates_a_language_model_and_loads_its_best(tmp_path):
     assert trainer.evaluate()["eval_loss"] == pytest.approx(trainer.state.best_metric, rel=1e-5)
 
 
+def test_a_trainer_smooths_the_labels_of_the_steps_that_predict_them(tmp_path):
+    model, text = model_of(), tokens(4, 6)
+    labels = text.masked_fill(torch.arange(6) == 3, -100)
+    trainer = Trainer(model, TrainingArguments(str(tmp_path), report_to=[], use_cpu=True, label_smoothing_factor=0.1))
+    found = trainer.compute_loss(model, {"input_ids": text, "labels": labels.clone()})
+    logits, after = model(text).logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+    expected = torch.nn.functional.cross_entropy(logits, after, label_smoothing=0.1)
+    assert_equal_within(found, expected, torch.float32, "smoothed loss")  # the Trainer sums in float32
+
+
 @pytest.mark.slow
 def test_a_loss_is_compiled_in_one_graph_and_is_the_same():
     torch.compiler.reset()
