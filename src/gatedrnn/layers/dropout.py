@@ -1,36 +1,12 @@
 """Dropout and zoneout masks of training: drawn once a sequence, so that every execution mode applies the same ones."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import Equations
-
 REGULARISERS = ("zoneout", "input_dropout", "state_dropout", "weight_dropout")
 """Rates whose masks are drawn once a sequence."""
-
-
-def regularisers_of(cell: Equations | type[Equations]) -> tuple[str, ...]:
-    """Those that a cell takes: it may have no recurrent weights, or states that zoneout would tear apart."""
-    refused = set() if cell.multiplies_state else {"weight_dropout"}
-    refused |= {"zoneout"} if cell.joint_states else set()
-    return tuple(name for name in REGULARISERS if name not in refused)
-
-
-def why_refused(rates: Mapping[str, float], cells: Mapping[str, Equations | type[Equations]]) -> str | None:
-    """Why one of these rates is for none of the cells, given by name; None if each is for some, or 0."""
-    for name, rate in rates.items():
-        if rate and cells and not any(name in regularisers_of(cell) for cell in cells.values()):
-            return f"{name} {_REFUSALS[name].format(cell=', '.join(cells))}; leave it at 0"
-    return None
-
-
-_REFUSALS = {
-    "weight_dropout": "drops recurrent weights, and {cell} has none",
-    "zoneout": "mixes each state by itself, and those of {cell} belong together",
-}
 
 
 class DirectionMasks(NamedTuple):

@@ -33,13 +33,14 @@ from gatedrnn.layers.arguments import (
     check_state_dtypes,
 )
 from gatedrnn.layers.check_cell import check_cell
-from gatedrnn.layers.dropout import NO_MASKS, REGULARISERS, DropoutMasks, why_refused
+from gatedrnn.layers.dropout import NO_MASKS, REGULARISERS, DropoutMasks
 from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
 from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule
 from gatedrnn.layers.packing import repacked, unpacked
 from gatedrnn.layers.parameters import check_initialisation
 from gatedrnn.layers.runners import Direction, Path, runner_of
 from gatedrnn.layers.step_inputs import DTYPES, plain_states, streams
+from gatedrnn.layers.taken import why_refused
 from gatedrnn.layers.window import with_last_input
 from gatedrnn.ops.backends import accumulation_dtype, traced
 from gatedrnn.ops.cells import known

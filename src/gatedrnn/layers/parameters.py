@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gatedrnn.equations import BlockScanEquations, Equations
 from gatedrnn.layers.arguments import check_name, check_time_scale
+from gatedrnn.layers.taken import why_refused
 from gatedrnn.ops.backends import accumulation_dtype
 from gatedrnn.shapes import Channels
 
@@ -79,8 +80,9 @@ def check_initialisation(
     if longest_time_scale is None:
         return
     check_time_scale("longest_time_scale", longest_time_scale)
-    if bias_init != "time-scales":
-        raise ValueError(f"longest_time_scale goes with bias_init='time-scales', and this is {bias_init!r}")
+    refused = why_refused({"bias_init": bias_init, "longest_time_scale": longest_time_scale}, {cell.name: cell})
+    if refused is not None:
+        raise ValueError(refused)
 
 
 def initialise(

@@ -7,8 +7,9 @@ from transformers import PreTrainedConfig
 
 from gatedrnn.equations import GappedLoopEquations
 from gatedrnn.layers.arguments import check_time_scale
-from gatedrnn.layers.dropout import REGULARISERS, why_refused
+from gatedrnn.layers.dropout import REGULARISERS
 from gatedrnn.layers.parameters import AUTHORS, BIAS_INITS, WEIGHT_INITS
+from gatedrnn.layers.taken import OF_LAYERS, why_refused
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.registry import CELLS, CellChoice
 
@@ -160,10 +161,6 @@ class GatedRNNConfig(PreTrainedConfig):
                 raise ValueError(
                     f"cell_options: {self.cell} has no option {name!r}; it has: {', '.join(options) or 'none'}"
                 )
-        rates = {name: getattr(self, name) for name in REGULARISERS}
-        refused = why_refused(rates, {record.name: record.equations for record in records})
-        if refused is not None:
-            raise ValueError(refused)
         if self.backbone is not None and self.block:
             raise ValueError(f"{self.cell} has blocks of its own; leave out block")
         for name, schemes in (("weight_init", (*WEIGHT_INITS, AUTHORS)), ("bias_init", (*BIAS_INITS, AUTHORS))):
@@ -171,6 +168,10 @@ class GatedRNNConfig(PreTrainedConfig):
                 raise ValueError(f"{name} must be one of {', '.join(schemes)}, got {getattr(self, name)!r}")
         if self.longest_time_scale is not None:
             check_time_scale("longest_time_scale", self.longest_time_scale)
+        of_layers = {name: getattr(self, name) for name in OF_LAYERS}
+        refused = why_refused(of_layers, {record.name: record.equations for record in records}, self.backbone)
+        if refused is not None:
+            raise ValueError(refused)
         if self.pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, got {self.pooling!r}")
         if self.bidirectional and self.block and self.pooling == "last":

@@ -13,7 +13,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.equations import GappedLoopEquations
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.dropout import REGULARISERS, regularisers_of
+from gatedrnn.layers.taken import OF_LAYERS, takes
 from gatedrnn.models.backbones import BACKBONES, is_of_file, named_if_it_fails
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
@@ -62,11 +62,8 @@ def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_l
     record, options = CELLS[cell.name], dict(cell.options)
     if config.gap_unit is not None and issubclass(record.equations, GappedLoopEquations):
         options.setdefault("gap_features", config.input_size or 1)
-    named = {name: getattr(config, name) for name in (*REGULARISERS, "layer_norm", "weight_init", "bias_init")}
-    for name in set(REGULARISERS) - set(regularisers_of(record.equations)):
-        named[name] = 0.0  # meant for the other cells of the model
-    if (config.bias_init or record.equations.bias_init) == "time-scales":
-        named["longest_time_scale"] = config.longest_time_scale
+    taken = [name for name in OF_LAYERS if takes(record.equations, name, config.bias_init)]
+    named = {name: getattr(config, name) for name in taken}  # what is not is meant for other cells of the model
     layer: Callable[..., RecurrentLayer] = record.layer  # options of a cell are its own
     return layer(
         input_size, config.hidden_size, num_layers=num_layers, batch_first=True, bidirectional=config.bidirectional,

@@ -13,9 +13,9 @@ from pydantic import Field, ValidationError, model_validator
 from gatedrnn.data import Settings
 from gatedrnn.errors import UsageError, reason
 from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.layers.taken import OF_LAYERS
 from gatedrnn.records import read_yaml
-from gatedrnn.registry import CELLS
-from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings
+from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings, refused_by
 
 Value: TypeAlias = bool | int | float | str
 Edge: TypeAlias = Literal["lowest", "highest"]
@@ -25,8 +25,6 @@ OF_TRAINING = (
 OF_MODEL = (
     "token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS, "longest_time_scale",
 )  # fmt: skip
-OF_CELLS = (*REGULARISERS, "longest_time_scale")
-"""Which a backbone does not have."""
 NEAR = 0.05
 """A value so near to an end of its range, as a part of it, lies at its edge."""
 DROPOUTS, DECAYS, FACTOR = (0.0, 0.7), (1e-4, 1.0), 10.0
@@ -120,12 +118,9 @@ class Space(Settings):
         """The dimensions of a contender's runs: those of its cell first, and only settings that it has."""
         name = run.backbone or run.cell
         own = {**self.shared, **self.contenders.get(name.partition(":")[0], {}), **self.contenders.get(name, {})}
-        multiplies_state = any(CELLS[cell.name].equations.multiplies_state for cell in run.cells)
-        return {
-            name: dimension
-            for name, dimension in own.items()
-            if not (name in OF_CELLS and run.backbone is not None) and (multiplies_state or name != "weight_dropout")
-        }
+        scheme = {"bias_init": run.model.bias_init}
+        idle = [n for n in own if n in OF_LAYERS and refused_by(run.cell, scheme | {n: True}) is not None]
+        return {name: dimension for name, dimension in own.items() if name not in idle}
 
 
 class Draw(NamedTuple):

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
 from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, DataSettings, Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
-from gatedrnn.layers.dropout import REGULARISERS, why_refused
+from gatedrnn.layers.taken import OF_LAYERS, why_refused
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.records import cores
 from gatedrnn.registry import CELLS, CellChoice, unknown
+from gatedrnn.train.recipes import RECIPES
 from gatedrnn.trust import canonical_name
 
 
@@ -45,6 +46,22 @@ CellWord = Annotated[str, AfterValidator(_checked)]
 a recipe may have another for the bare name. Or a backbone: `transformer`, `models/own.py:Own`."""
 StackWord = Annotated[str, AfterValidator(_checked_each)]
 """One such word for all layers, or one a layer, joined by commas."""
+
+
+def backbone_of(cell: str) -> str | None:
+    """The name of what a word puts in the place of recurrent layers; None where it names cells."""
+    name = canonical_name(cell)
+    return name if name in BACKBONES else None
+
+
+def cells_of(cell: str) -> list[CellChoice]:
+    """The choices that a word names, one for all layers or one each; none for a backbone."""
+    return [] if backbone_of(cell) is not None else [CellChoice.parse(word) for word in cell.split(",")]
+
+
+def refused_by(cell: str, given: Mapping[str, object]) -> str | None:
+    """Why what a word names does not take one of these settings of layers; None if it takes each that is set."""
+    return why_refused(given, {one.name: CELLS[one.name].equations for one in cells_of(cell)}, backbone_of(cell))
 
 
 class ModelSettings(Settings):
@@ -174,28 +191,33 @@ class RunSettings(Settings):
     @property
     def cells(self) -> list[CellChoice]:
         """One choice for all layers, or one each; none where a backbone replaces them."""
-        if self.backbone is not None:
-            return []
-        return [CellChoice.parse(word) for word in self.cell.split(",")]
+        return cells_of(self.cell)
 
     @property
     def backbone(self) -> str | None:
         """The name of what replaces recurrent layers; None where there are some."""
-        name = canonical_name(self.cell)
-        return name if name in BACKBONES else None
+        return backbone_of(self.cell)
+
+    @field_validator("model")
+    @classmethod
+    def _without_what_the_recipe_has_for_other_cells(cls, model: ModelSettings, info: ValidationInfo) -> ModelSettings:
+        cell, data = info.data.get("cell"), info.data.get("data")
+        if cell is None or data is None:  # which are refused
+            return model
+        recipe, chosen = RECIPES[data.task].get("model", {}), model.model_dump()
+        scheme = {"bias_init": model.bias_init}
+        idle = [
+            name for name in OF_LAYERS if name in recipe and chosen[name] == recipe[name]
+            and refused_by(cell, scheme | {name: chosen[name]}) is not None
+        ]  # fmt: skip
+        return model.model_copy(update={name: ModelSettings.model_fields[name].default for name in idle})
 
     @model_validator(mode="after")
     def _consistent(self) -> "RunSettings":
         task = self.data.task
         if self.backbone is None and len(self.cells) not in (1, self.model.layers):
             raise ValueError(f"--cell names {len(self.cells)} layers, --layers is {self.model.layers}")
-        for name in (*REGULARISERS, "layer_norm") if self.backbone is not None else ():
-            if getattr(self.model, name):
-                flag = name.replace("_", "-")
-                raise ValueError(f"--{flag} is of recurrent layers, and {self.backbone} has none; leave it out")
-        rates = {name: getattr(self.model, name) for name in REGULARISERS}
-        refused = None if self.backbone else why_refused(rates, {c.name: CELLS[c.name].equations for c in self.cells})
-        if refused is not None:
+        if (refused := refused_by(self.cell, {name: getattr(self.model, name) for name in OF_LAYERS})) is not None:
             raise ValueError(in_flags(refused))
         if isinstance(self.data, ProbeTask) and self.data.curriculum > self.train.epochs:
             raise ValueError(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gatedrnn.equations import Equations, GappedScanEquations, PositiveScanEquations
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.dropout import regularisers_of
+from gatedrnn.layers.taken import takes
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.verify import oracle
 from gatedrnn.verify.decay import wrong_change
@@ -288,7 +288,7 @@ def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequen
     masks = None
     if setting.regularisers:
         for regulariser in setting.regularisers:
-            if regulariser in regularisers_of(layer.cell):
+            if takes(layer.cell, regulariser):
                 setattr(layer, regulariser, 0.3)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)

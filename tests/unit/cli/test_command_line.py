@@ -42,6 +42,8 @@ BAD = {
     "train --task parity --permuted": "gatedrnn: --permuted belongs to mnist, not to parity; name one with --task\n",
     "train --task digits --cell slstm --zoneout 0.1": "--zoneout mixes each state by itself, and those of slstm belong",
     "compare --task digits --cells lstm slstm --zoneout 0.1": "--zoneout mixes each state by itself, and those of",
+    "train --task digits --cell lstm --longest-time-scale 50": "goes with --bias-init 'time-scales', and that of lstm",
+    "compare --task digits --cells mingru mamba --weight-init xavier": "--weight-init is of recurrent layers, and ma",
     "train --task digits --bidirectional --block": "--pooling 'last' needs the directions apart, which a block mixes",
     "train --task digits --cell transformer --embedding-size 7": "need an even --embedding-size, got 7",
     "train --task digits --cell transformer --embedding-size 0": "--embedding-size 0 is for numbers that go into recur",

@@ -250,7 +250,7 @@ def test_unknown_schemes_are_refused_with_the_known_ones_and_a_longest_time_scal
     for kind, known in (("weight_init", WEIGHT_INITS), ("bias_init", BIAS_INITS)):
         with pytest.raises(ValueError, match=f"{kind} must be one of {', '.join(known)}, got 'he'"):
             layer_of("mingru", **{kind: "he"})
-    with pytest.raises(ValueError, match="longest_time_scale goes with bias_init='time-scales', and this is 'zeros'"):
+    with pytest.raises(ValueError, match="longest_time_scale goes with bias_init 'time-scales', and that of mingru is"):
         layer_of("mingru", bias_init="zeros", longest_time_scale=100)
     for unknown in (1, True, "long", math.inf, math.nan):
         with pytest.raises(ValueError, match="longest_time_scale should be a number of steps, 2 at least; got"):

@@ -27,6 +27,10 @@ WRONG = [
     ({"pooling": "first"}, "pooling must be one of last, mean, max, got 'first'"),
     ({"bidirectional": True, "block": True, "pooling": "last"}, r"pooling 'last' .* take 'mean' or 'max'"),
     ({"weight_dropout": 0.5}, "weight_dropout drops recurrent weights, and mingru has none"),
+    *(({"cell": "transformer", name: value}, f"{name} is of recurrent layers, and transformer has none; leave it out")
+      for name, value in (("zoneout", 0.5), ("layer_norm", True), ("bias_init", "zeros"), ("longest_time_scale", 9))),
+    ({"cell": "gru", "longest_time_scale": 9}, "bias_init .time-scales., and that of gru is torch; leave it out"),
+    ({"cell": "indrnn", "bias_init": "time-scales", "longest_time_scale": 9}, "spreads .* decays, and indrnn has none"),
     ({"cell": "slstm", "zoneout": 0.5}, "zoneout mixes each state by itself, and those of slstm belong together"),
     *(({"cell": "lstm", name: rate}, rf"{name} must lie in \[0, 1\), got {rate}")
       for name, rate in product(RATES, (1.0, -0.1, 1.5))),

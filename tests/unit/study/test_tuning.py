@@ -25,7 +25,7 @@ from gatedrnn.study.space import Dimension, Space, default_space, draw, read_spa
 from gatedrnn.study.tuning import Search, tuning_curve
 from gatedrnn.train.recipes import RECIPES
 from gatedrnn.train.result import RunResult, read_record
-from gatedrnn.train.settings import ModelSettings, TrainSettings
+from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 
 SPACE = Space.model_validate(
     {"shared": {"learning_rate": {"low": 1e-4, "high": 1e-1, "scale": "log"}, "batch_size": {"choices": [32, 64, 128]}}}
@@ -183,12 +183,17 @@ def test_a_draw_is_a_run_with_no_other_change_and_a_contender_has_only_dimension
     run = digits_settings()
     found, own = draw(space(), run, 0, 0)
     assert own.keys() == {"learning_rate", "batch_size", "head_dropout"} and found.flat() == run.flat() | own
-    every = Space.model_validate({
-        "shared": {**RATE, "weight_dropout": {"low": 0, "high": 0.5}, "zoneout": {"low": 0, "high": 0.3}}
-    })  # fmt: skip
-    assert list(every.of(digits_settings("gru"))) == ["learning_rate", "weight_dropout", "zoneout"]
-    assert list(every.of(digits_settings("mingru"))) == ["learning_rate", "zoneout"]
-    assert list(every.of(digits_settings("transformer"))) == ["learning_rate"]
+    ranges = {"weight_dropout": (0, 0.5), "zoneout": (0, 0.3), "longest_time_scale": (9, 99)}
+    wide = {name: {"low": low, "high": high} for name, (low, high) in ranges.items()}
+    every = Space.model_validate({"shared": {**RATE, **wide}})
+    for cell, taken in (
+        ("gru", ["weight_dropout", "zoneout"]), ("mingru", ["zoneout", "longest_time_scale"]),
+        ("slstm", ["weight_dropout", "longest_time_scale"]), ("transformer", []),
+    ):  # fmt: skip
+        assert list(every.of(digits_settings(cell))) == ["learning_rate", *taken], cell
+        recipe = {"cell": cell, "hidden_size": 4, "task": "mnist", **RECIPES["mnist"]["model"]}
+        scale = RunSettings.from_flat(recipe).model.longest_time_scale
+        assert scale == (784 if "longest_time_scale" in taken else None), "a recipe is for those that take it"
 
 
 def test_a_value_at_an_edge_is_said_and_every_task_has_a_space_around_its_recipe():
