@@ -1,8 +1,11 @@
 """What a cell's equations read is what runs: a kernel holds while that is as it was, or there is none."""
 
+import functools
+import os
 import re
 import sys
-from types import SimpleNamespace
+import time
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -16,10 +19,25 @@ from gatedrnn.equations import ScanEquations
 
 HERE = sys.modules[__name__]
 SCALE, LEVELS, LEARNED, OBJECT = 1.0, [1.0], torch.nn.Parameter(torch.tensor(0.5)), SimpleNamespace(scale=0.5)
+PACKAGE = ModuleType("package")
+PACKAGE.inner = HERE
 
 
 class Settings:
     scale = 1.0
+
+    def __init__(self):
+        self.own = SCALE
+
+
+class Derived(Settings):
+    pass
+
+
+def importing(f, v, own):
+    import kernel_cells
+
+    return v * len(kernel_cells.__name__)
 
 
 def squash(x):
@@ -46,7 +64,7 @@ def layer_of():
         def coefficients(self, f, v):
             return f.sigmoid(), drive(f, v, self)
 
-        members = members or {"projections": ("f", "v"), "coefficients": coefficients, "scale": 1.0}
+        members = members or {"projections": ("f", "v"), "coefficients": coefficients, "scale": 1.0, "the_scale": 1.0}
         equations = type("OwnEquations", (base,), members | {"name": "own"})
         return register(type("Own", (RecurrentLayer,), {"cell_class": equations}))(4, 6, batch_first=True)
 
@@ -77,6 +95,13 @@ CHANGES = {
     "function": (lambda f, v, own: squash(v), lambda patch, cell: patch(HERE, "squash", torch.sigmoid)),
     "element": (lambda f, v, own: v * LEVELS[0], lambda patch, cell: LEVELS.append(LEVELS.pop() + 1)),
     "class of settings": (lambda f, v, own: v * Settings.scale, lambda patch, cell: patch(Settings, "scale", 3.0)),
+    "attribute by a name put together": (
+        lambda f, v, own: v * getattr(own, "_".join(("the", "scale"))),
+        lambda patch, cell: patch(type(cell), "the_scale", 3.0),
+    ),
+    "base of a class": (lambda f, v, own: v * Derived.scale, lambda patch, cell: patch(Settings, "scale", 3.0)),
+    "object made of it": (lambda f, v, own: v * Derived().own, lambda patch, cell: patch(HERE, "SCALE", 3.0)),
+    "module in a module": (lambda f, v, own: v * PACKAGE.inner.SCALE, lambda patch, cell: patch(HERE, "SCALE", 3.0)),
     "enclosing function": (CLOSED, lambda patch, cell: put(3.0)),
     "default": (default, lambda patch, cell: patch(default, "__kwdefaults__", {"scale": 3.0})),
     "method": (
@@ -105,7 +130,15 @@ UNSEEN = {
     "asks for dim": lambda f, v, own: v if v.dim() == 1 else 2 * v,
     "asks for shape": lambda f, v, own: v / v.shape[-1],
     "asks for requires_grad": lambda f, v, own: v if v.requires_grad else 2 * v,
-    "asks torch's is_grad_enabled": lambda f, v, own: v if torch.is_grad_enabled() else 2 * v,
+    "ask torch's is_grad_enabled": lambda f, v, own: v if torch.is_grad_enabled() else 2 * v,
+    "ask torch's get_num_threads": lambda f, v, own: v * torch.get_num_threads(),
+    "ask torch's backends": lambda f, v, own: v * torch.backends.mkldnn.enabled,
+    "read environ, and no change of a _Environ is seen": lambda f, v, own: v * len(os.environ["PATH"]),
+    "importing imports kernel_cells": importing,
+    "call globals": lambda f, v, own: v * globals()["SCALE"],
+    "call eval": lambda f, v, own: v * eval("SCALE"),
+    "call open": lambda f, v, own: v * len(open.__name__),
+    "call time, which answers by more than its arguments": lambda f, v, own: v + 0 * time.time(),
     "read OBJECT, and no change of a SimpleNamespace is seen": lambda f, v, own: v * OBJECT.scale,
     "read LEARNED, a tensor that is none of their arguments": lambda f, v, own: v * LEARNED,
     "read a default of <lambda>, a tensor": lambda f, v, own, learned=(LEARNED,): v * learned[0],
@@ -130,3 +163,16 @@ def halved(method):
 @pytest.mark.parametrize("base, method", [(LSTMEquations, "step"), (BlockOrthogonalEquations, "coefficients")])
 def test_a_kernel_of_a_base_class_is_none_of_a_class_that_changes_its_equations(base, method, layer_of):
     assert_runs_its_equations(layer_of(None, base, **{method: halved(getattr(base, method))}))
+
+
+def test_a_part_of_a_method_runs_by_its_equations(layer_of):
+    """Whose arguments may change unseen."""
+
+    def coefficients(self, f, v, *, scales):
+        return f.sigmoid(), v * scales[0]
+
+    scales = [1.0]
+    method = functools.partialmethod(coefficients, scales=scales)
+    layer = layer_of(None, projections=("f", "v"), coefficients=method)
+    scales[0] = 3.0
+    assert_runs_its_equations(layer)
