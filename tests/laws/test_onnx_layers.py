@@ -25,6 +25,7 @@ from gatedrnn.errors import BackendUnavailable
 BATCH, STEPS = 3, 5
 SOFTPLUS = ("lstm-normalized", "minlstm")
 """onnxruntime has three of the operators in float32 alone: Softplus, and LSTM and GRU of the older exporter."""
+WINDOW = "qrnn of window 2"
 SHAPES = {"plain": {}, "stack": {"num_layers": 2, "bidirectional": True}, "no bias": {"bias": False, "proj_size": 2}}
 WITH_STATE = {"zeros": False, "hx": True}
 FLAGS = {"none": (), "mask": ("mask",), "resets": ("resets",), "both": ("mask", "resets")}
@@ -49,7 +50,9 @@ class Head(nn.Module):
 
 
 def model_of(name, dtype, proj_size=0, flags=(), **options):
-    return Head(layer_of(name, dtype=dtype, **options, **projection(name, proj_size)), flags).eval()
+    name, _, window = name.partition(" of window ")
+    options |= projection(name, proj_size) | ({"window": int(window)} if window else {})
+    return Head(layer_of(name, dtype=dtype, **options), flags).eval()
 
 
 def inputs(model, with_state, batch, steps):
@@ -90,11 +93,11 @@ def check_unrolled(name, path, with_state, **options):
 
 
 def check_any_length(name, path, with_state, **options):
-    """The newer exporter: any length, and after that any batch too."""
+    """The newer exporter: any length, and after that any batch too, of an example of one step in one sequence."""
     model = model_of(name, torch.float32 if name in SOFTPLUS else torch.float64, **options)
-    example = inputs(model, with_state, BATCH, STEPS)
-    flags, states = len(model.flags), len(example) - 1 - len(model.flags)
-    for batch, rows in ((None, BATCH), (Dim("batch"), BATCH + 1)):
+    for batch, rows, sizes in ((None, BATCH, (BATCH, STEPS)), (Dim("batch"), BATCH + 1, (1, 1))):
+        example = inputs(model, with_state, *sizes)
+        flags, states = len(model.flags), len(example) - 1 - len(model.flags)
         rest = [{0: batch, 1: Dim("time")}] * flags + [{1: batch}] * states
         free = ({0: batch, 1: Dim("time")}, *([tuple(rest)] if rest else []))
         quietly(lambda: torch.onnx.export(model, example, dynamo=True, dynamic_shapes=free, verbose=False).save(path))  # noqa: B023
@@ -110,7 +113,7 @@ def exporter(tmp_path_factory):
 
 
 @pytest.mark.usefixtures("exporter")
-@pytest.mark.parametrize("name", ["lstm", "gru", "mgu", "mingru"])
+@pytest.mark.parametrize("name", ["lstm", "gru", "mgu", "mingru", WINDOW])
 def test_the_older_exporter_takes_torchs_operators_or_unrolls(name, tmp_path):
     operators = check_unrolled(name, tmp_path / "model.onnx", with_state=True)
     assert operators & {"LSTM", "GRU"} == {name.upper()} & {"LSTM", "GRU"}
@@ -129,12 +132,12 @@ def test_the_older_exporter_names_the_operator_that_it_lacks_and_a_kernel_asked_
 
 
 @pytest.mark.slow
-@over(name=[name for name in CELLS if name != "rg-lru"], options=SHAPES, with_state=WITH_STATE, flags=FLAGS)
+@over(name=[name for name in (*CELLS, WINDOW) if name != "rg-lru"], options=SHAPES, with_state=WITH_STATE, flags=FLAGS)
 def test_every_cell_through_the_older_exporter(name, options, with_state, flags, tmp_path):
     check_unrolled(name, tmp_path / "model.onnx", with_state, flags=flags, **options)
 
 
-IN_TURN = list(zip(CELLS, cycle(product(SHAPES, WITH_STATE)), cycle(reversed(FLAGS))))
+IN_TURN = list(zip((*CELLS, WINDOW), cycle(product(SHAPES, WITH_STATE)), cycle(reversed(FLAGS))))
 """A combination for each cell: what a stack, a projection or a state adds to a graph is the same in all of them."""
 
 

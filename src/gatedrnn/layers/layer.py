@@ -42,7 +42,7 @@ from gatedrnn.layers.runners import Direction, Path, runner_of
 from gatedrnn.layers.step_inputs import DTYPES, plain_states, streams
 from gatedrnn.layers.taken import why_refused
 from gatedrnn.layers.window import with_last_input
-from gatedrnn.ops.backends import accumulation_dtype, traced
+from gatedrnn.ops.backends import accumulation_dtype, exporting_to_onnx, traced
 from gatedrnn.ops.cells import known
 from gatedrnn.ops.dropout import dropout
 from gatedrnn.ops.flops import register_flop_formulas
@@ -536,6 +536,9 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     def _laid_out(self, output: Series, batched: bool) -> Series:
         """In the caller's order of axes and in torch's layout: code after the layer calls `view`, and a dropout mask is
         drawn in the order of memory."""
+        if exporting_to_onnx():  # which has no layout; to ask for that of one batch or one step would fix that size
+            ordered = output if self.batch_first else output.transpose(0, 1)
+            return (ordered if batched else output.squeeze(0)).clone(memory_format=torch.contiguous_format)
         if not batched:
             return output.squeeze(0).contiguous()
         if self.batch_first and self.cell.torch_kernel is None:

@@ -1,9 +1,12 @@
 """The input of the step before, for cells whose projections read it beside that of the step itself."""
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from gatedrnn.equations import Equations
+from gatedrnn.ops._time import over_time
+from gatedrnn.ops.backends import exporting_to_onnx
 from gatedrnn.ops.masking import reversed_resets
 from gatedrnn.ops.over_ranks import TimeRanks
 from gatedrnn.shapes import Flags, Series, StateTuple, Step
@@ -86,10 +89,22 @@ def _of_the_last_real_step(inputs: Series, mask: Flags | None, resets: Flags | N
     here = torch.arange(places, device=inputs.device).expand(batch, places)
     found = here
     if mask is not None:
-        found = torch.where(pad(mask, (1, 0), value=True), here, 0).cummax(1).values
+        found = _largest_up_to(torch.where(pad(mask, (1, 0), value=True), here, 0))
         inputs = inputs.gather(1, found.unsqueeze(2).expand_as(inputs))
     if resets is not None:
         # Place t holds what step t may read: a cut at t leaves nothing of the places up to t.
-        cut = torch.where(pad(resets, (0, 1)), here, -1).cummax(1).values
+        cut = _largest_up_to(torch.where(pad(resets, (0, 1)), here, -1))
         inputs = torch.where((found > cut).unsqueeze(2), inputs, 0)
     return inputs
+
+
+def _largest_up_to(places: Tensor) -> Tensor:
+    """At each place the largest number of those up to it, (batch, places)."""
+    if not exporting_to_onnx():
+        return places.cummax(1).values
+
+    def step(state: tuple[Tensor, ...], here: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        largest = torch.maximum(state[0], here)  # ONNX has no operator of running maxima
+        return largest, (largest,)
+
+    return over_time(step, (places[:, 0],), (places,))[0]

@@ -1,7 +1,6 @@
 """One step after another: a loop in Python or, in a model that becomes ONNX, one operator for any length."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,11 +25,11 @@ def over_time(
     if torch.compiler.is_exporting() and exporting_to_onnx():
         return _as_one_operator(step, state, series, reverse)
     # unbind, not indexing: the gradient of an index is a whole series of zeros for each step.
-    given = [x for x in series if x is not None]
-    steps = list(zip(*(x.unbind(1) for x in given), strict=True))
+    present = [x is not None for x in series]
+    steps = list(zip(*(x.unbind(1) for x in series if x is not None), strict=True))
     outputs = []
     for read in reversed(steps) if reverse else steps:
-        output, state = step(state, *_with_gaps(series, read))
+        output, state = step(state, *_with_gaps(present, read))
         outputs.append(output)
     return torch.stack(outputs[::-1] if reverse else outputs, dim=1), state
 
@@ -41,20 +40,24 @@ def _as_one_operator(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
     from torch._higher_order_ops.scan import scan  # torch has no public name for it
 
+    present = [x is not None for x in series]  # `one` must not close over the series themselves: see below
+
     def one(state: tuple[Tensor, ...], read: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
-        output, after = step(state, *_with_gaps(series, read))
+        output, after = step(state, *_with_gaps(present, read))
         return after, output.clone()  # an output must be no view of a state
 
     if not torch.compiler.is_dynamo_compiling():  # `scan` compiles: what it keeps has the sizes of an earlier export
         torch.compiler.reset()
     # Detached: a graph of ONNX has no gradients, and torch's rule for those of `scan` fails where the batch is free.
+    # Laid out anew: of a view that is one batch or one step long, the strides would fix that size.
     begin = tuple(s.detach().clone(memory_format=torch.contiguous_format) for s in state)
-    read = tuple(x.detach() for x in series if x is not None)
-    last, outputs = scan(one, begin, read, dim=1, reverse=reverse)
-    return outputs, last
+    by_step = (x.detach().transpose(0, 1) for x in series if x is not None)
+    read = tuple(x.clone(memory_format=torch.contiguous_format) for x in by_step)
+    last, outputs = scan(one, begin, read, reverse=reverse)
+    return outputs.transpose(0, 1).clone(memory_format=torch.contiguous_format), last
 
 
-def _with_gaps(series: Sequence[Any], read: Sequence[Tensor]) -> list[Tensor | None]:
+def _with_gaps(present: Sequence[bool], read: Sequence[Tensor]) -> list[Tensor | None]:
     """What is read of a step in the places of its series, None where there is none."""
     given = iter(read)
-    return [None if x is None else next(given) for x in series]
+    return [next(given) if there else None for there in present]

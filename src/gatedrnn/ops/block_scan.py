@@ -101,11 +101,11 @@ def block_scan_in_torch(
             after = applied(a, state[0]) + b
             return after, (after,)
 
-        h, _ = over_time(step, (start,), (a, b))
+        h, (last,) = over_time(step, (start,), (a, b))
     else:
         h = _tree(a, torch.cat([b[:, :1] + applied(a[:, :1], start.unsqueeze(1)), b[:, 1:]], dim=1))
-    last = h[:, -1].flatten(1).clone()
-    return (h.flip(1) if reverse else h).flatten(2), last
+        last = h[:, -1].clone()
+    return (h.flip(1) if reverse else h).flatten(2), last.flatten(1)
 
 
 def _joined(later: Tensor, earlier: Tensor) -> Tensor:
