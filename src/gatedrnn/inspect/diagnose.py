@@ -177,10 +177,12 @@ def diagnose(inspected: Inspected, command: str = "") -> Diagnosis:
     """Every layer of a model on its inputs, and how far back its gradient reaches.
 
     Raises:
-        DataError: an output of the model, or its gradient, is not finite.
+        DataError: the model has no recurrent layers, or an output of it, or its gradient, is not finite.
     """
     model, layers, depth = inspected.model, list[LayerDiagnosis](), 0
     modules = {name: module for name, module in model.named_modules() if isinstance(module, RecurrentLayer)}
+    if not modules:
+        raise DataError(f"{model.config.cell} has no recurrent layers, and so neither gates nor a memory to look into")
     with torch.no_grad():
         read = _inputs_of(model, modules, inspected.inputs)
     for name, module in modules.items():

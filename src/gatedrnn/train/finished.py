@@ -10,8 +10,10 @@ from transformers import PreTrainedTokenizerFast
 from gatedrnn import manifest
 from gatedrnn.data import TaskData
 from gatedrnn.errors import DataError, reason
+from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model, open_tokenizer
+from gatedrnn.registry import CELLS
 from gatedrnn.train.evaluate import evaluate
 from gatedrnn.train.folder import RunFolder, check_model
 from gatedrnn.train.loop import accelerator_for
@@ -88,10 +90,22 @@ def model_place(folder: Path) -> Path:
 
     Raises:
         DataError: there is none.  Damaged: a file of it is not as it was written.
+        UntrustedCode: it is of a contender of a user's own file, which may not be run.
     """
     if not folder.exists():
         raise DataError(f"{folder}: there is no such folder")
     place = check_model(folder)
     if not (place / "config.json").exists():
         raise DataError(f"{folder}: holds no model; a run that has not ended has none yet (train --resume ends it)")
+    if not _is_known(place):
+        RunFolder(folder).enter_cells()
     return place
+
+
+def _is_known(place: Path) -> bool:
+    """Whether a model's cells have names here; a contender of a user's own file has one once that is run."""
+    try:
+        cells = str(json.loads((place / "config.json").read_text(encoding="utf-8"))["cell"])
+    except (ValueError, LookupError, TypeError):  # which is said where the model is opened
+        return True
+    return all(cell.strip().partition(":")[0] in (*CELLS, *BACKBONES) for cell in cells.split(","))

@@ -93,6 +93,15 @@ class RunFolder:
         except (ValidationError, TypeError) as error:
             raise Damaged(f"{self.config}: holds no whole settings of a run ({reason(error)})") from error
 
+    def enter_cells(self) -> None:
+        """Enter what config.yaml names as the cell of the run, if this is one: a file is run, if it may be.
+
+        Raises:
+            UntrustedCode: it may not.  Damaged: as of `settings`.
+        """
+        if self.config.exists():
+            self.settings()
+
     def sources(self) -> list[dict[str, Json]]:
         """What data the run reads, from data.json.
 

@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,20 +14,23 @@ import yaml
 from commands import call, outcome
 from finished import copy_of
 from refusals import refused
+from train_helpers import digits_settings
 
 from gatedrnn import manifest, unpacking
 from gatedrnn.cli.app import build_app
 from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import CheckpointDamaged, DataError
-from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
+from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification, backbones
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.records import read_yaml
 from gatedrnn.study.beside import Curves
 from gatedrnn.train.checkpoint import newest
+from gatedrnn.train.loop import run
 from gatedrnn.train.outcomes import read_outcomes
 from gatedrnn.train.result import read_record
 from gatedrnn.train.sample import load_language_model
 from gatedrnn.train.shards import SafeReader
+from gatedrnn.trust import trusting
 
 AUTO = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSequenceClassification")
 
@@ -105,6 +109,17 @@ def test_a_file_that_the_command_line_names_is_run_and_with_trust_code_any(evil,
     assert "evil.py:Own: this Python file would be run" in said and "--trust-code" in said
     outcome(capsys, "evaluate", evil["run"], "--trust-code")
     assert mark.exists()
+
+
+def test_a_run_of_a_contender_of_a_file_is_opened_where_the_file_may_be_run(tmp_path, monkeypatch, capsys):
+    word = f"{Path(__file__).parents[3] / 'examples' / 'own_contender.py'}:TCN"
+    with trusting(trust_code=True):
+        run(digits_settings(word, total_steps=1), tmp_path / "run")
+    monkeypatch.delitem(backbones.BACKBONES, "TCN")
+    monkeypatch.setattr(backbones, "_FILES", {})
+    assert f"{word}: this Python file would be run" in outcome(capsys, "evaluate", tmp_path / "run")[1]
+    call("evaluate", tmp_path / "run", "--trust-code")
+    assert "accuracy" in capsys.readouterr().out
 
 
 def test_a_checkpoint_that_would_run_something_is_damaged(tmp_path, mark):

@@ -105,13 +105,14 @@ def test_where_nothing_moves_all_is_dead_and_the_gradient_is_zero():
     assert "for 3 of the 4 steps before it" in sentences(far)[1], "the farthest step that matters"
 
 
-def test_an_infinite_gradient_and_outputs_that_are_not_finite_are_refused():
+def test_an_infinite_gradient_outputs_that_are_not_finite_and_models_without_layers_are_refused():
     subject = with_zeros("gru")
     layer_of(subject).weight_hh_l0.data[2 * WIDTH :] = 1e30 * torch.eye(WIDTH)
     layer_of(subject).weight_ih_l0.data[2 * WIDTH :, 0] = 1e-3
     subject.model.model.embeddings.map.weight.data.zero_()
     refused(DataError, "gradient is not finite", diagnose, subject)
     refused(DataError, "not finite", diagnose, with_gate(torch.nan))
+    refused(DataError, "transformer has no recurrent layers", diagnose, inspected("transformer"))
 
 
 def test_rows_are_as_long_as_half_of_the_longest():
