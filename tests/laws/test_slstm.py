@@ -70,4 +70,4 @@ def test_heads_are_blocks_on_the_diagonal_and_none_or_a_width_that_they_do_not_d
     assert_equal_within(found, wanted, torch.float64, "one gate's product")
     for wrong in (0, -1):
         refused(ValueError, "heads must be 1 or more", SLSTM, 3, 4, heads=wrong)
-    refused(ValueError, "hidden_size of slstm must be a multiple", SLSTM, 3, 6, heads=4)
+    refused(ValueError, "hidden_size of slstm:heads=4 must be a multiple of 4", SLSTM, 3, 6, heads=4)

@@ -122,9 +122,7 @@ def check_time_scale(name: str, value: object) -> None:
 def check_blocks(cell: Equations, hidden_size: int) -> None:
     """The state is made of whole blocks."""
     if hidden_size % cell.block_size:
-        raise ValueError(
-            f"hidden_size of {cell.name} must be a multiple of its block_size {cell.block_size}, got {hidden_size}"
-        )
+        raise ValueError(f"hidden_size of {cell.word} must be a multiple of {cell.block_size}, got {hidden_size}")
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:

@@ -72,7 +72,7 @@ def forecast_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
             for first in range(0, len(tally.windows), ROWS):
                 places = tally.windows.places[first : first + ROWS]
                 labels = tally.windows.collate(places)["labels"].numpy()
-                tally.add(first, fitted.forecast(tally.windows, places), labels)
+                tally.add(first, fitted.forecast(tally.windows, places), labels, may_lack=True)
             outcomes[split], scores[split] = tally.outcomes(), tally.scores(0.0)
         seconds = time.perf_counter() - started if fitted.refits else fitting
         found.append(PlainBaseline(name, fitted.parameters, outcomes, seconds, scores))

@@ -33,10 +33,17 @@ class ForecastTally:
         self.by_step = np.zeros((2, windows.horizon))
         """Sums over windows of scaled errors, and how many there are, at each step of the horizon."""
 
-    def add(self, first: int, quantiles: np.ndarray, labels: np.ndarray) -> None:
-        """Windows from number `first` on: quantiles (windows, horizon, quantiles), labels (windows, horizon)."""
+    def add(self, first: int, quantiles: np.ndarray, labels: np.ndarray, may_lack: bool = False) -> None:
+        """Windows from number `first` on: quantiles (windows, horizon, quantiles), labels (windows, horizon).
+
+        Args:
+            may_lack: forecasts may be missing (NaN), as a naive one of a missing value is, and do not count then;
+                otherwise a score of NaN is NaN.
+        """
         rows = slice(first, first + len(labels))
-        seen = ~np.isnan(labels) & ~np.isnan(quantiles[..., self.middle])
+        seen = ~np.isnan(labels)
+        if may_lack:
+            seen &= ~np.isnan(quantiles[..., self.middle])
         true, found = np.where(seen, labels, 0.0), np.where(seen[..., None], quantiles, 0.0)
         median = found[..., self.middle]
         error, both = np.abs(true - median), np.abs(true) + np.abs(median)

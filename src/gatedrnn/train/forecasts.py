@@ -243,7 +243,7 @@ def _by_step(model: GatedRNNForForecasting, windows: Windows, data: TaskData) ->
         quantiles = model.predict(**cast(dict[str, Any], batch)).numpy()
         for name, steps in (("last value", 1), ("seasonal naive", season)):
             found = naive_forecast(batch["past_values"], steps, windows.horizon).numpy()
-            tallies[name].add(done, found[..., None].repeat(len(levels), axis=2), labels)
+            tallies[name].add(done, found[..., None].repeat(len(levels), axis=2), labels, may_lack=True)
         tallies["model"].add(done, quantiles, labels)
         seen = ~np.isnan(labels)
         below += ((labels[..., None] <= quantiles) & seen[..., None]).sum((0, 1))

@@ -48,7 +48,7 @@ BAD = {
     "train --task digits --cell transformer --embedding-size 7": "need an even --embedding-size, got 7",
     "train --task digits --cell transformer --embedding-size 0": "--embedding-size 0 is for numbers that go into recur",
     "train --task digits --cell mamba --bidirectional": "--bidirectional: mamba reads forwards alone",
-    "train --task digits --cell slstm:heads=3 --hidden-size 16": "--hidden-size of slstm must be a multiple of its blo",
+    "train --task digits --cell slstm:heads=3 --hidden-size 16": "--hidden-size of slstm:heads=3 must be a multiple of",
     "train --task digits --cell mingru:log_space=true --zoneout 0.1": "--zoneout makes steps without a logarithm, so",
     "train --task digist --help": "Did you mean 'digits'",
     "train --train-file reviews.csv": "reviews.csv: which task is it for? name it with --task, such as text-classific",

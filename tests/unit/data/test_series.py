@@ -237,7 +237,8 @@ def test_a_recording_with_a_fault_is_refused_with_its_row(tmp_path):
     assert len(read_recordings(path, None, "samples").values[1]) == 2100
     wavfile.write(tmp_path / "1.wav", 8000, np.array([0.5, NAN], np.float32))
     refused(r"1\.wav: sample 2 is nan", read_recordings, path, None, "samples")
-    for rate, said in ((50, "50 samples a second, too few for"), (2_000_000, "frames are made of 1,000,000 at most")):
+    slow = [(rate, f"{rate} samples a second, too few for") for rate in (50, 51, 59, 100)]
+    for rate, said in (*slow, (2_000_000, "frames are made of 1,000,000 at most")):
         wavfile.write(tmp_path / "0.wav", rate, np.zeros(100, np.int16))
         refused(f"{said}.* give --frames samples", read_recordings, path, None, "mfcc")
     (tmp_path / "1.wav").unlink()

@@ -93,7 +93,7 @@ def test_what_does_not_fit_is_refused_by_name():
     half = {k: v.half() if v is not None and v.is_floating_point() else v for k, v in problem(2).items()}
     with pytest.raises(ValueError, match="transition must be float32 or float64"):
         block_scan(**half)
-    with pytest.raises(ValueError, match="of block-orthogonal must be a multiple of its block_size 4, got 6"):
+    with pytest.raises(ValueError, match="of block-orthogonal:block_size=4 must be a multiple of 4, got 6"):
         BlockOrthogonalRNN(3, 6, block_size=4)
     with pytest.raises(ValueError, match="block_size must be one of 2, 3, 4, got 5"):
         BlockOrthogonalRNN(3, 10, block_size=5)

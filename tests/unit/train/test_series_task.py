@@ -93,9 +93,14 @@ def test_series_with_a_number_each_are_learned_predicted_and_evaluated(tmp_path,
     true = {row["unique_id"]: float(row["label"]) for row in csv.DictReader(new.read_text().splitlines())}
     assert np.abs(np.array(found) - np.array(list(true.values()))).mean() < 2
     assert "mean absolute error" in printed(capsys, "evaluate", tmp_path / "run", "--file", new)
-    new.write_text(new.read_text().replace(f"{true['s3']:.4f}", "much"))
-    code, error = outcome(capsys, "evaluate", tmp_path / "run", "--file", new)
-    assert code == 2 and "unique_id s3: the label must be a finite number, got 'much'" in error
+    rows = new.read_text()
+    for label, said in (
+        ("much", "must be a finite number, got 'much'"),
+        ("1e308", "1e308 is too large; numbers up to"),
+    ):
+        new.write_text(rows.replace(f"{true['s3']:.4f}", label))
+        code, error = outcome(capsys, "evaluate", tmp_path / "run", "--file", new)
+        assert code == 2 and f"unique_id s3: the label {said}" in error
 
 
 class LastValues:

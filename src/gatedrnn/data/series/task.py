@@ -10,6 +10,7 @@ from sklearn.model_selection import train_test_split
 from gatedrnn.data.batches import Examples
 from gatedrnn.data.files import in_order
 from gatedrnn.data.scale import deviation_of, scale_of
+from gatedrnn.data.series.fields import LARGEST
 from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
@@ -106,7 +107,7 @@ def labels_as_numbers(series: LabelledSeries) -> np.ndarray:
     """(series,), float64.
 
     Raises:
-        DataError: a label is no finite number; its place is named.
+        DataError: a label is no finite number, or larger than `LARGEST`; its place is named.
     """
     found = np.empty(len(series.labels))
     for row, (label, place) in enumerate(zip(series.labels, series.places, strict=True)):
@@ -116,6 +117,10 @@ def labels_as_numbers(series: LabelledSeries) -> np.ndarray:
             found[row] = np.nan
         if not np.isfinite(found[row]):
             raise DataError(f"{series.source['name']}: {place}: the label must be a finite number, got {label!r}")
+        if abs(found[row]) > LARGEST:
+            raise DataError(
+                f"{series.source['name']}: {place}: the label {label} is too large; numbers up to {LARGEST:g} are read"
+            )
     return found
 
 

@@ -21,6 +21,8 @@ from gatedrnn.errors import DataError, reason
 FILE_COLUMNS = ("file", "path", "wav", "filename", "file_name", "audio")
 WINDOW, HOP = 0.025, 0.010
 """Seconds that a frame covers, and from one frame to the next."""
+SHORTEST = 4
+"""Samples of a frame at least: the window is 0 at both ends, and of less than two others there is no spectrum."""
 FASTEST = 1_000_000
 """Samples a second at most, which a spectrum's memory grows with: more are a wrong header, or no sound."""
 MELS, COEFFICIENTS = 40, 20
@@ -118,9 +120,9 @@ def _framed(where: str, samples: np.ndarray, rate: int, frames: Frames) -> np.nd
         raise DataError(
             f"{where}: has {rate:,} samples a second; frames are made of {FASTEST:,} at most; give --frames samples"
         )
-    if hop < 1:
+    if size < SHORTEST:
         raise DataError(
-            f"{where}: has {rate} samples a second, too few for a frame every {1000 * HOP:g} ms; give --frames samples"
+            f"{where}: has {rate} samples a second, too few for frames of {1000 * WINDOW:g} ms; give --frames samples"
         )
     padded = np.pad(samples, (0, max(0, size - len(samples))))
     transform = ShortTimeFFT(hann(size), hop, rate, fft_mode="onesided", mfft=1 << (size - 1).bit_length())
