@@ -155,8 +155,7 @@ def test_scores_by_hand_without_missing_labels_and_series_that_have_no_scale():
     scores = tally.scores(0.0)
     assert tally.labels.tolist() == [1, 2] and scores.mae == pytest.approx((2 + 2 + 1) / 3)
     assert scores.mase == pytest.approx(2 / 1.5) and scores.scaled_mae == pytest.approx(2 / np.std([1, 2, 4]))
-    lacking = np.full((2, 2, 3), np.nan)
-    lacking[0] = 4.0
+    lacking = np.full((2, 2, 3), [[[4.0]], [[np.nan]]])
     for may_lack, mae in ((True, 3), (False, np.nan)):
         tally = ForecastTally(windows_of(values, 2, 1), LEVELS)
         tally.add(0, lacking, values[:, -2:], may_lack)
