@@ -33,9 +33,13 @@ LOOKING_AROUND = frozenset({
     "open", "eval", "exec", "compile", "globals", "locals", "vars", "dir", "input", "__import__", "id", "hash",
 })  # fmt: skip
 """Functions of Python that answer by more than their arguments."""
-OF_TORCH = frozenset({"backends", "cuda", "random", "accelerator", "distributed", "hub", "mps", "xpu"})
+OF_TORCH = frozenset({
+    "_C", "accelerator", "backends", "compiler", "cuda", "distributed", "hub", "jit", "mps", "random", "xpu",
+})  # fmt: skip
 OF_NUMPY = frozenset({"random", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"})
+"""Likewise, or modules of such functions."""
 OF_ARGUMENTS = frozenset({"broadcast_shapes", "is_tensor", "is_storage", "typename", "vmap", "cond"})
+"""Of torch's functions that take no tensors, those that answer by their arguments."""
 RUN_BY_NO_NAME = frozenset({"__init__", "__new__", "__post_init__", "__call__", "__getattr__", "__getattribute__"})
 """Functions of a class that run where it is called."""
 MISSING = object()
