@@ -135,10 +135,10 @@ def _series(path: Path) -> None:
 
 
 READERS: dict[str, tuple[str, st.SearchStrategy[bytes], Callable[[Path], Any]]] = {
-    "texts": ("a.csv", tables(("text", "label")), lambda path: read_file(path, None, None)),
-    "texts-tsv": ("a.tsv", tables(("text", "label"), "\t"), lambda path: read_file(path, None, None)),
-    "texts-json": ("a.jsonl", JSON | NESTED | st.binary(), lambda path: read_file(path, None, None)),
-    "texts-parquet": ("a.parquet", damaged(_parquet()), lambda path: read_file(path, None, None)),
+    "texts": ("a.csv", tables(("text", "label")), lambda path: read_file(path)),
+    "texts-tsv": ("a.tsv", tables(("text", "label"), "\t"), lambda path: read_file(path)),
+    "texts-json": ("a.jsonl", JSON | NESTED | st.binary(), lambda path: read_file(path)),
+    "texts-parquet": ("a.parquet", damaged(_parquet()), lambda path: read_file(path)),
     "series": ("a.csv", tables() | tables(("id", "time", "label")), _series),
     "series-tsv": ("a.tsv", tables() | st.lists(FIELDS).map(lambda row: "\t".join(row).encode()), _series),
     "ts": ("a.ts", ts(), _series),

@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Group, Parameter
 
@@ -15,6 +15,10 @@ DATA, MODEL, TRAINING, COMPARISON, SEARCH, RUN = (
     for place, title in enumerate(("Data", "Model", "Training", "Comparison", "Search", "Run"))
 )
 """Groups of flags on help pages."""
+
+
+Baselines: TypeAlias = Literal["plain", "none"]
+"""Whether plain methods are fitted beside a run."""
 
 
 def _known(_: object, cell: str) -> None:

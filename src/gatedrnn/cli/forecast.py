@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
 
-from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, use_large_pages
+from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, use_large_pages
 from gatedrnn.cli.progress import RunsDisplay
-from gatedrnn.cli.train import OneRun
+from gatedrnn.cli.train import OneRun, say_standing
 from gatedrnn.data import FORECAST, load_task, tasks_kept
 from gatedrnn.data.settings import ForecastTask, TaskSettings
 from gatedrnn.errors import UsageError
@@ -28,6 +28,7 @@ def forecast(
     model: Annotated[ModelSettings, Parameter(name="*", group=MODEL)] = ModelSettings(),
     train: Annotated[TrainSettings, Parameter(name="*", group=TRAINING)] = TrainSettings(),
     output: Annotated[Path | None, Parameter(group=RUN)] = None,
+    baselines: Annotated[Baselines, Parameter(group=RUN)] = "plain",
 ) -> None:
     """From a table to its forecast: train a model on the table, test it on the last part, forecast what comes next.
 
@@ -39,6 +40,8 @@ def forecast(
         file: CSV, TSV, JSON lines or Parquet: long, with a row for each series and time, or wide, with a row for each
             time. Without it: weekly carbon dioxide above Mauna Loa.
         output: Folder of the run; runs/forecast-FILE if not given.
+        baselines: plain: after training, plain methods on the same data, in at most a fifth of its time; none: leave
+            them out.
     """
     use_large_pages()
     if data.task != FORECAST:
@@ -63,7 +66,8 @@ def forecast(
         forecasts = write_forecasts(folder)
         own = cast("GatedRNNForForecasting", open_finished(folder).model)
         write_forecast(own, asked, folder / "forecast.csv")
+        console.print(forecasts.sentence(), highlight=False)
+        say_standing(console, folder, baselines)
         page = write_report(folder)
-    console.print(forecasts.sentence(), highlight=False)
     for what, place in (("forecast", folder / "forecast.csv"), ("pictures", page), ("model", folder / "model")):
         console.print(f"{what}: {place}", soft_wrap=True, highlight=False)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from pydantic import Field
 from rich.panel import Panel
 from rich.text import Text
 
-from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, not_negative, use_large_pages
+from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, not_negative, use_large_pages
 from gatedrnn.cli.progress import NOTICES, RunsDisplay
 from gatedrnn.data import FORECAST, LANGUAGE, Settings
 from gatedrnn.data.settings import Seed, TaskSettings
@@ -57,8 +58,10 @@ def train(
     train: Annotated[TrainSettings, Parameter(name="*", group=TRAINING)] = TrainSettings(),
     output: Annotated[Path | None, Parameter(group=RUN)] = None,
     resume: Annotated[Path | None, Parameter(group=RUN)] = None,
+    finish: Annotated[Path | None, Parameter(group=RUN)] = None,
     wait: Annotated[bool, Parameter(group=RUN)] = False,
     workers: Annotated[int, Parameter(validator=not_negative, group=RUN)] = 0,
+    baselines: Annotated[Baselines, Parameter(group=RUN)] = "plain",
 ) -> None:
     """Train one model on a task and save it as a Hugging Face folder; a language model, if no task is named.
 
@@ -66,9 +69,13 @@ def train(
 
     Args:
         output: Folder of the run; runs/TASK-CELL-SEED if not given.
-        resume: Folder of a run that was stopped: continue it with its own settings, to the same bits.
+        resume: Folder of a run that was stopped: continue it with its own settings, to the same bits; with other
+            --epochs or --total-steps, where its learning rates so far do not depend on them.
+        finish: Folder of a run that was stopped: end it at its newest checkpoint, with the best weights so far.
         wait: Wait while another process writes into the folder, instead of stopping.
         workers: Processes that prepare batches ahead of the step; for data whose steps would wait for them.
+        baselines: plain: after training, plain methods on the same data, in at most a fifth of its time; none: leave
+            them out.
     """
     use_large_pages()
     from gatedrnn.locks import sole_writer
@@ -76,11 +83,8 @@ def train(
     from gatedrnn.train.report import write_report
 
     console = Console()
-    if resume is not None:
-        given = [name for part in (data, one, model, train) for name in sorted(part.model_fields_set)]
-        if given or output is not None:
-            raise DataError(f"--resume continues with the run's own settings; leave out --{(given or ['output'])[0]}")
-        settings, folder = _settings_of(resume), resume
+    if resume is not None or finish is not None:
+        settings, folder = _stopped(resume, finish, [data, one, model, train], output)
     else:
         settings = RunSettings.model_validate(
             {
@@ -94,10 +98,18 @@ def train(
                 raise DataError(f"{folder}: there is a run already; continue it by --resume, or give another --output")
     if not is_first_process():
         NOTICES.setLevel(logging.WARNING)
-        run(settings, folder, workers=workers)
+        run(settings, folder, workers=workers, end=finish is not None)
         return
     with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
-        result = run(settings, folder, display.show_one, wait=wait, workers=workers, on_notes=display.show_notes)
+        result = run(
+            settings,
+            folder,
+            display.show_one,
+            wait=wait,
+            workers=workers,
+            on_notes=display.show_notes,
+            end=finish is not None,
+        )
     for split, scores in result.scores.items():
         for name, value in scores.model_dump(exclude={"loss", "tokens"}, exclude_none=True).items():
             console.print(f"{split} {name}: {value:.4f}".replace("_", " "), highlight=False)
@@ -110,9 +122,31 @@ def train(
             from gatedrnn.train.forecasts import write_forecasts
 
             write_forecasts(folder)
+        say_standing(console, folder, baselines)
         page = write_report(folder)
     for what, place in (("report", page), ("model", folder / "model")):
         console.print(f"{what}: {place}", soft_wrap=True, highlight=False)
+
+
+def _stopped(
+    resume: Path | None, finish: Path | None, given: Sequence[Settings], output: Path | None
+) -> tuple[RunSettings, Path]:
+    """The settings and the folder of a run that was stopped; with another length, where one is given."""
+    folder, flag = (resume, "--resume") if resume is not None else (finish, "--finish")
+    assert folder is not None
+    if resume is not None and finish is not None:
+        raise DataError("--resume goes on with a run, --finish ends it; give one of them")
+    named = {name: value for part in given for name, value in part.model_dump(include=part.model_fields_set).items()}
+    length = {name: value for name, value in named.items() if name in ("epochs", "total_steps") and flag == "--resume"}
+    others = [*sorted(named.keys() - length.keys()), *(["output"] if output is not None else [])]
+    if others:
+        raise DataError(f"{flag} continues with the run's own settings; leave out --{others[0].replace('_', '-')}")
+    settings = _settings_of(folder)
+    if length:
+        from gatedrnn.train.loop import with_length
+
+        settings = with_length(folder, length)
+    return settings, folder
 
 
 def _settings_of(folder: Path) -> RunSettings:
@@ -121,3 +155,13 @@ def _settings_of(folder: Path) -> RunSettings:
     if not (folder / "config.yaml").exists():
         raise DataError(f"{folder}: holds no run to resume (no config.yaml)")
     return RunFolder(folder).settings()
+
+
+def say_standing(console: Console, folder: Path, baselines: Baselines) -> None:
+    """How a finished run compares with plain methods, and what would help it."""
+    if baselines == "none":
+        return
+    from gatedrnn.study.standing import write_standing
+
+    for sentence in write_standing(folder).sentences():
+        console.print(sentence, highlight=False)

@@ -7,12 +7,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from datasets import ClassLabel, load_dataset
 
 from gatedrnn.data.columns import said_columns
+from gatedrnn.data.date_forms import Order
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.tables import NESTED, column_of, kind_of, read_all_columns, reader
+from gatedrnn.data.time_columns import with_time_column
+from gatedrnn.data.times import read_times
 from gatedrnn.errors import DataError
 
 LOG = logging.getLogger("gatedrnn")
@@ -35,25 +39,45 @@ class Table(NamedTuple):
     source: dict[str, Any]
     columns: tuple[str, str]
     """Of the text and of the label."""
+    groups: list[str] | None
+    """Of each row: what belongs together, where it is asked for."""
+    times: np.ndarray | None
+    """(rows,): what rises with time, where it is asked for."""
     said: str
     """Which columns were taken as what."""
 
 
+class Wanted(NamedTuple):
+    """Columns of a table of texts, and how they are read; None for what is guessed."""
+
+    text: str | None = None
+    label: str | None = None
+    group: str | None = None
+    time: str | None = None
+    timed: bool = False
+    """Whether times are read."""
+    date_order: Order | None = None
+
+
+GUESSED = Wanted()
+
+
 @reader
-def read_file(path: Path, text_column: str | None, label_column: str | None, *, quoting: bool = False) -> Table:
+def read_file(path: Path, wanted: Wanted = GUESSED, *, quoting: bool = False) -> Table:
     """A CSV, TSV, JSON-lines or Parquet file as texts and labels.
 
     Args:
+        wanted: its columns.
         quoting: whether a TSV's fields may stand in quotation marks.
 
     Raises:
         DataError: the file is missing, empty, unreadable, binary, not UTF-8, or lacks a column.
     """
     data = read_all_columns(path, quoting=quoting)
-    return _table(data, path.name, str(path), text_column, label_column)
+    return _table(data, path.name, str(path), wanted)
 
 
-def read_hub(name: str, split: str, text_column: str | None, label_column: str | None) -> Table:
+def read_hub(name: str, split: str, wanted: Wanted) -> Table:
     """One split of a data set on the Hugging Face hub."""
     LOG.info("loading %s %s from the Hugging Face hub, unless it was before", name, split)
     try:
@@ -64,19 +88,29 @@ def read_hub(name: str, split: str, text_column: str | None, label_column: str |
             "give local copies with --train-file and --test-file"
         ) from error
     classes = {column: tuple(of.names) for column, of in data.features.items() if isinstance(of, ClassLabel)}
-    return _table(RawTable(data[:], classes), f"{name} {split}", name, text_column, label_column)
+    return _table(RawTable(data[:], classes), f"{name} {split}", name, wanted)
 
 
-def _table(data: RawTable, name: str, place: str, text_column: str | None, label_column: str | None) -> Table:
+def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
-    text = text_column_of(data, place, text_column)
-    label = label_column_of(data, place, label_column, [text])
+    text, roles, groups, times = text_column_of(data, place, wanted.text), {}, None, None
+    if wanted.group is not None:
+        roles["group"] = column_of(data.column_names, place, "group", wanted.group, ())
+        groups = [str(value) for value in data[roles["group"]]]
+    if wanted.timed:
+        data, roles["time"] = with_time_column(data, place, wanted.time)
+        column = roles["time"]
+        times = read_times(
+            data[column], lambda row: f"{place}: row {row + 1}, column {column!r}", wanted.date_order
+        ).order
+    label = label_column_of(data, place, wanted.label, [text, *roles.values()])
     labels, names = labels_in_column(data, place, label)
     texts = texts_in_column(data, place, text)
     digest = data.sha256 or hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
-    said = said_columns(name, {"text": text, "label": label}, data.column_names)
-    return Table(texts, labels, names, {"name": name, "rows": len(texts), "sha256": digest}, (text, label), said)
+    said = said_columns(name, {"text": text, "label": label, **roles}, data.column_names)
+    source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
+    return Table(texts, labels, names, source, (text, label), groups, times, said)
 
 
 def text_column_of(data: RawTable, place: str, wanted: str | None) -> str:

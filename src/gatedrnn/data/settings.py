@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, P
 from gatedrnn.data.date_forms import Order
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.series.fields import Decimal
+from gatedrnn.data.splits import By
 from gatedrnn.errors import UsageError
 
 LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
@@ -100,7 +101,7 @@ class MnistTask(TaskSettings):
 class TextTask(TaskSettings):
     """Text classification: AG News, or the user's own files."""
 
-    expert = ("min_count", "vocabulary_size", "split_seed", "quoting")
+    expert = ("min_count", "vocabulary_size", "split_seed", "quoting", "date_order")
 
     train_file: Path | None = None
     """Training rows: CSV, TSV, JSON lines or Parquet."""
@@ -112,6 +113,10 @@ class TextTask(TaskSettings):
     """Column of the texts; guessed where one name is obvious."""
     label_column: str | None = None
     """Column of the labels; guessed where one name is obvious."""
+    time_column: str | None = None
+    """Column of the times of --split time; guessed where one name is obvious."""
+    date_order: Order | None = None
+    """Of dates such as 1/2/2024, where the column does not tell."""
     quoting: bool = False
     """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
     tokenizer: Tokenizer = "words"
@@ -127,6 +132,10 @@ class TextTask(TaskSettings):
     """Fraction of the training rows used for validation, without --validation-file."""
     test_fraction: float = Field(0.2, gt=0, lt=1)
     """Fraction of the training rows used for the test, without --test-file."""
+    group: str | None = None
+    """Column of what belongs together, such as a patient or a document: it is on one side of a split."""
+    split: By = "random"
+    """Rows that are set apart are drawn, or the last in time."""
     split_seed: Seed = 0
     """Seed of those splits."""
 
@@ -171,6 +180,10 @@ class SeriesTask(TaskSettings):
     """Fraction of the training series used for validation, without --validation-file."""
     test_fraction: float = Field(0.2, gt=0, lt=1)
     """Fraction of the training series used for the test, without --test-file."""
+    group: str | None = None
+    """Column of what belongs together, such as a patient or a document: it is on one side of a split."""
+    split: By = "random"
+    """Rows that are set apart are drawn, or the last in time."""
     split_seed: Seed = 0
     """Seed of those splits."""
 

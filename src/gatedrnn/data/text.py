@@ -6,8 +6,9 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.files import Table, in_order, read_file, read_hub
+from gatedrnn.data.files import Table, Wanted, in_order, read_file, read_hub
 from gatedrnn.data.settings import TextTask
+from gatedrnn.data.splits import notes_on_repeats, of_groups, of_times
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import DataError
@@ -69,14 +70,17 @@ def _load(name: str, settings: TextTask, hub: str | None) -> TaskData:
 
 
 def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict[str, Table], list[dict[str, Json]]]:
-    columns = settings.text_column, settings.label_column
+    wanted = Wanted(
+        settings.text_column, settings.label_column, settings.group, settings.time_column, settings.split == "time",
+        settings.date_order,
+    )  # fmt: skip
     if settings.train_file is None:
         assert hub is not None
-        tables = {split: read_hub(hub, split, *columns) for split in ("train", "test")}
+        tables = {split: read_hub(hub, split, wanted) for split in ("train", "test")}
     else:
         files = {"train": settings.train_file, "validation": settings.validation_file, "test": settings.test_file}
         given = {split: path for split, path in files.items() if path is not None}
-        tables = {split: read_file(path, *columns, quoting=settings.quoting) for split, path in given.items()}
+        tables = {split: read_file(path, wanted, quoting=settings.quoting) for split, path in given.items()}
     sources = [{"split": split, **table.source} for split, table in tables.items()]
     notes += dict.fromkeys(table.said for table in tables.values())
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
@@ -84,27 +88,38 @@ def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict
             continue
         train, apart = _set_apart(tables["train"], fraction, settings.split_seed)
         tables |= {"train": train, split: apart}
-        notes.append(
-            f"{split.capitalize()}: {len(apart.texts)} rows set apart from the training data"
-            f" (fraction {fraction}, seed {settings.split_seed})."
-        )
+        how = f"seed {settings.split_seed}" if settings.split == "random" else "the last in time"
+        how += "" if settings.group is None else f", {settings.group} on one side"
+        rows = f"{len(apart.texts)} rows set apart from the training data"
+        notes.append(f"{split.capitalize()}: {rows} (fraction {fraction}, {how}).")
+    notes += notes_on_repeats(
+        {split: [" ".join(text.lower().split()) for text in table.texts] for split, table in tables.items()}, "texts"
+    )
     return tables, sources
 
 
 def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
-    rows = len(table.texts)
+    """The rows but a fraction, and these: the last in time where times are read, whole groups where there are some."""
+    rows, place = len(table.texts), str(table.source["name"])
     apart = round(fraction * rows)
     if not 0 < apart < rows:
-        raise DataError(
-            f"{table.source['name']}: the number of rows, {rows}, cannot be split at fraction {fraction}; add rows"
-        )
-    order = np.random.default_rng([seed, rows]).permutation(rows)
+        raise DataError(f"{place}: the number of rows, {rows}, cannot be split at fraction {fraction}; add rows")
+    if table.times is not None:
+        chosen = of_times(table.times, fraction, place)
+    elif table.groups is not None:
+        chosen = of_groups(table.groups, fraction, seed, place)
+    else:
+        order = np.random.default_rng([seed, rows]).permutation(rows)
+        chosen = np.sort(order[apart:]), np.sort(order[:apart])
 
     def take(chosen: np.ndarray) -> Table:
-        chosen = np.sort(chosen)
-        return table._replace(texts=[table.texts[i] for i in chosen], labels=[table.labels[i] for i in chosen])
+        return table._replace(
+            texts=[table.texts[i] for i in chosen], labels=[table.labels[i] for i in chosen],
+            groups=None if table.groups is None else [table.groups[i] for i in chosen],
+            times=None if table.times is None else table.times[chosen],
+        )  # fmt: skip
 
-    return take(order[apart:]), take(order[:apart])
+    return take(chosen[0]), take(chosen[1])
 
 
 def _label_names(splits: dict[str, Table]) -> tuple[str, ...]:

@@ -20,11 +20,12 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model
 from gatedrnn.records import Machine, environment
 from gatedrnn.shapes import Series
-from gatedrnn.train.folder import RunFolder, check_model
+from gatedrnn.train.finished import model_place
+from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.model import HEADS
 from gatedrnn.train.result import Record
 from gatedrnn.train.sample import load_language_model
-from gatedrnn.train.score import data_of
+from gatedrnn.train.so_far import data_of
 
 SHUT, OPEN = 0.05, 0.95
 """A gate below the first counts as shut, above the second as open."""
@@ -109,12 +110,10 @@ def from_run(path: Path, split: str, rows: int, steps: int) -> Inspected:
     """
     folder = RunFolder(path)
     data = data_of(folder)
-    if not folder.model.exists():
-        raise DataError(f"{path}: has no model yet; finish the run with train --resume")
     if split not in data.evaluation:
         raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
     found = data.evaluation[split]
-    place = check_model(path)
+    place = model_place(path)
     try:
         model = open_model(HEADS[data.labelled], place)
     except Exception as error:  # the library raises many kinds for a torn or foreign folder

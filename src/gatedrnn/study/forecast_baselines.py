@@ -50,83 +50,120 @@ KERNEL, STEPS, BATCH, RATE = 25, 3_000, 64, 1e-3
 """DLinear: steps of the moving average, and its training."""
 
 
-def forecast_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
-    """Fit the baselines of a task of forecasts to its training part and score the other splits.
+def forecast_baselines(
+    data: TaskData, threads: int, refits: int | None = None
+) -> Iterator[tuple[str, Callable[[], PlainBaseline]]]:
+    """The baselines of a task of forecasts by name, the cheapest first: each is fitted to its training part and scored
+    on the other splits when it is called.
 
     Args:
         threads: of boosted trees and of statsforecast.
+        refits: windows to each of which a method is fitted, at most; `MOST_REFITS` if None.
 
     Raises:
-        BackendUnavailable: LightGBM lacks a library of the system.
+        BackendUnavailable: LightGBM lacks a library of the system, when it is called.
     """
-    task = _Task(data, threads)
-    found = []
+    task = _Task(data, threads, MOST_REFITS if refits is None else refits)
     for name, fit in task.methods():
-        LOG.info("fitting %s", name)
-        started = time.perf_counter()
-        fitted = fit()
-        fitting = time.perf_counter() - started
-        outcomes, scores = {}, {}
-        for split, windows in data.evaluation.items():
-            tally = ForecastTally(cast(Windows, windows), task.levels)
-            for first in range(0, len(tally.windows), ROWS):
-                places = tally.windows.places[first : first + ROWS]
-                labels = tally.windows.collate(places)["labels"].numpy()
-                tally.add(first, fitted.forecast(tally.windows, places), labels, may_lack=True)
-            outcomes[split], scores[split] = tally.outcomes(), tally.scores(0.0)
-        seconds = time.perf_counter() - started if fitted.refits else fitting
-        found.append(PlainBaseline(name, fitted.parameters, outcomes, seconds, scores))
-    return found
+        yield name, partial(_scored, name, fit, data, task.levels)
+
+
+def _scored(name: str, fit: Fit, data: TaskData, levels: list[float]) -> PlainBaseline:
+    LOG.info("fitting %s", name)
+    started = time.perf_counter()
+    fitted = fit()
+    fitting = time.perf_counter() - started
+    outcomes, scores = {}, {}
+    for split, windows in data.evaluation.items():
+        tally = ForecastTally(cast(Windows, windows), levels)
+        for first in range(0, len(tally.windows), ROWS):
+            places = tally.windows.places[first : first + ROWS]
+            labels = tally.windows.collate(places)["labels"].numpy()
+            tally.add(first, fitted.forecast(tally.windows, places), labels, may_lack=True)
+        outcomes[split], scores[split] = tally.outcomes(), tally.scores(0.0)
+    seconds = time.perf_counter() - started if fitted.refits else fitting
+    return PlainBaseline(name, fitted.parameters, outcomes, seconds, scores)
 
 
 class _Task:
     """What all methods need."""
 
-    def __init__(self, data: TaskData, threads: int) -> None:
+    def __init__(self, data: TaskData, threads: int, refits: int) -> None:
         assert isinstance(data.train, Windows)
-        self.train, self.threads = data.train, threads
+        self.train, self.threads, self.refits = data.train, threads, refits
         inputs = cast(dict[str, Any], data.model_inputs)
         self.seasons: list[int] = inputs["seasons"]
         self.levels: list[float] = inputs["quantiles"]
-        self.windows = sum(len(cast(Windows, split)) for split in data.evaluation.values())
+        self.evaluation = [cast(Windows, split) for split in data.evaluation.values()]
+        self.windows = sum(map(len, self.evaluation))
 
     def methods(self) -> Iterator[tuple[str, Fit]]:
         """Each with its name."""
         yield "last value", partial(self._fixed, 1)
+        yield "drift", self._drift
         for season in self.seasons:
             if season > 1:
                 of = f" of {season}" if len(self.seasons) > 1 else ""
                 yield f"seasonal naive{of}", partial(self._fixed, season)
-        if self.windows <= MOST_REFITS:
-            season = self.seasons[0] if self.seasons[0] <= LONGEST_SEASON else 1
-            yield "AutoETS", partial(self._statistical, "AutoETS", season)
-            yield "AutoTheta", partial(self._statistical, "AutoTheta", self.seasons[0])
+                yield f"season + level{of}", partial(self._fixed, season, level=True)
+        if self.windows <= self.refits:
+            yield from self._statistical_methods()
         else:
             LOG.info("AutoETS and AutoTheta are left out: %d windows, to each of which they are fitted", self.windows)
         yield "DLinear", self._dlinear
         yield "gradient boosting on lags", self._boosted
 
-    def _fixed(self, season: int) -> Fitted:
-        """The last season again and again; intervals from the deviation of what it was off in training."""
+    def _fixed(self, season: int, *, level: bool = False) -> Fitted:
+        """The last season again and again, with the change of its mean from the season before if `level`; intervals
+        from the deviation of what it was off in training."""
         train = self.train
-        off = [_differences(one.values[:stop], season) for one, stop in zip(train.series, train.stop, strict=True)]
-        usual = float(np.sqrt(np.mean(np.square(np.concatenate(off))))) if any(map(len, off)) else 0.0
-        deviation = np.array([float(np.sqrt(np.mean(np.square(own)))) if len(own) else usual for own in off])
-        steps = np.arange(train.horizon)
+        off = [_off(one.values[:stop], season, level) for one, stop in zip(train.series, train.stop, strict=True)]
+        deviation, steps = _deviations(off), np.arange(train.horizon)
         z = norm.ppf(self.levels)
 
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
-            again = naive_forecast(windows.collate(places)["past_values"], season, windows.horizon).numpy()
+            found = naive_forecast(windows.collate(places)["past_values"], season, windows.horizon).numpy()
+            if level:
+                last = [windows.series[number].values[:origin] for number, origin in places]
+                found = found + np.array([_change(values, season) for values in last])[:, None] * (1 + steps // season)
             spread = deviation[places[:, 0], None] * np.sqrt(1 + steps // season)
-            found: np.ndarray = again[..., None] + spread[..., None] * z
-            return found
+            return np.asarray(found[..., None] + spread[..., None] * z)
 
         return Fitted(None, forecast, refits=False)
 
-    def _statistical(self, method: str, season: int) -> Fitted:
+    def _drift(self) -> Fitted:
+        """The straight line through the first and the last value; intervals as of the last value."""
+        train = self.train
+        off = [_off(one.values[:stop], 1, False) for one, stop in zip(train.series, train.stop, strict=True)]
+        deviation = _deviations([own - own.mean() if len(own) else own for own in off])
+        z, steps = norm.ppf(self.levels), np.arange(1, train.horizon + 1)
+
+        def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
+            found = np.stack([_line(windows.series[number].values[:origin], steps) for number, origin in places])
+            spread = deviation[places[:, 0], None] * np.sqrt(steps)
+            return np.asarray(found[..., None] + spread[..., None] * z)
+
+        return Fitted(None, forecast, refits=False)
+
+    def _statistical_methods(self) -> Iterator[tuple[str, Fit]]:
+        """Those of statsforecast, whose exponential smoothing takes no season of more than 24 steps: such are taken off
+        first, by MSTL, where two of each are there before the first origin."""
+        from statsforecast import models
+
+        seasons = [season for season in self.seasons if season > 1]
+        before = min(int(origin) for split in self.evaluation for _, origin in split.places)
+        if seasons and max(seasons) > LONGEST_SEASON and before >= 2 * max(seasons):
+            smoothing = models.AutoETS(model="ZZN")
+            yield "MSTL + ETS", partial(self._statistical, models.MSTL(seasons, smoothing))
+        else:
+            season = self.seasons[0] if self.seasons[0] <= LONGEST_SEASON else 1
+            yield "AutoETS", partial(self._statistical, models.AutoETS(season_length=season))
+        yield "AutoTheta", partial(self._statistical, models.AutoTheta(season_length=self.seasons[0]))
+
+    def _statistical(self, method: Any) -> Fitted:
         """A method of statsforecast, fitted to all that is before each origin; missing values by a straight line."""
         import pandas as pd
-        from statsforecast import StatsForecast, models
+        from statsforecast import StatsForecast
 
         names = [_named(level) for level in self.levels]
         levels = sorted({_width(level) for level in self.levels} - {0})
@@ -136,9 +173,9 @@ class _Task:
             for row, (number, origin) in enumerate(places):
                 values = _without_gaps(windows.series[number].values[:origin])
                 parts.append(pd.DataFrame({"unique_id": row, "ds": np.arange(len(values)), "y": values}))
-            engine = StatsForecast([getattr(models, method)(season_length=season)], freq=1, n_jobs=self.threads)
+            engine = StatsForecast([method], freq=1, n_jobs=self.threads)
             found = engine.forecast(df=pd.concat(parts), h=windows.horizon, level=levels or None)
-            columns = found.sort_values(["unique_id", "ds"])[[method + name for name in names]].to_numpy()
+            columns = found.sort_values(["unique_id", "ds"])[[repr(method) + name for name in names]].to_numpy()
             result: np.ndarray = columns.reshape(len(places), windows.horizon, len(names))
             return result
 
@@ -220,9 +257,35 @@ class _Task:
         return replace(self.train, origins=1)
 
 
-def _differences(values: np.ndarray, season: int) -> np.ndarray:
-    found = values[season:] - values[:-season]
+def _off(values: np.ndarray, season: int, level: bool) -> np.ndarray:
+    """What the last season, with the change of its level, is off for the next value, wherever both are there."""
+    found: np.ndarray = values[season:] - values[:-season]
+    if level:
+        whole = np.lib.stride_tricks.sliding_window_view(np.pad(values, (season, 0), constant_values=np.nan), season)
+        means = whole[: len(values)].mean(1)  # of the season before each step
+        found = found - (means - np.roll(means, season))[season:]
     return found[~np.isnan(found)]
+
+
+def _deviations(off: Sequence[np.ndarray]) -> np.ndarray:
+    """Of each series; of all together, where it has none of its own."""
+    usual = float(np.sqrt(np.mean(np.square(np.concatenate(off))))) if any(map(len, off)) else 0.0
+    return np.array([float(np.sqrt(np.mean(np.square(own)))) if len(own) else usual for own in off])
+
+
+def _change(values: np.ndarray, season: int) -> float:
+    """Of the mean from the season before the last to the last; 0 where one of them has no value."""
+    last, before = values[-season:], values[-2 * season : -season]
+    if np.isnan(last).all() or not len(before) or np.isnan(before).all():
+        return 0.0
+    return float(np.nanmean(last) - np.nanmean(before))
+
+
+def _line(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    seen = np.flatnonzero(~np.isnan(values))
+    first, last = values[seen[0]], values[seen[-1]]
+    slope = (last - first) / (seen[-1] - seen[0]) if len(seen) > 1 else 0.0
+    return np.asarray(last + slope * (len(values) - 1 - seen[-1] + steps))
 
 
 def _named(level: float) -> str:

@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -21,31 +22,48 @@ BATCHES, ROWS = 100, 64
 
 
 def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
-    """Fit the plain baselines of a task to its training split and score all others.
+    """Fit the plain baselines of a task to its training split and score all others; where it has none, its most
+    frequent class, or its mean.
+
+    Args, raises:
+        As `each_baseline`.
+    """
+    return [found for _, make in each_baseline(data, threads) if (found := make()) is not None] or [constant(data)]
+
+
+def each_baseline(
+    data: TaskData, threads: int, refits: int | None = None
+) -> Iterator[tuple[str, Callable[[], PlainBaseline | None]]]:
+    """The plain baselines of a task by name, the cheapest first, each of which is fitted when it is called: None where
+    the data give it nothing to fit to.
 
     Texts have a linear classifier, running text an n-gram model, series a linear model and gradient-boosted trees on
     summary features and MiniRocket, numbers in sequences of one length a linear model and trees on all of them;
-    forecasts have naive ones, exponential smoothing, a linear map and trees on lags; any other task has its most
-    frequent label, or its mean.
+    forecasts have naive ones, exponential smoothing, a linear map and trees on lags.
 
     Args:
         threads: of the boosted trees.
+        refits: windows to each of which a method is fitted, at most; 1,000 if None.
 
     Raises:
-        BackendUnavailable: LightGBM lacks a library of the system.
+        BackendUnavailable: LightGBM lacks a library of the system, when it is called.
     """
     if isinstance(data.train, Windows):
-        return forecast_baselines(data, threads)
-    found = []
+        yield from forecast_baselines(data, threads, refits)
+        return
     for name, fit in _of_task(data, threads):
-        LOG.info("fitting %s", name)
-        started = time.perf_counter()
-        fitted = fit()
-        seconds = time.perf_counter() - started
-        if fitted is not None:
-            outcomes = {split: fitted.answer(split) for split in data.evaluation}
-            found.append(PlainBaseline(name, fitted.parameters, outcomes, seconds, {}))
-    return found or [_constant(data)]
+        yield name, partial(_fitted, name, fit, data)
+
+
+def _fitted(name: str, fit: Fit, data: TaskData) -> PlainBaseline | None:
+    LOG.info("fitting %s", name)
+    started = time.perf_counter()
+    fitted = fit()
+    seconds = time.perf_counter() - started
+    if fitted is None:
+        return None
+    outcomes = {split: fitted.answer(split) for split in data.evaluation}
+    return PlainBaseline(name, fitted.parameters, outcomes, seconds, {})
 
 
 def _of_task(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
@@ -113,7 +131,7 @@ def _logistic(data: TaskData) -> Fitted:
     return linear(data, _flat, make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)))
 
 
-def _constant(data: TaskData) -> PlainBaseline:
+def constant(data: TaskData) -> PlainBaseline:
     """The most frequent class of training, or the mean of its numbers."""
     train = data.train
     first = [train.batch(0, 0, n, ROWS)["labels"] for n in islice(range(train.steps_per_epoch(ROWS)), BATCHES)]

@@ -111,6 +111,11 @@ def newest(folder: Path) -> Path | None:
     return None
 
 
+def step_of(checkpoint: Path) -> int:
+    """The steps that a run had done at a checkpoint."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
 def remove_unfinished(folder: Path) -> None:
     """Remove what a killed run left half-written."""
     for leftover in folder.glob(f"{_UNFINISHED}*"):

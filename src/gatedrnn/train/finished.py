@@ -19,6 +19,7 @@ from gatedrnn.train.folder import RunFolder, check_model
 from gatedrnn.train.loop import accelerator_for
 from gatedrnn.train.model import HEADS
 from gatedrnn.train.outcomes import Outcomes, read_outcomes, write_outcomes
+from gatedrnn.train.so_far import is_under_way, model_so_far
 
 LOG = logging.getLogger("gatedrnn")
 
@@ -86,7 +87,8 @@ def labelled_by(folder: Path) -> str:
 
 
 def model_place(folder: Path) -> Path:
-    """Where the Hugging Face folder is: below a run's, or the folder itself; its files are checked.
+    """Where the Hugging Face folder is: below a run's, or the folder itself; its files are checked. Of a run that has
+    not ended one is made of its newest checkpoint.
 
     Raises:
         DataError: there is none.  Damaged: a file of it is not as it was written.
@@ -94,9 +96,9 @@ def model_place(folder: Path) -> Path:
     """
     if not folder.exists():
         raise DataError(f"{folder}: there is no such folder")
-    place = check_model(folder)
+    place = model_so_far(folder) if is_under_way(folder) else check_model(folder)
     if not (place / "config.json").exists():
-        raise DataError(f"{folder}: holds no model; a run that has not ended has none yet (train --resume ends it)")
+        raise DataError(f"{folder}: holds no model; a run without a checkpoint has none yet")
     if not _is_known(place):
         RunFolder(folder).enter_cells()
     return place

@@ -25,8 +25,10 @@ from gatedrnn.train.settings import RunSettings
 
 SETTINGS = "settings.json"
 """In a checkpoint: the settings that it was taken with."""
-DERIVED = ("samples.json", "report.html", "curves.svg", "forecasts.json")
+DERIVED = ("samples.json", "report.html", "curves.svg", "forecasts.json", "standing.json")
 """What is made again from the rest."""
+LENGTH = ("epochs", "total_steps")
+"""Settings that may change while a run is stopped: `loop.with_length`."""
 LOG = logging.getLogger("gatedrnn")
 Held = TypeVar("Held")
 _MODEL_SUMS = f"model/{manifest.MANIFEST}"
@@ -41,7 +43,7 @@ class RunFolder:
         self.config, self.data, self.metrics = path / "config.yaml", path / "data.json", path / "metrics.jsonl"
         self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
         self.outcomes = path / OUTCOMES
-        self.samples, self.report, self.curves, self.forecasts = (path / name for name in DERIVED)
+        self.samples, self.report, self.curves, self.forecasts, self.standing = (path / name for name in DERIVED)
 
     def claim(self, settings: RunSettings, sources: list[dict[str, Json]]) -> None:
         """Make the folder this run's own, or see that it already is: the same settings, the same data.
@@ -66,7 +68,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         texts = {
             self.data: json.dumps(sources, indent=1, ensure_ascii=False),
-            self.config: manifest.HEADING + yaml.safe_dump(ours, sort_keys=False, allow_unicode=True),
+            self.config: _as_yaml(settings),
         }
         manifest.write(self.path, {path.name: manifest.entry_of(text.encode()) for path, text in texts.items()})
         for path, text in texts.items():
@@ -93,6 +95,13 @@ class RunFolder:
         except (ValidationError, TypeError) as error:
             raise Damaged(f"{self.config}: holds no whole settings of a run ({reason(error)})") from error
 
+    def replace_settings(self, settings: RunSettings) -> None:
+        """Write other settings of the same run. Killed at any moment the folder holds the one or the other."""
+        sums, text = self._listed(), _as_yaml(settings)
+        manifest.write(self.path, {name: entry for name, entry in sums.items() if name != self.config.name})
+        write_whole(self.config, text)
+        manifest.write(self.path, {**sums, self.config.name: manifest.entry_of(text.encode())})
+
     def enter_cells(self) -> None:
         """Enter what config.yaml names as the cell of the run, if this is one: a file is run, if it may be.
 
@@ -116,7 +125,7 @@ class RunFolder:
         write_whole(folder / SETTINGS, json.dumps(settings.flat(), indent=1, ensure_ascii=False))
 
     def demand_same_settings(self, folder: Path, settings: RunSettings) -> None:
-        """See that a checkpoint was taken with these settings.
+        """See that a checkpoint was taken with these settings, or with another length of the run.
 
         Raises:
             Damaged: it was taken with others.
@@ -125,7 +134,8 @@ class RunFolder:
             return
         held = cast(dict[str, Json], read_json(folder / SETTINGS))
         theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
-        if theirs != settings.flat():
+        length = {name: value for name, value in settings.flat().items() if name in LENGTH}
+        if {**theirs, **length} != settings.flat():
             change = differences(theirs, settings.flat(), words=("in its checkpoint", "now"))
             raise Damaged(f"{self.config}: was changed since the run began ({change}); {_RESTORE}")
 
@@ -209,6 +219,10 @@ class RunFolder:
 
     def _listed(self) -> dict[str, manifest.Entry]:
         return manifest.read(self.path) if (self.path / manifest.MANIFEST).exists() else {}
+
+
+def _as_yaml(settings: RunSettings) -> str:
+    return manifest.HEADING + yaml.safe_dump(settings.flat(), sort_keys=False, allow_unicode=True)
 
 
 class MetricsLog:

@@ -24,7 +24,7 @@ from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.forecast_scores import ForecastTally
 from gatedrnn.train.predict import write_predictions
 from gatedrnn.train.result import Record
-from gatedrnn.train.score import data_of
+from gatedrnn.train.so_far import data_of
 
 ROWS = 256
 """Series that are forecast together."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from gatedrnn.data import Batch, TaskData, load_task, tasks_kept, tokens_in
 from gatedrnn.data.ahead import StepBatches
-from gatedrnn.errors import Interrupted, NonFiniteLoss, UsageError
+from gatedrnn.errors import DataError, Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.processes import demand_cores
@@ -35,6 +35,8 @@ from gatedrnn.train.resources import compile_kernels, demand_room
 from gatedrnn.train.result import RunMeasured, RunResult
 from gatedrnn.train.settings import RunSettings
 from gatedrnn.train.sharing import AVERAGE, BEST, Replicas, Sharing
+
+LOG = logging.getLogger("gatedrnn")
 
 
 class Progress(NamedTuple):
@@ -81,7 +83,7 @@ class RunState:
 @tasks_kept()
 def run(
     settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None, *,
-    wait: bool = False, workers: int = 0, on_notes: Callable[[Sequence[str]], None] | None = None,
+    wait: bool = False, workers: int = 0, on_notes: Callable[[Sequence[str]], None] | None = None, end: bool = False,
 ) -> RunResult:  # fmt: skip
     """Train, keep the best weights by validation, test once. Continues where an earlier call was stopped.
 
@@ -95,6 +97,7 @@ def run(
         wait: wait for another process that writes into the folder, instead of giving up.
         workers: processes that prepare batches ahead of the step; none changes a bit.
         on_notes: told of what is to be known of the data, in the first process alone.
+        end: take no further step: validate if the run has not yet, test, and write what a run ends with.
 
     Returns:
         The content of result.json.
@@ -104,7 +107,8 @@ def run(
         UsageError: a batch has fewer rows than there are processes, or the machine cannot run so many workers.
         Damaged: a record of the run is not as it was written.  CheckpointDamaged: nothing whole to resume from.
         NonFiniteLoss: the last good checkpoint is kept.  Interrupted: stopped, after a checkpoint.
-        DataError: the data cannot be used.  TooLarge: the model does not fit into memory.
+        DataError: the data cannot be used; or there is no checkpoint to end with.
+        TooLarge: the model does not fit into memory.
     """
     demand_cores(workers, f"--workers {workers:,}")
     folder = RunFolder(path)
@@ -127,9 +131,63 @@ def run(
         torch.set_num_threads(settings.threads)
         trainer = Trainer(settings, data, folder, accelerator)
         trainer.resume()
+        if end:
+            trainer.end_here()
+            return trainer.finish(on_step)
         with set_by_signals(stop) as flag:
             trainer.fit(on_step, flag, workers)
         return trainer.finish(on_step)
+
+
+@tasks_kept()
+def with_length(path: Path, change: Mapping[str, int]) -> RunSettings:
+    """Give a run that was stopped another number of steps, and its settings then.
+
+    Args:
+        path: its folder.
+        change: `epochs` or `total_steps`; the other no longer counts.
+
+    Raises:
+        DataError: it has ended, has done as many steps already, or those that it has done would have had other rates.
+        InUse: another process writes into the folder.  Damaged: a record of the run is not as it was written.
+    """
+    folder = RunFolder(path)
+    with sole_writer(path):
+        before = folder.settings()
+        if folder.finished() is not None:
+            raise DataError(f"{path}: has ended, and keeps nothing to go on from; begin another run")
+        after = before.model_copy(update={"train": before.train.model_copy(update={"total_steps": 0, **change})})
+        old, new = (total_steps(run, _batches(run, load_task(run.data))) for run in (before, after))
+        newest = checkpoint.newest(folder.checkpoints)
+        done = 0 if newest is None else checkpoint.step_of(newest)
+        if new < done:
+            raise DataError(
+                f"{path}: has done {done:,} of {new:,} steps already; gatedrnn train --finish {path} ends it"
+            )
+        changed = next((n for n in range(done) if _rate(n, old, before) != _rate(n, new, before)), None)
+        if changed is not None:
+            raise DataError(
+                f"{path}: with {new:,} steps instead of {old:,} step {changed + 1:,} would have had the learning rate "
+                f"{_rate(changed, new, before):.3g}, not {_rate(changed, old, before):.3g} (--schedule "
+                f"{before.train.schedule}, --warmup {before.train.warmup:g}); begin another run, or end this one with "
+                "--finish"
+            )
+        LOG.info("%s: %d steps instead of %d; %d are done", path, new, old, done)
+        folder.replace_settings(after)
+    return after
+
+
+def _batches(settings: RunSettings, data: TaskData) -> StepBatches:
+    return StepBatches(data.train, settings.seed, settings.train.batch_size, settings.train.accumulate)
+
+
+def total_steps(settings: RunSettings, batches: StepBatches) -> int:
+    """Of a whole run."""
+    return settings.train.total_steps or settings.train.epochs * batches.steps_per_epoch
+
+
+def _rate(step: int, total: int, settings: RunSettings) -> float:
+    return learning_rate_at(step, total, settings.train)
 
 
 def accelerator_for(settings: RunSettings) -> Accelerator:
@@ -161,7 +219,7 @@ class Trainer:
         logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it warns of tied weights at every saving
         set_seed(settings.seed)
         model = build_model(settings, data)
-        self.objective = objective_of(data, model.config, settings.train.label_smoothing)
+        self.objective = objective_of(data, model.config, settings.train.label_smoothing, settings.train.class_weight)
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
         if settings.shard:
@@ -176,10 +234,9 @@ class Trainer:
         self.accelerator.register_for_checkpointing(self.state)
         self.best: Weights = {}
         self.log = MetricsLog(folder.metrics)
-        train = settings.train
-        self.batches = StepBatches(data.train, settings.seed, train.batch_size, train.accumulate)
+        self.batches = _batches(settings, data)
         self.steps_per_epoch = self.batches.steps_per_epoch
-        self.total = settings.train.total_steps or settings.train.epochs * self.steps_per_epoch
+        self.total = total_steps(settings, self.batches)
 
     def _optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         train = self.settings.train
@@ -239,12 +296,27 @@ class Trainer:
             if main and on_step is not None:
                 on_step(self._progress(loss))
             if stopping:
-                message = f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept"
+                path = self.folder.path
+                message = (
+                    f"{path}: stopped at step {state.step} of {self.total}; kept. To go on: gatedrnn train --resume "
+                    f"{path}; to end it here: gatedrnn train --finish {path}"
+                )
                 raise Interrupted(message, stop.signal_number)
 
     def _progress(self, loss: float, doing: str = "") -> Progress:
         state = self.state
         return Progress(state.step, self.total, loss, state.timed_tokens / (state.seconds or math.inf), doing)
+
+    def end_here(self) -> None:
+        """See that there are best weights, of a checkpoint.
+
+        Raises:
+            DataError: the run has none.
+        """
+        if self.state.step == 0:
+            raise DataError(f"{self.folder.path}: has no checkpoint yet, and so nothing to end with")
+        if not self.best:
+            self._validate((self.state.step - 1) // self.steps_per_epoch)
 
     def rehearse(self, steps: int) -> None:
         """Steps of the last epoch alone, for a measurement: nothing is logged or saved."""

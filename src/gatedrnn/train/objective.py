@@ -1,8 +1,9 @@
 """The loss that a run minimises, and the metric by which its best weights are chosen."""
 
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import Literal, NamedTuple, Protocol, cast
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from gatedrnn.data import SERIES, Batch, Examples, Lanes, TaskData, Windows
+from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
 from gatedrnn.records import naming
 from gatedrnn.train.result import Scores
@@ -75,10 +77,16 @@ class _Stateless:
 
 
 class Classification(_Stateless):
-    """Cross-entropy of labels of sequences or steps."""
+    """Cross-entropy of labels of sequences or steps.
 
-    def __init__(self, smoothing: float, metric: Metric) -> None:
-        self.smoothing, self.metric = smoothing, metric
+    Args:
+        smoothing: probability mass of each label that is spread over all.
+        metric: by which the best weights are chosen.
+        weights: of each class in the loss, (classes,); None for equal ones.
+    """
+
+    def __init__(self, smoothing: float, metric: Metric, weights: Tensor | None = None) -> None:
+        self.smoothing, self.metric, self.weights = smoothing, metric, weights
 
     def count(self, batch: Batch) -> int:
         return int((batch["labels"] != -100).sum())
@@ -86,8 +94,9 @@ class Classification(_Stateless):
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         logits, labels = _logits(model, batch), batch["labels"]
         found = cross_entropy(
-            logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum"
-        )
+            logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum",
+            weight=None if self.weights is None else self.weights.to(logits.device),
+        )  # fmt: skip
         return found / items
 
 
@@ -178,8 +187,14 @@ def metric_of(data: TaskData) -> Metric:
     return {"next": PERPLEXITY, "future": MASE}.get(data.labelled, ACCURACY)
 
 
-def objective_of(data: TaskData, config: GatedRNNConfig, label_smoothing: float) -> Objective:
-    """The one that fits the labels of the data."""
+def objective_of(
+    data: TaskData, config: GatedRNNConfig, label_smoothing: float, class_weight: Literal["balanced"] | None = None
+) -> Objective:
+    """The one that fits the labels of the data.
+
+    Raises:
+        DataError: classes shall be balanced whose examples are drawn without end.
+    """
     if data.labelled == "next":
         return NextToken(config, carries=isinstance(data.train, Lanes))
     if isinstance(data.train, Windows):
@@ -187,7 +202,17 @@ def objective_of(data: TaskData, config: GatedRNNConfig, label_smoothing: float)
     if config.problem_type == "regression":
         return Regression(config, metric_of(data))
     few = data.name == SERIES and len(cast(Examples, data.evaluation["validation"])) < ENOUGH
-    return Classification(label_smoothing, metric_of(data)._replace(takes_last=few))
+    weights = None if class_weight is None else _balanced(data, config.num_labels)
+    return Classification(label_smoothing, metric_of(data)._replace(takes_last=few), weights)
+
+
+def _balanced(data: TaskData, classes: int) -> Tensor:
+    """Weights of classes that are in inverse proportion to their labels in training, and 1 in the mean over these."""
+    if not isinstance(data.train, Examples):
+        raise DataError(f"--class-weight: examples of {data.name} are drawn without end, its classes equally often")
+    labels = np.asarray(data.train.labels).ravel()
+    counts = np.bincount(labels[labels >= 0], minlength=classes)
+    return torch.tensor(counts.sum() / (classes * np.maximum(counts, 1)), dtype=torch.float32)
 
 
 def rows_of(batch: Batch, rank: int, ranks: int, device: torch.device) -> Batch:

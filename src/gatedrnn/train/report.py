@@ -14,6 +14,7 @@ from gatedrnn.train.forecast_figures import forecast_figures
 from gatedrnn.train.forecasts import Forecasts
 from gatedrnn.train.model import scores_of
 from gatedrnn.train.result import RunResult, read_record
+from gatedrnn.train.standing import Standing
 
 Points = tuple[list[float], list[float]]
 """Steps, and what was found there."""
@@ -35,6 +36,7 @@ def write_report(path: Path) -> Path:
         settings={k: Path(str(v)).name if k.endswith("_file") else v for k, v in settings.items()},
         sources=folder.sources(),
         samples=read_json(folder.samples) if folder.samples.exists() else {},
+        standing=read_record(folder.standing, Standing).sentences() if folder.standing.exists() else [],
         environment=environment_rows(**here),
     )  # fmt: skip
     manifest.add(path, folder.report.name, folder.curves.name)

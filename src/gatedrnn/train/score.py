@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows, load_task
+from gatedrnn.data import Examples, Lanes, RunningText, Windows
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
@@ -26,6 +26,7 @@ from gatedrnn.train.outcomes import of_ranks
 from gatedrnn.train.predict import IGNORED, class_names, log_probabilities, outputs_of, read_labelled_rows
 from gatedrnn.train.result import Scores
 from gatedrnn.train.sample import load_language_model
+from gatedrnn.train.so_far import data_of
 
 
 class ClassScore(NamedTuple):
@@ -212,21 +213,6 @@ def score_forecasts(path: Path, split: str) -> ForecastsScored:
         tally.scores(loss) for tally, loss in (tally_windows(model, windows), tally_streams(model, windows))
     )
     return ForecastsScored(path.name, model.config.cell, fresh, streamed)
-
-
-def data_of(folder: RunFolder) -> TaskData:
-    """The data that a run was trained on.
-
-    Raises:
-        DataError: it is no run's folder, or its data have changed since.
-        Damaged: its settings or its record of the data are not as they were written.
-    """
-    if not folder.config.exists():
-        raise DataError(f"{folder.path}: is no run's folder (no config.yaml); name a text with --file")
-    data = load_task(folder.settings().data)
-    if folder.sources() != data.sources:
-        raise DataError(f"{folder.path}: the data have changed since this run; name a text with --file")
-    return data
 
 
 def _split_of(folder: RunFolder, split: str) -> Lanes:

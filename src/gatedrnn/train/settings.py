@@ -129,7 +129,7 @@ class TrainSettings(Settings):
         "gradient_checkpointing", "validate_every", "log_every", "checkpoint_every",
     )  # fmt: skip
 
-    without = {"label_smoothing": (FORECAST, LANGUAGE, SERIES_REGRESSION)}
+    without = dict.fromkeys(("label_smoothing", "class_weight"), (FORECAST, LANGUAGE, SERIES_REGRESSION))
 
     epochs: int = Field(10, ge=1)
     """Passes over the training data (probes: 100 steps each)."""
@@ -157,6 +157,9 @@ class TrainSettings(Settings):
     """Decay of an exponential moving average of the weights, which is evaluated and saved; 0 for none."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     """Probability mass of each label that is spread over all labels; not in a language-model."""
+    class_weight: Literal["balanced"] | None = None
+    """balanced: classes weigh in the loss in inverse proportion to their labels, so that a rare one is not passed
+    over."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: matrix products in bfloat16, states and weights in float32."""
     gradient_checkpointing: bool = False
@@ -225,8 +228,11 @@ class RunSettings(Settings):
                 f"{self.train.epochs}; give a smaller one, or 0 for none"
             )
         numbers = task == SERIES_REGRESSION or (task in PROBES and not PROBES[task].classes)
-        if (task == LANGUAGE or numbers) and self.train.label_smoothing:
-            raise ValueError(f"--label-smoothing: the loss of {task} has none; leave it at 0")
+        if task in (LANGUAGE, FORECAST) or numbers:
+            if self.train.label_smoothing:
+                raise ValueError(f"--label-smoothing: the loss of {task} has none; leave it at 0")
+            if self.train.class_weight is not None:
+                raise ValueError(f"--class-weight: {task} has no classes; leave it out")
         if task == LANGUAGE and self.model.bidirectional:
             raise ValueError("--bidirectional: a language model reads forwards alone")
         if task != LANGUAGE and not self.model.tied:
@@ -237,8 +243,6 @@ class RunSettings(Settings):
             raise ValueError(f"--pooling is of classifiers; leave it out with {task}")
         if task == FORECAST and self.model.bidirectional:
             raise ValueError("--bidirectional: a forecast reads forwards alone")
-        if task == FORECAST and self.train.label_smoothing:
-            raise ValueError(f"--label-smoothing: the loss of {task} has none; leave it at 0")
         return self
 
     def flat(self) -> dict[str, JsonValue]:

@@ -124,7 +124,9 @@ def test_an_interrupted_run_is_resumed_by_its_own_settings_unless_it_is_damaged(
         patch.setattr(loop.Trainer, "finish", interrupted)
         code, error = outcome(capsys, "train", "--task", "digits", *flags, "--output", run)
     assert code == 130 and "interrupted" in error
-    refused("leave out --epochs", "train", "--resume", run, "--epochs", 50)
+    refused("leave out --batch-size", "train", "--resume", run, "--batch-size", 50)
+    refused("would have had the learning rate", "train", "--resume", run, "--epochs", 50)
+    refused("give one of them", "train", "--resume", run, "--finish", run)
     damaged = copy_of(run, tmp_path)
     (weights,) = damaged.glob("checkpoint/step-*/model.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1])
@@ -266,8 +268,8 @@ OFTEN = (LANGUAGE, "digits", "s5", "forecast")
 def test_help_shows_what_a_run_of_the_task_records(task, capsys, monkeypatch):
     page, config = shown(capsys, monkeypatch, "train", "--task", task), recorded(monkeypatch, "--task", task)
     assert page.pop("task") == LANGUAGE, "the task that is trained where none is named"
-    own = [page.pop(name) for name in ("wait", "workers", "trust_code", "oversubscribe")]
-    assert own == ["False", "0", "False", "False"], "of the process, not of the run"
+    own = [page.pop(name) for name in ("wait", "workers", "baselines", "trust_code", "oversubscribe")]
+    assert own == ["False", "0", "plain", "False", "False"], "of the process, not of the run"
     assert {name: as_written(value) for name, value in page.items()} == {
         name: tuple(value) if isinstance(value, list) else value for name, value in config.items() if name != "task"
     }

@@ -10,12 +10,15 @@ import pytest
 from pages import SHARED, needs_shared_data
 from text_files import refused, written
 
-from gatedrnn.data.files import read_file
+from gatedrnn.data import data_settings
+from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.data.forecast.table import Columns, read_table
 from gatedrnn.data.series.fields import Fields, numbers_of
 from gatedrnn.data.series.files import Reading, read_series
+from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.tables import read_all_columns
 from gatedrnn.data.task_of_file import task_of_file
+from gatedrnn.data.text import load_text_classification
 from gatedrnn.data.times import read_times
 
 FORMS = {
@@ -283,7 +286,7 @@ def test_tables_of_a_folder_are_one_series_by_their_times_or_one_each_or_classes
     films = {
         f"{name}.csv": "text\n" + "".join(f"film {n} is {name} indeed\n" for n in range(9)) for name in ("poor", "good")
     }
-    found = read_file(folder("films", films), None, None)
+    found = read_file(folder("films", films))
     assert found.labels == ["good"] * 9 + ["poor"] * 9 and task_of_file(tmp_path / "films") == "text-classification"
     refused(
         "which column is the target",
@@ -291,3 +294,37 @@ def test_tables_of_a_folder_are_one_series_by_their_times_or_one_each_or_classes
         written(tmp_path, "id,ds,heat,rain\na,1,2,3\na,2,3,4\na,3,4,5\n"),
         Columns(),
     )
+
+
+def test_groups_are_on_one_side_times_are_in_order_and_repeats_are_said(tmp_path):
+    rows = "".join(
+        f"a fine text of {n % 40},{'ab'[n % 2]},2024-01-{n % 28 + 1:02},writer {n % 10}\n" for n in range(80)
+    )
+    path = written(tmp_path, "text,label,day,writer\n" + rows)
+
+    def splits(**given):
+        data = load_text_classification(data_settings("text-classification", train_file=path, **given))
+        return data, {name: {*texts.texts} for name, texts in data.texts.items()}
+
+    data, drawn = splits()
+    repeats = sum(text in drawn["train"] for text in data.texts["test"].texts)
+    assert repeats and any(note.startswith(f"{repeats} of 16 texts of test are in the training") for note in data.notes)
+    data, by_writer = splits(group="writer")
+    assert not by_writer["train"] & by_writer["test"] and not any("are in the training data" in n for n in data.notes)
+    path = written(
+        tmp_path, "text,label,day\n" + "".join(f"the text {n},{'ab'[n % 2]},{2024 + n % 7}-01-01\n" for n in range(70))
+    )
+    table, (data, in_time) = read_file(path, Wanted(time="day", timed=True)), splits(split="time")
+    years = dict(zip(table.texts, table.times.astype("datetime64[Y]").astype(int), strict=True))
+    assert {years[text] for text in in_time["test"]} == {59, 60} and "the last in time" in " ".join(data.notes)
+    assert {years[text] for text in in_time["validation"]} == {58} and len(in_time["train"]) == 40
+    refused("no column 'author'", splits, group="author")
+    long = "".join(f"s{n},{t},{n * t},{'ab'[n % 2]},p{n % 6}\n" for n in range(40) for t in range(n, n + 4))
+    series = written(tmp_path, "id,time,x,label,patient\n" + long, "long.csv")
+    found = load_series_task(data_settings("series-classification", train_file=series, group="patient"))
+    assert "group 'patient'" in found.notes[0] and found.model_inputs["series"]["channels"] == ["x"]
+    last = load_series_task(data_settings("series-classification", train_file=series, split="time", group="patient"))
+    assert min(x[0, 0] for x in last.evaluation["test"].inputs) == 32 * 32
+    wrong = written(tmp_path, "id,time,x,label,patient\n" + long.replace("s3,4,12,b,p3", "s3,4,12,b,p4"), "wrong.csv")
+    refused("series s3 has the groups p3 and p4", load_series_task,
+            data_settings("series-classification", train_file=wrong, group="patient"))  # fmt: skip

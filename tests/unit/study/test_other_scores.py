@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from finished_comparison import small_comparison
 from statsforecast import StatsForecast
-from statsforecast.models import Naive, SeasonalNaive
+from statsforecast.models import Naive, RandomWalkWithDrift, SeasonalNaive
 from train_helpers import small_text, text_settings
 
 from gatedrnn.data import data_settings
@@ -19,6 +19,7 @@ from gatedrnn.errors import DataError
 from gatedrnn.study import forecast_baselines
 from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.experiment import compare
+from gatedrnn.study.plain import plain_baselines
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import run_name
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
@@ -29,7 +30,10 @@ from gatedrnn.train.outcomes import read_outcomes
 from gatedrnn.train.settings import ModelSettings
 
 STEPS, SEASON = 150, 6
-NAMES = ["last value", "seasonal naive", "AutoETS", "AutoTheta", "DLinear", "gradient boosting on lags"]
+NAMES = [
+    "last value", "drift", "seasonal naive", "season + level", "AutoETS", "AutoTheta", "DLinear",
+    "gradient boosting on lags",
+]  # fmt: skip
 
 
 def values_of(series):
@@ -67,16 +71,20 @@ def finished(speed_in_a_moment, tmp_path_factory):
 @pytest.mark.slow
 def test_naive_baselines_are_those_of_statsforecast_and_the_published_definition(tmp_path):
     data = load_forecast(waves(tmp_path, 24))
-    baselines = {one.name: one for one in forecast_baselines.forecast_baselines(data, threads=1)}
+    baselines = {one.name: one for one in plain_baselines(data, threads=1)}
     assert list(baselines) == NAMES
     values = values_of(24)
     table = pd.DataFrame(
         {"unique_id": np.repeat(np.arange(24), STEPS - 6), "ds": np.tile(np.arange(STEPS - 6), 24),
          "y": values[:, :-6].ravel()}
     )  # fmt: skip
-    theirs = StatsForecast([Naive(), SeasonalNaive(SEASON)], freq=1).forecast(df=table, h=6)
+    theirs = StatsForecast([Naive(), SeasonalNaive(SEASON), RandomWalkWithDrift()], freq=1).forecast(df=table, h=6)
     unit = np.abs(values[:, SEASON:-6] - values[:, : -SEASON - 6]).mean(1, keepdims=True)
-    for ours, name in (("last value", "Naive"), ("seasonal naive", "SeasonalNaive")):
+    last, before = values[:, -SEASON - 6 : -6], values[:, -2 * SEASON - 6 : -SEASON - 6]
+    theirs["level"] = (last + (last.mean(1) - before.mean(1))[:, None]).ravel()
+    for ours, name in (
+        ("last value", "Naive"), ("seasonal naive", "SeasonalNaive"), ("drift", "RWD"), ("season + level", "level")
+    ):  # fmt: skip
         error = np.abs(theirs[name].to_numpy().reshape(24, 6) - values[:, -6:])
         assert baselines[ours].scores["test"].mae == pytest.approx(error.mean())
         assert baselines[ours].scores["test"].mase == pytest.approx((error / unit).mean())
@@ -102,7 +110,7 @@ def test_the_lowest_scaled_error_is_the_best_and_baselines_of_too_many_windows_a
     assert [one.name for one in finished[0].baseline.plain] == others
     data = load_forecast(waves(tmp_path, 2))
     with hardly_fitted(refits=4):  # windows of validation and test
-        assert [one.name for one in forecast_baselines.forecast_baselines(data, threads=1)] == NAMES
+        assert [one.name for one in plain_baselines(data, threads=1)] == NAMES
 
 
 def test_errors_are_compared_as_they_are():

@@ -34,6 +34,10 @@ class LabelledSeries:
     """Where the file has the names of series."""
     names: list[str] | None = None
     """Of each series, in that column; None where the file has none, and places stand for them."""
+    groups: list[str] | None = None
+    """Of each series: what belongs together, where it is asked for."""
+    starts: np.ndarray | None = None
+    """(series,): what rises with the time of each one's first step, in a table with a row a time."""
     said: str = ""
     """Which columns of a table were taken as what; nothing of a file without columns."""
 

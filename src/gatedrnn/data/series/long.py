@@ -22,7 +22,7 @@ SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "r
 def read_long(
     path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
     fields: Fields = AS_SHOWN, channels: Sequence[str] | None = None, *, uneven: bool = False, labelled: bool = True,
-    quoting: bool = False,
+    quoting: bool = False, group: str | None = None,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a CSV, TSV, JSON-lines or Parquet file; all columns but series, time, label and those that count
     the rows are channels.
@@ -32,10 +32,11 @@ def read_long(
         channels: those of training, which are kept even if they count the rows here.
         uneven: keep the times of steps.
         quoting: whether a TSV's fields may stand in quotation marks.
+        group: column of what belongs together, which is no channel; only training must have it.
 
     Raises:
-        DataError: a column is missing, a time is doubled, a value is no number, or a series has several labels; the row
-            and the column are named.
+        DataError: a column is missing, a time is doubled, a value is no number, or a series has several labels or
+            groups; the row and the column are named.
     """
     data, place = read_all_columns(path, quoting=quoting), str(path)
     named = any(name.lower() in SERIES_COLUMNS for name in data.column_names)
@@ -44,7 +45,9 @@ def read_long(
     label = None
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
         label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
-    rest = [name for name in data.column_names if name not in (series, time, label)]
+    if channels is None and group is not None:
+        column_of(data.column_names, place, "group", group, ())
+    rest = [name for name in data.column_names if name not in (series, time, label, group)]
     channels, left_out = without_row_numbers(data, rest, channels or ())
     if not channels:
         raise DataError(f"{path}: no column is left for values beside {series} and {time}")
@@ -54,11 +57,13 @@ def read_long(
     times = times_in_column(path, data, time, fields)
     table = np.stack([numbers_in_column(path, data, name, fields) for name in channels], axis=1)
     rows: dict[str, list[int]] = {}
+    groups = [str(value) for value in data[group]] if group in data.column_names else []
     for row, name in enumerate(map(str, data[series])):
         own = rows.setdefault(name, [])
-        if labels and own and labels[own[0]] != labels[row]:
-            both = f"{labels[own[0]]} and {labels[row]}"
-            raise DataError(f"{path}: row {row + 1}, column {label!r}: series {name} has the labels {both}")
+        for found, column, what in ((labels, label, "labels"), (groups, group, "groups")):
+            if found and own and found[own[0]] != found[row]:
+                both = f"{found[own[0]]} and {found[row]}"
+                raise DataError(f"{path}: row {row + 1}, column {column!r}: series {name} has the {what} {both}")
         own.append(row)
     said = ""
     for name, own in rows.items():
@@ -72,10 +77,15 @@ def read_long(
     hours = times.hours()
     gaps = [hours[own] for own in rows.values()] if uneven else None
     values = [table[own] for own in rows.values()]
-    roles = {"series": series, f"time ({times.form})": time, "label": label, "channels": channels}
+    roles = {
+        "series": series, f"time ({times.form})": time, "label": label, "group": group if groups else None,
+        "channels": channels,
+    }  # fmt: skip
+    first = [own[0] for own in rows.values()]
     return LabelledSeries(
         values, own_labels, names, tuple(channels), places, source, gaps, times.unit if uneven else None,
         rows=[np.array(own) + 1 for own in rows.values()], column=series, names=list(rows),
+        groups=[groups[row] for row in first] if groups else None, starts=times.order[first],
         said=said_columns(path.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from gatedrnn.data.series.fields import LARGEST
 from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
+from gatedrnn.data.splits import notes_on_repeats, of_groups, of_times
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
@@ -57,6 +58,9 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         if split not in read:
             read["train"], read[split] = _set_apart(settings, read["train"], fraction, split)
             notes.append(f"{split.capitalize()}: {len(read[split].values)} series set apart from the training data.")
+    notes += notes_on_repeats(
+        {split: [own.tobytes() for own in found.values] for split, found in read.items()}, "series"
+    )
     if settings.metric == "auroc" and len(names) != 2:
         raise DataError(f"--metric auroc: needs two classes, {settings.train_file} has {len(names) or 'numbers'}")
     scale = _scale(read["train"])
@@ -154,14 +158,22 @@ def _usual_gap(times: list[np.ndarray]) -> float:
 def _set_apart(
     settings: SeriesTask, series: LabelledSeries, fraction: float, split: str
 ) -> tuple[LabelledSeries, LabelledSeries]:
-    """All series but a fraction, by class, and those."""
-    try:
-        rest, apart = train_test_split(
-            np.arange(len(series.values)), test_size=fraction, random_state=settings.split_seed,
-            stratify=None if settings.task == SERIES_REGRESSION else series.labels,
-        )  # fmt: skip
-    except ValueError as error:
-        raise DataError(f"{settings.task}: no {split} split can be set apart: {error}") from error
+    """All series but a fraction, by class, and those; the last to begin, or whole groups, where that is asked for."""
+    place = str(series.source["name"])
+    if settings.split == "time":
+        if series.starts is None:
+            raise DataError(f"{place}: --split time is for tables with a row a time; leave it out")
+        rest, apart = of_times(series.starts, fraction, place)
+    elif series.groups is not None:
+        rest, apart = of_groups(series.groups, fraction, settings.split_seed, place)
+    else:
+        try:
+            rest, apart = train_test_split(
+                np.arange(len(series.values)), test_size=fraction, random_state=settings.split_seed,
+                stratify=None if settings.task == SERIES_REGRESSION else series.labels,
+            )  # fmt: skip
+        except ValueError as error:
+            raise DataError(f"{settings.task}: no {split} split can be set apart: {error}") from error
     return _rows(series, rest), _rows(series, apart)
 
 
@@ -174,6 +186,8 @@ def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
         times=None if series.times is None else chosen(series.times),
         names=None if series.names is None else chosen(series.names),
         rows=None if series.rows is None else chosen(series.rows),
+        groups=None if series.groups is None else chosen(series.groups),
+        starts=None if series.starts is None else series.starts[rows],
     )  # fmt: skip
 
 

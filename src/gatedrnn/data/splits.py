@@ -1,0 +1,62 @@
+"""Which rows are set apart for validation and test, and what is said where they are no test."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from gatedrnn.errors import DataError
+
+By: TypeAlias = Literal["random", "time"]
+"""How rows are set apart: drawn, or the last in time."""
+
+
+def of_groups(groups: Sequence[str], fraction: float, seed: int, place: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the rows that stay and of those that are set apart, (rows,) each and rising: a group is on one side.
+
+    Raises:
+        DataError: there are too few groups.
+    """
+    from sklearn.model_selection import GroupShuffleSplit
+
+    chosen = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
+    try:
+        stays, apart = next(chosen.split(np.zeros(len(groups)), groups=groups))
+    except ValueError as error:
+        raise DataError(
+            f"{place}: {len(set(groups))} groups cannot be split at fraction {fraction}: {error}"
+        ) from error
+    return stays, apart
+
+
+def of_times(times: np.ndarray, fraction: float, place: str) -> tuple[np.ndarray, np.ndarray]:
+    """The same, with the last in time set apart; those at one time are on one side.
+
+    Raises:
+        DataError: nothing would be left, or set apart.
+    """
+    order = np.sort(times)
+    edge = order[min(len(order) - 1, len(order) - round(fraction * len(order)))]
+    apart = times >= edge
+    if apart.all() or not apart.any():
+        raise DataError(f"{place}: its times cannot be split at fraction {fraction}: too many are one")
+    return np.flatnonzero(~apart), np.flatnonzero(apart)
+
+
+def notes_on_repeats(splits: Mapping[str, Iterable[Hashable]], unit: str) -> list[str]:
+    """Notes on examples of validation and test that training has too.
+
+    Args:
+        splits: what says that two examples are one, by split.
+        unit: what an example is called, in the plural.
+    """
+    seen, notes = set(splits["train"]), list[str]()
+    for split in ("validation", "test"):
+        own = list(splits[split])
+        repeats = sum(one in seen for one in own)
+        if repeats:
+            notes.append(
+                f"{repeats:,} of {len(own):,} {unit} of {split} are in the training data too: their score says little "
+                "about new ones. Remove them, or keep together what belongs together with --group."
+            )
+    return notes

@@ -1,0 +1,146 @@
+"""Where a finished run stands: beside the plain baselines of its task, and what would help it."""
+
+import math
+import time
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from gatedrnn import manifest
+from gatedrnn.data import Examples, TaskData
+from gatedrnn.errors import BackendUnavailable
+from gatedrnn.study.baseline import PlainBaseline
+from gatedrnn.study.plain import constant, each_baseline
+from gatedrnn.train.finished import outcomes_of
+from gatedrnn.train.folder import RunFolder, read_metrics
+from gatedrnn.train.objective import Metric, metric_of
+from gatedrnn.train.outcomes import Outcomes
+from gatedrnn.train.result import RunResult, read_record
+from gatedrnn.train.settings import RunSettings
+from gatedrnn.train.so_far import data_of
+from gatedrnn.train.standing import Plain, Standing
+
+SHARE = 0.2
+"""Of the time that the run trained, for all baselines together."""
+LEAST_SECONDS = 3.0
+"""That they have, however short the run."""
+SECONDS_A_REFIT = 0.1
+"""That a method of statsforecast takes for a window, about."""
+ENOUGH = 1.96
+"""Standard errors of a difference that is shown."""
+WHOLE = 0.9
+"""Of texts that are read whole, at least; or of the steps of a run: what is later is at its end."""
+EARLY = 0.34
+"""Of the steps of a run: best validation before it, and worse since."""
+
+
+def write_standing(path: Path) -> Standing:
+    """Fit the plain baselines of a finished run's task to its own data, score them on its test split, and write
+    standing.json into its folder. They take a fifth of the time that it trained, or three seconds; what has not begun
+    by then is left out.
+
+    Raises:
+        DataError: the data have changed since the run.
+        Damaged: a file of the folder is not as it was written.
+    """
+    folder = RunFolder(path)
+    data, result, settings = data_of(folder), read_record(folder.result, RunResult), folder.settings()
+    metric, own = metric_of(data), outcomes_of(path, data)["test"]
+    plain, left_out = _beside(data, metric, own, settings.threads, result.measured.training_seconds)
+    found = Standing(
+        metric=metric.name, higher_is_better=metric.higher_is_better, score=result.score("test", metric.name),
+        plain=plain, left_out=left_out, advice=_advice(folder, data, result, settings),
+    )  # fmt: skip
+    found.write(folder.standing)
+    manifest.add(path, folder.standing.name)
+    return found
+
+
+def _beside(
+    data: TaskData, metric: Metric, own: Outcomes, threads: int, trained: float
+) -> tuple[list[Plain], list[str]]:
+    """Each baseline that begins in time, beside the run; and the names of all others."""
+    until = time.perf_counter() + max(LEAST_SECONDS, SHARE * trained)
+    refits = int((until - time.perf_counter()) / SECONDS_A_REFIT)
+    found, left_out = list[PlainBaseline](), list[str]()
+    if isinstance(data.evaluation["test"], Examples):
+        found.append(constant(data))
+    for name, fit in each_baseline(data, threads, refits):
+        if time.perf_counter() > until:
+            left_out.append(name)
+            continue
+        try:
+            fitted = fit()
+        except (BackendUnavailable, ImportError):  # of an extra that is not installed
+            left_out.append(name)
+            continue
+        found += [fitted] if fitted is not None else []
+    rows = [
+        Plain(
+            name=one.name, score=_score(one.outcomes["test"], metric), seconds=one.seconds,
+            against=_against(one.outcomes["test"], own, metric),
+        )
+        for one in found
+    ]  # fmt: skip
+    return rows, left_out
+
+
+def _score(outcomes: Outcomes, metric: Metric) -> float:
+    return math.exp(min(outcomes.rate, 700.0)) if metric.name == "perplexity" else outcomes.rate
+
+
+def _against(plain: Outcomes, own: Outcomes, metric: Metric) -> Literal["better", "worse", "open"]:
+    """A baseline beside the run, over the examples of the test."""
+    off = plain.values - own.values
+    rate = off.sum() / own.counts.sum()
+    error = math.sqrt(float(np.square(off - rate * own.counts).sum())) / own.counts.sum()
+    if abs(rate) <= ENOUGH * error:
+        return "open"
+    return "better" if (rate > 0) == metric.higher_is_better else "worse"
+
+
+def _advice(folder: RunFolder, data: TaskData, result: RunResult, settings: RunSettings) -> list[str]:
+    """What would help, by what was measured."""
+    found = [_of_length(folder, result, settings), _of_classes(data, result, settings), _of_cut_texts(data)]
+    return [sentence for sentence in found if sentence is not None]
+
+
+def _of_length(folder: RunFolder, result: RunResult, settings: RunSettings) -> str | None:
+    validated = [line["step"] for line in read_metrics(folder.metrics) if "validation_loss" in line]
+    if len(validated) < 2:
+        return None
+    flag, whole = ("total-steps", result.steps) if settings.train.total_steps else ("epochs", settings.train.epochs)
+    if result.best_step == validated[-1]:
+        return f"Validation was still improving at the last step: --{flag} {2 * whole}."
+    if result.best_step < EARLY * result.steps:
+        enough = max(1, math.ceil(1.5 * whole * result.best_step / result.steps))
+        said = f"Validation was best at step {result.best_step:,} of {result.steps:,}, and worse since"
+        return f"{said}: --{flag} {enough}."
+    return None
+
+
+def _of_classes(data: TaskData, result: RunResult, settings: RunSettings) -> str | None:
+    """Classes that the run never predicts on the test."""
+    if result.confusion is None or "test" not in result.confusion or settings.train.class_weight is not None:
+        return None
+    table = np.array(result.confusion["test"])
+    never = [data.label_names[place] for place in np.flatnonzero((table.sum(0) == 0) & (table.sum(1) > 0))]
+    if not never:
+        return None
+    named = ", ".join(map(repr, never[:5])) + (f" and {len(never) - 5} more" if len(never) > 5 else "")
+    of = f"class {named} was" if len(never) == 1 else f"classes {named} were"
+    return f"{of.capitalize()} never predicted on the test: --class-weight balanced."
+
+
+def _of_cut_texts(data: TaskData) -> str | None:
+    if not data.texts or data.tokenizer is None:
+        return None
+    longest = data.tokenizer.model_max_length
+    texts = data.texts["train"].texts
+    lengths = np.array([len(row) for row in data.tokenizer.backend_tokenizer.encode_batch(list(texts))])
+    cut = int((lengths > longest).sum())
+    if cut <= (1 - WHOLE) * len(lengths):
+        return None
+    enough = 1 << math.ceil(math.log2(float(np.quantile(lengths, WHOLE))))
+    return f"{cut:,} of {len(lengths):,} texts were cut at {longest} tokens: --max-tokens {enough}."

@@ -1,0 +1,93 @@
+"""What is said of a run after its training: beside plain methods on the same split, and what would help it."""
+
+import html
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from finished import copy_of
+
+from gatedrnn.study import standing
+from gatedrnn.study.plain import constant
+from gatedrnn.study.standing import write_standing
+from gatedrnn.train.finished import outcomes_of
+from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.objective import ACCURACY, MASE
+from gatedrnn.train.outcomes import of_rows
+from gatedrnn.train.report import write_report
+from gatedrnn.train.so_far import data_of
+from gatedrnn.train.standing import Plain, Standing
+
+
+def test_a_run_stands_beside_the_plain_methods_that_begin_in_time(series_run, tmp_path, monkeypatch):
+    run = copy_of(series_run, tmp_path)
+    clock = iter([0.0, 0.0, 1.0, 3.5, 4.0])
+    monkeypatch.setattr(standing, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    data = data_of(RunFolder(run))
+    methods = [(name, lambda name=name: constant(data)._replace(name=name)) for name in "abc"]
+    monkeypatch.setattr(standing, "each_baseline", lambda *_: methods)
+    found = write_standing(run)
+    assert ([one.name for one in found.plain], found.left_out) == (["majority class", "a"], ["b", "c"])
+    assert found.score == pytest.approx(outcomes_of(run, data)["test"].rate)
+    page = html.unescape(write_report(run).read_text())
+    assert all(sentence in page for sentence in found.sentences())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "count"), [("series_run", 4), ("forecast_run", 8), ("digits_run", 3)])
+def test_every_kind_of_run_has_plain_methods_beside_it(kind, count, request, tmp_path, monkeypatch):
+    monkeypatch.setattr(standing, "LEAST_SECONDS", 600.0)
+    found = write_standing(copy_of(request.getfixturevalue(kind), tmp_path))
+    assert len(found.plain) == count and not found.left_out and len(found.sentences()) > 1
+
+
+def test_a_difference_is_told_where_its_interval_over_examples_leaves_out_zero():
+    random = np.random.default_rng(0)
+    own = of_rows(random.random(400) < 0.6, np.ones(400))
+    much, little = (of_rows(random.random(400) < rate, np.ones(400)) for rate in (0.9, 0.62))
+    assert standing._against(much, own, ACCURACY) == "better" and standing._against(own, much, ACCURACY) == "worse"
+    assert standing._against(little, own, ACCURACY) == standing._against(own, own, ACCURACY) == "open"
+    assert standing._against(much, own, MASE) == "worse"  # of errors
+
+
+def test_what_loses_is_said_first():
+    def said(*plain):
+        return Standing(
+            metric="accuracy", higher_is_better=True, score=0.8, plain=plain, left_out=[], advice=[]
+        ).sentences()
+
+    first, second, third = (
+        Plain(name=name, score=score, seconds=0.1, against=against)
+        for name, score, against in (("a", 0.9, "better"), ("b", 0.81, "open"), ("c", 0.5, "worse"))
+    )
+    assert (
+        said(third, first, second)[0] == "A plain method does better here: a has test accuracy 0.9000, this run 0.8000."
+    )
+    assert said(third, second)[0].startswith("Test accuracy 0.8000 is not shown to be better than b, 0.8100")
+    assert said(third)[0] == "Test accuracy 0.8000 is better than c, 0.5000, the best of the plain methods."
+    assert said(third, second)[1].endswith("accuracy: b 0.8100 (0.1 s), c 0.5000 (0.1 s).") and not said()
+
+
+@pytest.mark.parametrize(("best", "epochs", "total", "said"), [
+    (100, 4, 0, "Validation was still improving at the last step: --epochs 8."),
+    (100, 4, 100, "Validation was still improving at the last step: --total-steps 200."),
+    (25, 4, 0, "Validation was best at step 25 of 100, and worse since: --epochs 2."),
+    (50, 4, 0, None),
+])  # fmt: skip
+def test_the_length_of_training_is_judged_by_where_validation_was_best(best, epochs, total, said, tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(f'{{"step": {n}, "validation_loss": 1}}\n' for n in (25, 50, 75, 100))
+    )
+    settings = SimpleNamespace(train=SimpleNamespace(epochs=epochs, total_steps=total))
+    result = SimpleNamespace(best_step=best, steps=100)
+    assert standing._of_length(RunFolder(tmp_path), result, settings) == said
+
+
+def test_a_class_that_is_never_predicted_is_named():
+    data = SimpleNamespace(label_names=("neg", "pos", "rare"))
+    result = SimpleNamespace(confusion={"test": [[9, 0, 0], [3, 0, 0], [0, 0, 0]]})
+    settings = SimpleNamespace(train=SimpleNamespace(class_weight=None))
+    said = "Class 'pos' was never predicted on the test: --class-weight balanced."
+    assert standing._of_classes(data, result, settings) == said
+    settings.train.class_weight = "balanced"
+    assert standing._of_classes(data, result, settings) is None
