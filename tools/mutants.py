@@ -470,12 +470,12 @@ def table(mutants: Sequence[Mutant], old: dict[str, str | None], new: dict[str, 
     yield "| package | mutants | killed by both | old only | new only | by none |\n|---|---|---|---|---|---|"
     for name in [*packages, "all"]:
         of = [str(m.number) for m in mutants if name in (package(m), "all")]
-        seen = [(bool(old[n]), bool(new[n])) for n in of]
+        seen = [(bool(old.get(n)), bool(new[n])) for n in of]
         counts = (seen.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False)))
         yield f"| {name} | {len(of)} | {' | '.join(map(str, counts))} |"
     yield "\n| mutant | place | was | is | old suite | new suite |\n|---|---|---|---|---|---|"
     for m in mutants:
-        seen_by = [found[str(m.number)] for found in (old, new)]
+        seen_by = [found.get(str(m.number)) for found in (old, new)]
         if not all(seen_by):
             was, now = (" ".join(text.split()).replace("|", "\\|") for text in (m.old, m.new))
             names = [(name or "–").split("::")[-1].partition("[")[0] for name in seen_by]
