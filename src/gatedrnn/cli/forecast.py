@@ -40,7 +40,7 @@ def forecast(
         file: CSV, TSV, JSON lines or Parquet: long, with a row for each series and time, or wide, with a row for each
             time. Without it: weekly carbon dioxide above Mauna Loa.
         output: Folder of the run; runs/forecast-FILE if not given.
-        baselines: plain: after training, plain methods on the same data, in at most a fifth of its time; none: leave
+        baselines: plain: after training, plain methods on the same data, begun within a fifth of its time; none: leave
             them out.
     """
     use_large_pages()

@@ -74,7 +74,7 @@ def train(
         finish: Folder of a run that was stopped: end it at its newest checkpoint, with the best weights so far.
         wait: Wait while another process writes into the folder, instead of stopping.
         workers: Processes that prepare batches ahead of the step; for data whose steps would wait for them.
-        baselines: plain: after training, plain methods on the same data, in at most a fifth of its time; none: leave
+        baselines: plain: after training, plain methods on the same data, begun within a fifth of its time; none: leave
             them out.
     """
     use_large_pages()
@@ -143,6 +143,8 @@ def _stopped(
         raise DataError(f"{flag} continues with the run's own settings; leave out --{others[0].replace('_', '-')}")
     settings = _settings_of(folder)
     if length:
+        if os.environ.get("WORLD_SIZE", "1") != "1":
+            raise DataError("--resume with another length is for one process; torchrun can go on with it afterwards")
         from gatedrnn.train.loop import with_length
 
         settings = with_length(folder, length)

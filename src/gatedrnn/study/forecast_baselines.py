@@ -148,23 +148,24 @@ class _Task:
     def _statistical_methods(self) -> Iterator[tuple[str, Fit]]:
         """Those of statsforecast, whose exponential smoothing takes no season of more than 24 steps: such are taken off
         first, by MSTL, where two of each are there before the first origin."""
-        from statsforecast import models
-
         seasons = [season for season in self.seasons if season > 1]
         before = min(int(origin) for split in self.evaluation for _, origin in split.places)
         if seasons and max(seasons) > LONGEST_SEASON and before >= 2 * max(seasons):
-            smoothing = models.AutoETS(model="ZZN")
-            yield "MSTL + ETS", partial(self._statistical, models.MSTL(seasons, smoothing))
+            yield "MSTL + ETS", partial(self._statistical, "MSTL", seasons)
         else:
             season = self.seasons[0] if self.seasons[0] <= LONGEST_SEASON else 1
-            yield "AutoETS", partial(self._statistical, models.AutoETS(season_length=season))
-        yield "AutoTheta", partial(self._statistical, models.AutoTheta(season_length=self.seasons[0]))
+            yield "AutoETS", partial(self._statistical, "AutoETS", [season])
+        yield "AutoTheta", partial(self._statistical, "AutoTheta", self.seasons[:1])
 
-    def _statistical(self, method: Any) -> Fitted:
+    def _statistical(self, name: str, seasons: list[int]) -> Fitted:
         """A method of statsforecast, fitted to all that is before each origin; missing values by a straight line."""
         import pandas as pd
-        from statsforecast import StatsForecast
+        from statsforecast import StatsForecast, models
 
+        if name == "MSTL":
+            method: Any = models.MSTL(seasons, models.AutoETS(model="ZZN"))
+        else:
+            method = getattr(models, name)(season_length=seasons[0])
         names = [_named(level) for level in self.levels]
         levels = sorted({_width(level) for level in self.levels} - {0})
 

@@ -37,8 +37,8 @@ EARLY = 0.34
 
 def write_standing(path: Path) -> Standing:
     """Fit the plain baselines of a finished run's task to its own data, score them on its test split, and write
-    standing.json into its folder. They take a fifth of the time that it trained, or three seconds; what has not begun
-    by then is left out.
+    standing.json into its folder. They begin within a fifth of the time that it trained, or three seconds; what does
+    not is left out.
 
     Raises:
         DataError: the data have changed since the run.
@@ -68,12 +68,12 @@ def _beside(
         found.append(constant(data))
     for name, fit in each_baseline(data, threads, refits):
         if time.perf_counter() > until:
-            left_out.append(name)
+            left_out.append(f"{name} (takes long beside this run)")
             continue
         try:
             fitted = fit()
         except (BackendUnavailable, ImportError):  # of an extra that is not installed
-            left_out.append(name)
+            left_out.append(f"{name} (needs what is not installed)")
             continue
         found += [fitted] if fitted is not None else []
     rows = [

@@ -45,7 +45,6 @@ def is_under_way(path: Path) -> bool:
     return folder.config.exists() and not folder.model.exists() and any(folder.checkpoints.glob("step-*"))
 
 
-@cache
 def model_so_far(path: Path) -> Path:
     """A Hugging Face folder of such a run, with the best weights on validation so far, or the newest where it has not
     validated yet.
@@ -58,6 +57,13 @@ def model_so_far(path: Path) -> Path:
     newest = checkpoint.newest(folder.checkpoints)
     if newest is None:
         raise DataError(f"{path}: has no checkpoint yet")
+    return _written(path, newest)
+
+
+@cache
+def _written(path: Path, newest: Path) -> Path:
+    """The folder of one checkpoint; a later one has its own."""
+    folder = RunFolder(path)
     found = next((newest / f"{name}.safetensors" for name in (BEST, AVERAGE, "model") if _has(newest, name)), None)
     if found is None:
         raise DataError(f"{path}: each process holds a part of its weights; train --finish {path} ends it first")

@@ -30,7 +30,7 @@ class Standing(Record):
     """Of this run on the test split."""
     plain: list[Plain]
     left_out: list[str]
-    """Baselines that would have taken more than their share of the run's time."""
+    """Baselines that did not begin in their share of the run's time, or cannot here; each with the reason."""
     advice: list[str]
     """What would help, by what was measured."""
 
@@ -41,7 +41,7 @@ class Standing(Record):
             rows = (f"{one.name} {_shown(one.score)} ({one.seconds:.1f} s)" for one in self._ranked())
             found.append(f"Plain baselines on the same test split, {self.metric}: {', '.join(rows)}.")
         if self.left_out:
-            found.append(f"Left out, as they take long beside this run: {', '.join(self.left_out)}.")
+            found.append(f"Left out: {', '.join(self.left_out)}.")
         return [*found, *self.advice]
 
     def _ranked(self) -> list[Plain]:

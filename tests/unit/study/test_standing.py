@@ -1,13 +1,14 @@
 """What is said of a run after its training: beside plain methods on the same split, and what would help it."""
 
 import html
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from finished import copy_of
 
-from gatedrnn.study import standing
+from gatedrnn.study import forecast_baselines, standing
 from gatedrnn.study.plain import constant
 from gatedrnn.study.standing import write_standing
 from gatedrnn.train.finished import outcomes_of
@@ -27,10 +28,22 @@ def test_a_run_stands_beside_the_plain_methods_that_begin_in_time(series_run, tm
     methods = [(name, lambda name=name: constant(data)._replace(name=name)) for name in "abc"]
     monkeypatch.setattr(standing, "each_baseline", lambda *_: methods)
     found = write_standing(run)
-    assert ([one.name for one in found.plain], found.left_out) == (["majority class", "a"], ["b", "c"])
+    assert ([one.name for one in found.plain], found.left_out) == (
+        ["majority class", "a"],
+        [f"{name} (takes long beside this run)" for name in "bc"],
+    )
     assert found.score == pytest.approx(outcomes_of(run, data)["test"].rate)
     page = html.unescape(write_report(run).read_text())
     assert all(sentence in page for sentence in found.sentences())
+
+
+def test_a_method_of_an_extra_that_is_not_installed_is_named(forecast_run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "statsforecast", None)
+    monkeypatch.setattr(standing, "SECONDS_A_REFIT", 1e-9)
+    monkeypatch.setattr(forecast_baselines, "STEPS", 1)
+    found = write_standing(copy_of(forecast_run, tmp_path))
+    assert found.left_out[:2] == [f"{name} (needs what is not installed)" for name in ("AutoETS", "AutoTheta")]
+    assert "seasonal naive" in [one.name for one in found.plain]
 
 
 @pytest.mark.slow
