@@ -1,5 +1,6 @@
 """Layers shared out over processes (DDP, FSDP2) learn as one process does."""
 
+import faulthandler
 from functools import partial
 
 import pytest
@@ -52,6 +53,7 @@ def losses(model, rows, call):
 
 
 def shared_out(rank, folder, sharding):
+    faulthandler.dump_traceback_later(150, exit=True)  # a collective that waits for ever says where
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES)
     found = {}
     for name in CELLS:
