@@ -36,6 +36,7 @@ NUMBERS: Mapping[str, tuple[str, str]] = {
     "d": (r"0?[1-9]|[12]\d|3[01]", "D"), "hour": (r"[01]\d|2[0-3]", "HH"), "h": (r"[01]?\d|2[0-3]", "H"),
     "h12": (r"0?[1-9]|1[0-2]", "H"), "minute": (r"[0-5]\d", "MM"), "second": (r"[0-5]\d", "SS"),
     "week": (r"0[1-9]|[1-4]\d|5[0-3]", "WW"), "quarter": (r"[1-4]", "Q"),
+    "halfyear": (r"[12]", "H"),
     "yearday": (r"00[1-9]|0[1-9]\d|[12]\d\d|3[0-5]\d|36[0-6]", "DDD"),
 }  # fmt: skip
 """Fields that are numbers: what each may be, and how a message shows it."""
@@ -48,9 +49,9 @@ PATTERNS = (
 """Dates that are numbers, which nothing parts; of two that fit, the first."""
 CLOCK = re.compile(r"(?P<gap>[T ]+)(?P<hour>\d{1,2}):\d\d(?P<second>:\d\d)?(?:(?P<space> ?)(?P<half>[AP]M|[ap]m))?$")
 TOKEN = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
-PREFIXES: Mapping[str, str] = {"Q": "quarter", "W": "week", "M": "month"}
+PREFIXES: Mapping[str, str] = {"Q": "quarter", "W": "week", "M": "month", "H": "halfyear"}
 """Letters beside a number that say what it is."""
-LITERALS = ("년", "월", "일")
+LITERALS = ("년", "월", "일", "FY", "CY")
 UNPADDED: Mapping[str, str] = {"month": "m", "day": "d", "hour": "h"}
 
 
@@ -188,6 +189,7 @@ def _moment(fields: dict[str, str]) -> str:
         return datetime.strptime(f"{year:04} {fields['yearday']}", "%Y %j").date().isoformat()
     month = int(fields.get("month") or fields.get("m") or 1)
     month = 3 * int(fields["quarter"]) - 2 if "quarter" in fields else month
+    month = 6 * int(fields["halfyear"]) - 5 if "halfyear" in fields else month
     for name in MONTH_WORDS:
         month = WORDS[name].index(fields[name]) + 1 if name in fields else month
     hour = int(fields.get("hour") or fields.get("h") or 0)
@@ -209,6 +211,7 @@ def written_by(pattern: str, moment: pd.Timestamp) -> str:
         "yy": f"{year % 100:02}",
         "nth": year - BEFORE_FIRST,
         "quarter": moment.quarter,
+        "halfyear": (moment.month + 5) // 6,
     }
     places = {**dict.fromkeys(MONTH_WORDS, moment.month - 1), **dict.fromkeys(("HALF", "half"), moment.hour // 12)}
     words = {name: own[places.get(name, moment.dayofweek)] for name, own in WORDS.items()}

@@ -94,6 +94,7 @@ def read_hub(name: str, split: str, wanted: Wanted) -> Table:
 def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
+    data = with_names(data, place)
     text, roles, groups, times = text_column_of(data, place, wanted.text), {}, None, None
     if wanted.group is not None:
         roles["group"] = column_of(data.column_names, place, "group", wanted.group, ())
@@ -111,6 +112,17 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     said = said_columns(name, {"text": text, "label": label, **roles}, data.column_names)
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
     return Table(texts, labels, names, source, (text, label), groups, times, said)
+
+
+def with_names(data: RawTable, place: str) -> RawTable:
+    """A table of texts, with the numbers of its columns as names, and a warning, where its first line is a row: a text
+    stands in it above texts, and a label above labels, among which it comes again."""
+    names = data.column_names
+    over_texts = any(len(name.split()) >= FEWEST_WORDS and holds_texts(data[name][:LOOKED_AT]) for name in names)
+    if not over_texts or not any(name in data[name] and holds_labels(data[name]) for name in names):
+        return data
+    LOG.warning("%s: the first line is a row, so that its columns are called 'column 1', 'column 2' …", place)
+    return data.without_header()
 
 
 def text_column_of(data: RawTable, place: str, wanted: str | None) -> str:

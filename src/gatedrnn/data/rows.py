@@ -40,6 +40,11 @@ class RawTable:
     def __getitem__(self, name: str) -> list[Any]:
         return self.columns[name]
 
+    def without_header(self) -> "RawTable":
+        """The table whose first line is a row, with the numbers of its columns as names."""
+        named = {f"column {n}": [name, *own] for n, (name, own) in enumerate(self.columns.items(), start=1)}
+        return RawTable(named, sha256=self.sha256)
+
     def rows(self) -> Iterator[dict[str, object]]:
         return (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
 

@@ -1,12 +1,16 @@
 """Which rows are set apart for validation and test, and what is said where they are no test."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from gatedrnn.data.series.fields import is_number
 from gatedrnn.errors import DataError
 
+SHOWN = 10
+"""Labels in a note, at most."""
 By: TypeAlias = Literal["random", "time"]
 """How rows are set apart: drawn, or the last in time."""
 
@@ -41,6 +45,31 @@ def of_times(times: np.ndarray, fraction: float, place: str) -> tuple[np.ndarray
     if apart.all() or not apart.any():
         raise DataError(f"{place}: its times cannot be split at fraction {fraction}: too many are one")
     return np.flatnonzero(~apart), np.flatnonzero(apart)
+
+
+def notes_on_classes(labels: Mapping[str, Sequence[str]]) -> list[str]:
+    """Notes on classes with a single row, and on labels of several kinds.
+
+    Args:
+        labels: of the rows, by split.
+    """
+    counts = Counter(label for own in labels.values() for label in own)
+    once = [label for label, count in counts.items() if count == 1]
+    notes = []
+    if once:
+        named = ", ".join(map(repr, once[:SHOWN])) + (f" and {len(once) - SHOWN} more" if len(once) > SHOWN else "")
+        notes.append(
+            f"Labels with a single row: {named}; nothing shows how well such a class is found. Add rows, or leave it "
+            "out."
+        )
+    numbers = [label for label in counts if is_number(label)]
+    if numbers and len(numbers) < len(counts):
+        words = next(label for label in counts if not is_number(label))
+        notes.append(
+            f"Labels are numbers, such as {numbers[0]!r}, and words, such as {words!r}: each is a class of its own. "
+            "Where the words say that a label is missing, leave out their rows."
+        )
+    return notes
 
 
 def notes_on_repeats(splits: Mapping[str, Iterable[Hashable]], unit: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gatedrnn.data.corpus import TEXT_ENDINGS, holds_running_text
-from gatedrnn.data.files import LABEL_COLUMNS, holds_labels, label_column_of, text_column_of
+from gatedrnn.data.files import LABEL_COLUMNS, holds_labels, label_column_of, text_column_of, with_names
 from gatedrnn.data.lines import ending_of, fields_of
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.fields import is_number
@@ -48,7 +48,7 @@ def _task_and_why(path: Path) -> tuple[str, str]:
         return SERIES, f"{path.name} holds a series a row, its class first"
     if named_files(path) is not None:
         return SERIES, f"{path.name} names a file for each series"
-    return _of_table(read_all_columns(path), str(path), path.name)
+    return _of_table(with_names(read_all_columns(path), str(path)), str(path), path.name)
 
 
 def _found(ask: Callable[..., Any], *given: object) -> Any:

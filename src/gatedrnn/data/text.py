@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 from gatedrnn.data.batches import Examples
 from gatedrnn.data.files import Table, Wanted, in_order, read_file, read_hub
 from gatedrnn.data.settings import TextTask
-from gatedrnn.data.splits import notes_on_repeats, of_groups, of_times
+from gatedrnn.data.splits import notes_on_classes, notes_on_repeats, of_groups, of_times
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import DataError
@@ -37,6 +37,8 @@ def _load(name: str, settings: TextTask, hub: str | None) -> TaskData:
     notes: list[str] = []
     splits, sources = _splits(settings, hub, notes)
     names = _label_names(splits)
+    notes += notes_on_classes({split: table.labels for split, table in splits.items()})
+    _demand_unlike(splits["train"])
     number = {label: i for i, label in enumerate(names)}
     rows = sum(len(table.texts) for table in splits.values())
     LOG.info("tokenising %s texts of %s by %s", f"{rows:,}", name, settings.tokenizer)
@@ -142,6 +144,17 @@ def _label_names(splits: dict[str, Table]) -> tuple[str, ...]:
     if train.label_names is not None:
         return train.label_names
     return in_order(seen)
+
+
+def _demand_unlike(train: Table) -> None:
+    """Refuse texts of which a model can learn nothing."""
+    first = train.texts[0]
+    if all(text == first for text in train.texts):
+        which = "empty" if not first.strip() else f"{first[:40]!r}"
+        raise DataError(
+            f"{train.source['name']}: every training text, in column {train.columns[0]!r}, is {which}: there is "
+            "nothing to learn; name another column with --text-column"
+        )
 
 
 def encode_texts(

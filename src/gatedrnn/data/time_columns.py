@@ -3,6 +3,7 @@ question."""
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,11 @@ STEP_COLUMNS = ("period", "obs", "observation", "month", "week", "quarter", "day
 """That hold times where their whole numbers rise by one."""
 YEAR_COLUMNS = ("year", "yr", "years")
 FIRST_YEAR, LAST_YEAR = 1600, 2200
+PERIOD = re.compile(r"(\d{4}-\d\d?-\d\d?)(?:/| ?– ?| - | to )\d{4}-\d\d?-\d\d?")
+PARTS_OF_YEARS: Mapping[str, tuple[tuple[str, ...], int, str]] = {
+    "week": (("week", "wk", "weekno", "weeknumber"), 53, "-W{:02}"), "quarter": (("quarter", "qtr"), 4, "Q{}"),
+}  # fmt: skip
+"""Beside a year: what each is called, its largest number, and how both are written."""
 PARTS: Mapping[str, tuple[tuple[str, ...], int, int]] = {
     "year": (YEAR_COLUMNS, FIRST_YEAR, LAST_YEAR), "month": (("month", "mon", "mo", "mnth"), 1, 12),
     "day": (("day", "dayofmonth", "mday"), 1, 31), "hour": (("hour", "hr", "hours"), 0, 23),
@@ -39,7 +45,7 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
     """
     names = data.column_names
     if wanted is None and _are_values(names):
-        data = _with_names(data)
+        data = data.without_header()
         names = data.column_names
         dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
         if len(dated) != 1:
@@ -51,6 +57,7 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
         return _joined(data, parts, place)
     if wanted is not None:
         return data, column_of(names, place, "time", wanted, ())
+    data = _from_the_first_day(data)
     usual = [name for name in names if name.lower() in TIME_COLUMNS]
     dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
     if len(dated) > 1:
@@ -74,6 +81,16 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
     return data, column_of(names, place, "time", None, TIME_COLUMNS)
 
 
+def _from_the_first_day(data: RawTable) -> RawTable:
+    """Columns of periods, 2015-01-05/2015-01-11, as their first days."""
+    found = dict[str, list[Any]]()
+    for name, values in data.columns.items():
+        periods = [PERIOD.fullmatch(value) if isinstance(value, str) else None for value in values]
+        first = [period[1] for period in periods if period is not None]
+        found[name] = first if first and len(first) == len(periods) else values
+    return RawTable(found, data.class_names, data.sha256)
+
+
 def _are_values(names: Sequence[str]) -> bool:
     """Whether the first line of a table is a row. The numbers 0, 1, 2 … are names: pandas gives them to columns that
     have none."""
@@ -86,12 +103,6 @@ def _is_value(field: str) -> bool:
         return np.isfinite(float(field)) or are_dates([field])
     except ValueError:
         return are_dates([field])
-
-
-def _with_names(data: RawTable) -> RawTable:
-    """The table whose first line is a row, with the numbers of its columns as names."""
-    named = {f"column {n}": [name, *data[name]] for n, name in enumerate(data.column_names, start=1)}
-    return RawTable(named)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -130,12 +141,22 @@ def _parts(names: Sequence[str], data: RawTable) -> list[str]:
     """Columns of a year, a month and so on, as far as there is each of them."""
     found = list[str]()
     for usual, least, most in PARTS.values():
-        own = [name for name in names if re.sub(r"[^a-z]", "", name.lower()) in usual]
+        own = [name for name in names if _letters(name) in usual]
         numbers = _whole(data[own[0]]) if len(own) == 1 else None
         if numbers is None or numbers.min() < least or numbers.max() > most:
             break
         found.append(own[0])
+    if len(found) == 1:
+        for usual, most, _ in PARTS_OF_YEARS.values():
+            own = [name for name in names if _letters(name) in usual]
+            numbers = _whole(data[own[0]]) if len(own) == 1 else None
+            if numbers is not None and numbers.min() >= 1 and numbers.max() <= most:
+                return [*found, own[0]]
     return found
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
 
 
 def _joined(data: RawTable, parts: Sequence[str], place: str) -> tuple[RawTable, str]:
@@ -145,12 +166,14 @@ def _joined(data: RawTable, parts: Sequence[str], place: str) -> tuple[RawTable,
         if own is None:
             raise DataError(f"{place}: column {name!r}: must hold whole numbers, to be a part of a time")
     joined = ", ".join(parts)
+    of_year = [form for usual, _, form in PARTS_OF_YEARS.values() if _letters(parts[-1]) in usual and len(parts) == 2]
     marks = ("", "-", "-", " ", ":", ":")
     rows = zip(*(own.tolist() for own in numbers if own is not None), strict=True)
     texts = [
+        f"{row[0]}{of_year[0].format(row[1])}" if of_year else
         "".join(f"{mark}{number:02}" for mark, number in zip(marks, row, strict=False))
         + (":00" if len(row) == 4 else "")
         for row in rows
-    ]
+    ]  # fmt: skip
     kept = {name: own for name, own in data.columns.items() if name not in parts}
     return RawTable({**kept, joined: texts}, data.class_names), joined

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples
 from gatedrnn.data.columns import said_columns
-from gatedrnn.data.files import labels_in_column, texts_in_column
+from gatedrnn.data.files import labels_in_column, texts_in_column, with_names
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
@@ -74,6 +74,7 @@ def read_labelled_rows(
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     if tokenizer is not None:
+        data = with_names(data, place)
         column = _column(data, place, "text", text_column, [_recorded(tokenizer, "text_column", "text")])
         longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
         inputs = encode_texts(tokenizer, texts_in_column(data, place, column), longest, file.name, notes)

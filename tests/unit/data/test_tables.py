@@ -10,7 +10,7 @@ import pytest
 from pages import SHARED, needs_shared_data
 from text_files import refused, written
 
-from gatedrnn.data import data_settings
+from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.data.forecast.table import Columns, read_table
 from gatedrnn.data.series.fields import Fields, numbers_of
@@ -20,6 +20,7 @@ from gatedrnn.data.tables import read_all_columns
 from gatedrnn.data.task_of_file import task_of_file
 from gatedrnn.data.text import load_text_classification
 from gatedrnn.data.times import read_times
+from gatedrnn.errors import DataError
 
 FORMS = {
     "1/31/1981": ("M/DD/YYYY", "1981-01-31"), "01/31/1981": ("MM/DD/YYYY", "1981-01-31"),
@@ -328,3 +329,74 @@ def test_groups_are_on_one_side_times_are_in_order_and_repeats_are_said(tmp_path
     wrong = written(tmp_path, "id,time,x,label,patient\n" + long.replace("s3,4,12,b,p3", "s3,4,12,b,p4"), "wrong.csv")
     refused("series s3 has the groups p3 and p4", load_series_task,
             data_settings("series-classification", train_file=wrong, group="patient"))  # fmt: skip
+
+
+def forecast_notes(tmp_path, lines, *given):
+    file = tmp_path / "table.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return " ".join(load_task(data_settings("forecast", train_file=file, **dict(given))).notes)
+
+
+@pytest.mark.parametrize(
+    ("header", "time", "step", "season"),
+    [
+        ("week,y", lambda n: f"{day(n)}/{day(n, 6)}", "W-MON", 52),
+        ("week,y", lambda n: f"{day(n)} - {day(n, 6)}", "W-MON", 52),
+        ("period,y", lambda n: f"FY{1980 + n // 4} Q{1 + n % 4}", "QS-OCT", 4),
+        ("period,y", lambda n: f"{1900 + n // 2}H{1 + n % 2}", "2QS-OCT", 2),
+        ("year,week,y", lambda n: f"{2015 + n // 52},{1 + n % 52}", "W-MON", 52),
+        ("year,quarter,y", lambda n: f"{1980 + n // 4},{1 + n % 4}", "QS-OCT", 4),
+        ("time,y", lambda n: f"{1949 + n / 12}", "every 0.0833333333333", 12),
+        ("time,y", lambda n: f"{1949 + n / 4}", "every 0.25", 4),
+    ],
+)  # fmt: skip
+def test_periods_of_any_kind_have_the_season_of_a_year(header, time, step, season, tmp_path):
+    values = np.random.default_rng(0).random(208)
+    said = forecast_notes(tmp_path, [header, *(f"{time(n)},{value:.3f}" for n, value in enumerate(values))])
+    assert f"Season of {season} steps ({step})" in said
+
+
+def day(week, more=0):
+    return np.datetime64("2015-01-05") + 7 * week + more
+
+
+def test_a_text_above_texts_and_a_label_above_labels_are_a_row(tmp_path, caplog):
+    rows = [f"one of {number} fine words,{'good' if number % 2 else 'bad'}" for number in range(60)]
+    file = tmp_path / "reviews.csv"
+    file.write_text("\n".join(rows) + "\n")
+    data = load_task(data_settings(task_of_file(file), train_file=file))
+    assert "the first line is a row" in caplog.text and data.label_names == ("bad", "good")
+    assert sum(len(own.texts) for own in data.texts.values()) == 60
+    file.write_text("\n".join(["what was written here,good or bad", *rows]) + "\n")
+    caplog.clear()
+    assert (
+        sum(len(own.texts) for own in load_task(data_settings(task_of_file(file), train_file=file)).texts.values())
+        == 60
+    )
+    assert "the first line" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [("the same words", "a"), ("the same words", "b")] * 30,
+            "every training text, in column 'text', is 'the same",
+        ),
+        ([("", "a"), ("", "b")] * 30, "every training text, in column 'text', is empty"),
+        ([(f"text of {n}", "a") for n in range(30)], "every training row has the label 'a'; at least two are needed"),
+    ],
+)
+def test_texts_of_which_nothing_can_be_learned_are_refused(rows, said, tmp_path):
+    file = tmp_path / "texts.csv"
+    file.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    with pytest.raises(DataError, match=said):
+        load_task(data_settings("text-classification", train_file=file))
+
+
+def test_classes_with_one_row_and_labels_of_several_kinds_are_said(tmp_path):
+    file = tmp_path / "texts.csv"
+    labels = [*["1", "good"] * 30, "odd"]
+    file.write_text("text,label\n" + "".join(f"text of {n} words,{label}\n" for n, label in enumerate(labels)))
+    notes = " ".join(load_task(data_settings("text-classification", train_file=file, split_seed=1)).notes)
+    assert "Labels with a single row: 'odd'" in notes and "Labels are numbers, such as '1', and words" in notes

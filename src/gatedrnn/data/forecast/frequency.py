@@ -4,7 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, cast
@@ -14,7 +14,7 @@ import pandas as pd
 from pandas.tseries.frequencies import to_offset
 from pandas.tseries.offsets import Day, LastWeekOfMonth, Tick
 
-from gatedrnn.data.times import MOST_DECIMALS, TimeForm, decimals_of
+from gatedrnn.data.times import FIRST_YEAR, LAST_YEAR, MOST_DECIMALS, TimeForm, decimals_of
 from gatedrnn.errors import DataError
 
 NUMBERS = "numbers"
@@ -45,6 +45,8 @@ PATTERNS: Mapping[str, tuple[int, int]] = {
 MINUTE, HOUR, DAY, WEEK = (int(pd.Timedelta(1, unit).value) for unit in ("min", "h", "D", "W"))
 LONGEST_SEASON = 400
 """Steps, of a season that is guessed."""
+OF_A_YEAR, MOST_ROUNDED_YEAR = (4, 12, 52), 0.005
+"""Steps that a year of fractions may have: quarters, months, weeks; and how far a year of them may be off."""
 LONGEST_STEP = 1 << 63
 """As a number, or in nanoseconds."""
 MOST_ROUNDED = 0.07
@@ -65,6 +67,8 @@ class Frequency:
     """Such as "h", "15min", "W-SAT", "MS"; `NUMBERS` for times that are numbers."""
     step: float | int = 0
     """Between numbers; an int between whole ones."""
+    of_a_year: int | None = field(default=None, compare=False)
+    """Steps of a year, where the numbers are years with a fraction, as R writes months: 1949.0833."""
 
     def __str__(self) -> str:
         return f"every {self.step:.12g}" if self.name == NUMBERS else self.name
@@ -166,7 +170,7 @@ class Frequency:
         """Steps after which a pattern usually repeats, the shortest first: a day and a week of hours, a year of
         months; 1 where nothing is known."""
         if self.name == NUMBERS:
-            return (1,)
+            return (self.of_a_year or 1,)
         offset, nanoseconds = _offset(self.name), self.nanoseconds
         if nanoseconds is None or nanoseconds % DAY == 0:
             base, count = ("D", nanoseconds // DAY) if nanoseconds else (offset.base.name.partition("-")[0], offset.n)
@@ -225,7 +229,10 @@ def frequency_of(times: np.ndarray) -> Frequency | None:
     if len(times) < 3:
         return None
     kinds = {"i": _of_whole_numbers, "f": _of_fractions, "m": _of_equal_steps, "M": _of_dates}
-    return next((one for one in kinds[times.dtype.kind](times) if (one.places(times) >= 0).all()), None)
+    found = next((one for one in kinds[times.dtype.kind](times) if (one.places(times) >= 0).all()), None)
+    if found is None or found.name != NUMBERS or not FIRST_YEAR <= times[0] <= times[-1] <= LAST_YEAR:
+        return found
+    return replace(found, of_a_year=next((n for n in OF_A_YEAR if abs(n * found.step - 1) < MOST_ROUNDED_YEAR), None))
 
 
 def _of_whole_numbers(times: np.ndarray) -> Iterator[Frequency]:
