@@ -165,7 +165,8 @@ def articles(folder: str) -> int:
 def perplexity_over(folder: str, other: str) -> Estimate:
     """A run's test perplexity over another's, less one, with an interval over other texts of the kind."""
     found = [read_outcomes(RESULTS / each / OUTCOMES)["test"] for each in (folder, other)]
-    return Table([Sample(own.values[None], own.counts, "perplexity", fixed=True) for own in found]).difference(0, 1)
+    samples = [Sample(own.values[None], own.counts, "perplexity", fixed=True) for own in found]
+    return Table(samples).pairs()[0].difference
 
 
 def ratio(record: BenchRecord, section: str, mode: str, numerator: str, denominator: str, shape: Shape) -> float:

@@ -66,7 +66,7 @@ def _number(value: float) -> str:
 def _over(test: Outcomes, first: Outcomes) -> str:
     """A perplexity over another's, less one, with an interval over other texts of the kind for these very models."""
     samples = [Sample(own.values[None], own.counts, "perplexity", fixed=True) for own in (test, first)]
-    ratio = Table(samples).difference(0, 1)
+    ratio = Table(samples).pairs()[0].difference
     if ratio.low is None or ratio.high is None:
         return signed(ratio.mean, ".1%")
     return f"{signed(ratio.mean, '.1%')} [{signed(ratio.low, '.1%')}, {signed(ratio.high, '.1%')}]"

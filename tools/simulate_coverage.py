@@ -5,7 +5,8 @@
 Contenders answer the examples of a test split: whether one is right depends on the example, on the contender, on both,
 on the seed, and on chance. The latent scale is a probit's, on which the mean over all seeds and examples is known
 exactly. A replicate draws how good the contenders are, how far they differ (not at all, by just more than the margin,
-or by up to two points), and how much seeds matter, alike for all or not.
+or by up to two points), how much seeds matter, alike for all or not, and whether the last one is a plain baseline,
+which has one run.
 """
 
 import json
@@ -39,9 +40,15 @@ class Cell:
     covered: float
     """The share of intervals of scores that hold the truth."""
     differences_covered: float | None
-    """The same of differences; None with one contender."""
+    """The same of differences; None with one contender, as what follows."""
+    tables_covered: float | None
+    """The share of tables all of whose differences are held together."""
     false_tables: float | None
     """The share of tables with a false verdict."""
+    taken: float | None
+    """The share of tables that name one to take."""
+    falsely_taken: float | None
+    """The share of tables that name one, though another is better by more than the margin."""
     decided: float | None
     """The share of pairs with a verdict."""
 
@@ -50,28 +57,31 @@ def simulate(contenders: int, seeds: int, examples: int, replicates: int) -> Cel
     """One cell; the same every time."""
     random = np.random.default_rng([contenders, seeds, examples])
     covered, of_pairs, decided = list[bool](), list[bool](), list[bool]()
-    false = 0
+    whole, false, taken, falsely = list[bool](), list[bool](), list[bool](), list[bool]()
     for _ in range(replicates):
         truth, right = draw(random, contenders, seeds, examples)
-        table = Table([Sample(own, np.ones(examples), "accuracy") for own in right])
+        table = Table([Sample(own, np.ones(examples), "accuracy", fixed=len(own) == 1) for own in right])
         covered += [holds(estimate, value) for estimate, value in zip(table.estimates(), truth.tolist(), strict=True)]
         if contenders > 1:
             pairs = table.pairs(MARGIN)
             differences = [float(truth[pair.first] - truth[pair.second]) for pair in pairs]
-            of_pairs += [holds(pair.difference, value) for pair, value in zip(pairs, differences, strict=True)]
-            false += any(is_false(pair, value) for pair, value in zip(pairs, differences, strict=True))
+            held = [holds(pair.difference, value) for pair, value in zip(pairs, differences, strict=True)]
+            of_pairs += held
+            whole.append(all(held))
+            false.append(any(is_false(pair, value) for pair, value in zip(pairs, differences, strict=True)))
             decided += [pair.verdict != "cannot tell" for pair in pairs]
-    several = contenders > 1
-    return Cell(
-        contenders, seeds, examples, replicates, float(np.mean(covered)), float(np.mean(of_pairs)) if several else None,
-        false / replicates if several else None, float(np.mean(decided)) if several else None,
-    )  # fmt: skip
+            best, rivals = table.rivals(MARGIN)
+            taken.append(not rivals)
+            falsely.append(not rivals and truth.max() > truth[best] + MARGIN)
+    shares = [of_pairs, whole, false, taken, falsely, decided]
+    of_tables = [float(np.mean(share)) if share else None for share in shares]
+    return Cell(contenders, seeds, examples, replicates, float(np.mean(covered)), *of_tables)
 
 
 def draw(
     random: np.random.Generator, contenders: int, seeds: int, examples: int
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """True accuracies, (contenders,), and what is right, (contenders, seeds, examples)."""
+) -> tuple[np.ndarray, list[np.ndarray]]:  # fmt: skip
+    """True accuracies, (contenders,), and what is right, (seeds, examples) of each contender."""
     base = random.uniform(0.55, 0.97)
     apart = [
         np.zeros(contenders), random.choice([0.0, 1.02, -1.02], contenders) * MARGIN,
@@ -79,13 +89,17 @@ def draw(
     ]  # fmt: skip
     truth = base + apart[random.integers(3)]
     of_seeds = random.uniform(0.02, 0.1) * np.exp(random.choice([0.0, 0.5]) * random.standard_normal(contenders))
+    is_plain = np.arange(contenders) >= (
+        contenders if contenders < 2 else random.integers(contenders - 1, contenders + 1)
+    )
+    of_seeds[is_plain] = 0
     spread = np.sqrt(1 + of_seeds**2 + OF_EXAMPLES**2 + OF_BOTH**2)
     latent = (norm.ppf(truth) * spread)[:, None] + of_seeds[:, None] * random.standard_normal((contenders, seeds))
     hardness = OF_EXAMPLES * random.standard_normal(examples, dtype=np.float32)
     hardness = hardness + OF_BOTH * random.standard_normal((contenders, examples), dtype=np.float32)
     chance = random.standard_normal((contenders, seeds, examples), dtype=np.float32)
     right = latent[:, :, None].astype(np.float32) + hardness[:, None] + chance > 0
-    return truth, right.astype(np.float64)
+    return truth, [own.astype(np.float64)[: 1 if plain else seeds] for own, plain in zip(right, is_plain, strict=True)]
 
 
 def holds(estimate: Estimate, truth: float) -> bool:
@@ -104,11 +118,15 @@ def is_false(pair: Pair, difference: float) -> bool:
 def report(cells: list[Cell]) -> str:
     """Markdown."""
     lines = [
-        "| contenders | seeds | examples | scores covered | differences covered | false tables | pairs decided |",
-        "|---|---|---|---|---|---|---|",
+        "| contenders | seeds | examples | scores covered | differences covered | all of a table | false tables "
+        "| pairs decided | one is taken | falsely |",
+        f"|{'---|' * 10}",
     ]
     for cell in cells:
-        shares = (cell.covered, cell.differences_covered, cell.false_tables, cell.decided)
+        shares = (
+            cell.covered, cell.differences_covered, cell.tables_covered, cell.false_tables, cell.decided, cell.taken,
+            cell.falsely_taken,
+        )  # fmt: skip
         shown = ["–" if share is None else f"{share:.1%}" for share in shares]
         lines.append(f"| {cell.contenders} | {cell.seeds} | {cell.examples:,} | {' | '.join(shown)} |")
     replicates = f"{cells[0].replicates:,} replicates of each size"
@@ -126,8 +144,8 @@ def draw_figure(cells: list[Cell], path: Path) -> None:
             seeds = [cell.seeds for cell in own]
             panel.plot(seeds, [cell.covered for cell in own], "o-", color=colour, label=f"scores, {examples:,}")
             if contenders > 1:
-                of_pairs = [cell.differences_covered for cell in own]
-                panel.plot(seeds, of_pairs, "s--", color=colour, label=f"differences, {examples:,}", alpha=0.7)
+                of_tables = [cell.tables_covered for cell in own]
+                panel.plot(seeds, of_tables, "s--", color=colour, label=f"all differences, {examples:,}", alpha=0.7)
         panel.axhline(0.95, color="#777", linewidth=1)
         panel.axhline(0.93, color="#777", linewidth=1, linestyle=":")
         panel.set(title=plural(contenders, "contender"), xlabel="seeds", xticks=SEEDS, ylim=(0.9, 1.0))

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from rich.table import Table
 
 from gatedrnn.inspect.diagnose import BINS, DEAD, OPEN, SHUT, Diagnosis, LayerDiagnosis
-from gatedrnn.pages import COLOURS, environment_rows, plural, write_page
+from gatedrnn.pages import COLOURS, GREY, environment_rows, plural, write_page
 from gatedrnn.terminal import Console
 
 ENDLESS = "endless"
@@ -100,7 +100,7 @@ def _gates(layer: LayerDiagnosis) -> go.Figure:
         )  # fmt: skip
     signed = any(gate.lowest < 0 for gate in layer.gates.values())
     for edge in (-OPEN, -SHUT, SHUT, OPEN) if signed else (SHUT, OPEN):
-        figure.add_vline(x=edge, line={"dash": "dot", "color": "#999"})
+        figure.add_vline(x=edge, line={"dash": "dot", "color": GREY})
     figure.update_xaxes(
         title="value of the gate; dotted: bounds of shut and open", range=[-1.03 if signed else -0.02, 1.03]
     )

@@ -10,11 +10,18 @@ from plotly.io import to_html
 from gatedrnn.pages.words import latex, plural
 from gatedrnn.records import Machine, write_whole
 
-# Okabe & Ito's colours, which colour-blind readers distinguish too; from the ninth on the same, darker.
+# After Okabe & Ito's, which colour-blind readers distinguish too; from the ninth on the same, darker.
 COLOURS = (
-    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442",
-    "#003A5C", "#7A5400", "#00513B", "#6E3F59", "#1F6A96", "#703100", "#4D4D4D", "#857B00",
+    "#0072B2", "#A86400", "#007F5C", "#B3568A", "#6A51A3", "#C24A00", "#6E6E6E", "#7D7200",
+    "#00456B", "#6B4400", "#004D38", "#7A2A5A", "#46307C", "#7F2E00", "#474747", "#544D00",
 )  # fmt: skip
+"""Of lines and marks on white."""
+NIGHT = (
+    "#56B4E9", "#E69F00", "#14B88A", "#E08FBD", "#A99BE0", "#FF7F3F", "#A3A3A3", "#D6C92E",
+    "#A9D8F5", "#F7CF7F", "#84E0C4", "#F3C4DE", "#D3CBF5", "#FFB896", "#D0D0D0", "#EFE79A",
+)  # fmt: skip
+"""In their place on a dark page."""
+GREY = COLOURS[6]
 PLOTLY = "plotly-cartesian.min.js"
 """plotly.js with the two-dimensional traces alone, as npm has it: a third of what the Python package brings. Of the
 version of the package in constraints.txt; MIT."""
@@ -39,7 +46,18 @@ def write_page(package: str, template: str, path: Path, figures: dict[str, go.Fi
         for title, figure in figures.items()
     }
     script = files(__package__).joinpath(PLOTLY).read_text(encoding="utf-8") if drawn else ""
-    write_whole(path, render(package, template, **shown, figures=drawn, plotly=script, font=FONT))
+    write_whole(
+        path,
+        render(
+            package,
+            template,
+            **shown,
+            figures=drawn,
+            plotly=script,
+            font=FONT,
+            night=dict(zip(COLOURS, NIGHT, strict=True)),
+        ),
+    )
 
 
 def render(package: str, template: str, **shown: object) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from gatedrnn.study.results import (
     run_name,
 )
 from gatedrnn.study.settings import CompareSettings
-from gatedrnn.study.statistics import MARGINS, Sample, Table
+from gatedrnn.study.statistics import MARGINS, Estimate, Sample, Table
 from gatedrnn.train.folder import read_metrics
 from gatedrnn.train.objective import metric_of
 from gatedrnn.train.outcomes import Outcomes
@@ -39,8 +39,18 @@ from gatedrnn.train.settings import RunSettings
 from gatedrnn.trust import canonical_name, file_of, is_in_file
 
 
+class Compared(NamedTuple):
+    """What outcomes say."""
+
+    scores: dict[str, dict[str, Estimate]]
+    """By name and split."""
+    pairs: list[PairResults]
+    rivals: list[str]
+    """As in `ComparisonResults`."""
+
+
 def assembled(
-    settings: CompareSettings, data: TaskData, compared: list[Contender], records: Records,
+    settings: CompareSettings, data: TaskData, compared: list[Contender], records: Records, curves: Curves,
     outcomes: Mapping[str, Mapping[str, Outcomes]], plain: list[PlainFit],
     search: SearchResults | None, margin: float | None, measured: ComparisonMeasured,
 ) -> ComparisonResults:  # fmt: skip
@@ -49,6 +59,7 @@ def assembled(
     Args:
         compared, plain: contenders with their widths, and the plain baselines.
         records: the result of every run, by its name.
+        curves: of every run.
         outcomes: of every run and of every plain baseline, by name and split.
         search: for the settings of each contender; None where all have one recipe.
         margin: the largest difference that does not matter; that of `MARGINS` if None.
@@ -56,21 +67,14 @@ def assembled(
     """
     ladder, seeds = settings.contenders.ladder, settings.contenders.seeds
     metric = Metric.model_validate(metric_of(data), from_attributes=True)
-    fixed = [one.name for one in plain]
-    names = [one.name for one in compared] + fixed
-
-    def sample(name: str, split: str) -> Sample:
-        runs = [name] if name in fixed else [run_name(name, seed) for seed in seeds]
-        own = [outcomes[run][split] for run in runs]
-        return Sample(np.array([one.values for one in own]), own[0].counts, metric.score, name in fixed)
+    runs = {one.name: [run_name(one.name, seed) for seed in seeds] for one in compared}
+    margin = MARGINS[metric.score] if margin is None else margin
+    found = statistics_of(runs, [one.name for one in plain], outcomes, metric, margin)
 
     def above(contender: Contender) -> str | None:
         cell = None if ladder is None else step_above(ladder, contender.cell)
         return next((o.name for o in compared if o.cell == cell and o.match in ("baseline", contender.match)), None)
 
-    tables = {split: Table([sample(name, split) for name in names]) for split in data.evaluation}
-    scores = {split: table.estimates() for split, table in tables.items()}
-    margin = MARGINS[metric.score] if margin is None else margin
     one_run = outcomes[run_name(compared[0].name, seeds[0])]
     return ComparisonResults(
         task=data.name,
@@ -90,30 +94,24 @@ def assembled(
                 parameters=contender.parameters,
                 core_mismatch=contender.mismatch,
                 runs=[_scores_alone(records[run_name(contender.name, seed)]) for seed in seeds],
-                scores={split: own[number] for split, own in scores.items()},
+                scores=found.scores[contender.name],
                 step_above=above(contender),
+                still_improving=still_improving(runs[contender.name], curves, metric, margin),
             )
-            for number, contender in enumerate(compared)
+            for contender in compared
         ],
         baseline=Baseline(
             contender=compared[0].name,
             plain=[
                 PlainScores(
-                    name=one.name, parameters=one.parameters, further=one.further,
-                    scores={split: own[len(compared) + number] for split, own in scores.items()},
+                    name=one.name, parameters=one.parameters, further=one.further, scores=found.scores[one.name],
                 )
-                for number, one in enumerate(plain)
+                for one in plain
             ],
         ),
         margin=margin,
-        pairs=[
-            PairResults(
-                contender=names[pair.first], other=names[pair.second], difference=pair.difference, better=pair.better,
-                equivalent=pair.equivalent, worse=pair.worse, verdict=pair.verdict, more_seeds=pair.more_seeds,
-                more_examples=pair.more_examples,
-            )
-            for pair in tables["test"].pairs(margin)
-        ],
+        pairs=found.pairs,
+        rivals=found.rivals,
         classes={
             contender.cell: tracking(CellChoice.parse(contender.cell).equations())
             for contender in compared
@@ -124,12 +122,62 @@ def assembled(
     )  # fmt: skip
 
 
+def statistics_of(
+    runs: Mapping[str, list[str]], plain: list[str], outcomes: Mapping[str, Mapping[str, Outcomes]], metric: Metric,
+    margin: float,
+) -> Compared:  # fmt: skip
+    """Scores by name and split, and who is better on the test split.
+
+    Args:
+        runs: names of the runs of each contender.
+        plain: names of plain baselines.
+        outcomes: of every run and of every plain baseline, by name and split.
+    """
+    own = {**runs, **{name: [name] for name in plain}}
+    tables = {
+        split: Table([
+            Sample(np.array([outcomes[run][split].values for run in found]), outcomes[found[0]][split].counts,
+                   metric.score, name in plain)
+            for name, found in own.items()
+        ])
+        for split in outcomes[next(iter(own.values()))[0]]
+    }  # fmt: skip
+    estimates, names = {split: table.estimates() for split, table in tables.items()}, list(own)
+    scores = {name: {split: found[number] for split, found in estimates.items()} for number, name in enumerate(names)}
+    pairs = [
+        PairResults(
+            contender=names[pair.first], other=names[pair.second], difference=pair.difference, better=pair.better,
+            equivalent=pair.equivalent, worse=pair.worse, verdict=pair.verdict, more_seeds=pair.more_seeds,
+            more_examples=pair.more_examples,
+        )
+        for pair in tables["test"].pairs(margin)
+    ]  # fmt: skip
+    _, rivals = tables["test"].rivals(margin)
+    return Compared(scores, pairs, [names[number] for number in rivals])
+
+
+def still_improving(runs: list[str], curves: Curves, metric: Metric, margin: float) -> int:
+    """How many of these runs improved by more than the margin in the last fifth of their steps."""
+    return sum(_gained_lately(curves.runs[name], metric) > margin for name in runs)
+
+
 def _scores_alone(run: RunResult) -> RunScores:
     return RunScores(seed=run.seed, steps=run.steps, best_step=run.best_step, scores=run.scores)
 
 
-def records_beside(runs: dict[str, RunSettings], records: Records, data: TaskData, folder: Path) -> dict[str, Record]:
-    """What is too large for results.json, by file."""
+def _gained_lately(curve: Curve, metric: Metric) -> float:
+    """By how much the score improved in the last fifth of the steps, as a part of it for perplexities; negative where
+    it became worse."""
+    earlier = [score for step, score in zip(curve.step, curve.score, strict=True) if step <= 0.8 * curve.step[-1]]
+    if not earlier:
+        return 0.0
+    best = max(earlier) if metric.higher_is_better else min(earlier)
+    gain = metric.sign * (curve.score[-1] - best)
+    return gain / curve.score[-1] if metric.score == "perplexity" else gain
+
+
+def curves_of(runs: dict[str, RunSettings], data: TaskData, folder: Path) -> Curves:
+    """The learning curve of each run, by its name."""
     score = f"validation_{metric_of(data).name}"
 
     def curve(name: str) -> Curve:
@@ -137,8 +185,13 @@ def records_beside(runs: dict[str, RunSettings], records: Records, data: TaskDat
         loss, own = ([line[key] for line in lines] for key in ("validation_loss", score))
         return Curve(step=[line["step"] for line in lines], loss=loss, score=own)
 
-    found: dict[str, Record] = {Curves.FILE: Curves(runs={name: curve(name) for name in runs})}
-    confusion = {name: records[name].confusion for name in runs}
+    return Curves(runs={name: curve(name) for name in runs})
+
+
+def records_beside(records: Records, curves: Curves) -> dict[str, Record]:
+    """What is too large for results.json, by file."""
+    found: dict[str, Record] = {Curves.FILE: curves}
+    confusion = {name: record.confusion for name, record in records.items()}
     if all(confusion.values()):
         found[Confusion.FILE] = Confusion.model_validate({"runs": confusion})
     return found

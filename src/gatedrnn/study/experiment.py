@@ -18,7 +18,7 @@ from gatedrnn.executors import HERE, Executor, OnProgress, Records
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.locks import LOCK, empty, sole_writer
 from gatedrnn.records import commit, environment, read_json, read_yaml, write_whole
-from gatedrnn.study.assembly import assembled, records_beside
+from gatedrnn.study.assembly import assembled, curves_of, records_beside
 from gatedrnn.study.beside import Trials
 from gatedrnn.study.match import Contender, contenders
 from gatedrnn.study.plain import plain_baselines
@@ -276,10 +276,13 @@ class Comparison:
         outcomes = {name: outcomes_of(folder / name, data) for name in records}
         of_plain = read_outcomes(folder / PLAIN_OUTCOMES)
         outcomes |= {one.name: {split: of_plain[f"{one.name}/{split}"] for split in data.evaluation} for one in plain}
-        results = assembled(settings, data, self.contenders, records, outcomes, plain, self.found, margin, measured)
+        curves = curves_of(self.runs, data, folder)
+        results = assembled(
+            settings, data, self.contenders, records, curves, outcomes, plain, self.found, margin, measured
+        )
         write_outcomes(folder / OUTCOMES, _by_run_and_split(outcomes))
         manifest.add(folder, OUTCOMES)
-        beside = records_beside(self.runs, records, data, folder)
+        beside = records_beside(records, curves)
         if self.trials is not None:
             beside[Trials.FILE] = self.trials
         for file, record in {ComparisonResults.FILE: results, **beside}.items():

@@ -4,12 +4,19 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from gatedrnn.pages import COLOURS
+from gatedrnn.pages import COLOURS, GREY
 from gatedrnn.study.beside import Confusion, Curves
 from gatedrnn.study.joined import Joined
 from gatedrnn.study.ladder import BESIDE, steps_below
 from gatedrnn.study.probe_summary import curves as scaled_curves
-from gatedrnn.study.results import ComparisonResults, ContenderResults, SearchResults, TaskAnswers, run_name
+from gatedrnn.study.results import (
+    ComparisonResults,
+    ContenderResults,
+    PlainScores,
+    SearchResults,
+    TaskAnswers,
+    run_name,
+)
 from gatedrnn.study.statistics import Estimate
 
 CONFUSABLE = 20
@@ -19,7 +26,7 @@ SYMBOLS = {
 }  # fmt: skip
 PARAMETERS = "parameters of the recurrent core"
 HEIGHT = 420
-PLAIN_COLOUR = "#777"
+PLAIN_SYMBOLS = ("x", "cross", "star", "hourglass", "bowtie", "asterisk-open", "hash-open", "y-up-open")
 
 
 def figures(results: ComparisonResults, curves: Curves | None, confusion: Confusion | None) -> dict[str, go.Figure]:
@@ -64,28 +71,29 @@ def _within_bounds(results: ComparisonResults) -> dict[str, Any]:
     return {"autorangeoptions": {"clipmin": 0, "clipmax": 1}} if results.metric.score == "accuracy" else {}
 
 
+def _mark(results: ComparisonResults, row: ContenderResults | PlainScores) -> dict[str, str]:
+    """Colour and symbol, the same in every figure: plain baselines are crosses, in greys."""
+    if isinstance(row, PlainScores):
+        place = results.baseline.plain.index(row)
+        return {"color": GREY, "symbol": PLAIN_SYMBOLS[place % len(PLAIN_SYMBOLS)]}
+    return {"color": _colours(results)[row.cell], "symbol": SYMBOLS[row.match]}
+
+
 def _scores(results: ComparisonResults) -> go.Figure:
-    figure, colours = go.Figure(), _colours(results)
-    for row in results.contenders:
-        estimate = row.scores["test"]
-        values = [run.score("test", results.metric.name) for run in row.runs]
-        colour = colours[row.cell]
-        figure.add_scatter(
-            x=values, y=[row.name] * len(values), mode="markers", showlegend=False,
-            marker={"color": colour, "size": 8, "opacity": 0.4}, name=row.name,
-            text=[f"seed {run.seed}" for run in row.runs], hovertemplate="%{text}: %{x:.4f}", cliponaxis=False,
-        )  # fmt: skip
+    figure = go.Figure()
+    for row in results.ranked():
+        estimate, mark = row.scores["test"], _mark(results, row)
+        if isinstance(row, ContenderResults):
+            values = [run.score("test", results.metric.name) for run in row.runs]
+            figure.add_scatter(
+                x=values, y=[row.name] * len(values), mode="markers", showlegend=False,
+                marker={"color": mark["color"], "size": 8, "opacity": 0.4}, name=row.name,
+                text=[f"seed {run.seed}" for run in row.runs], hovertemplate="%{text}: %{x:.4f}", cliponaxis=False,
+            )  # fmt: skip
         figure.add_scatter(
             x=[estimate.mean], y=[row.name], mode="markers", showlegend=False, name=row.name,
-            marker={"color": colour, "size": 12, "symbol": SYMBOLS[row.match], "line": {"color": "white"}},
-            error_x=_error_bar(estimate, colour), hovertemplate="mean %{x:.4f}", cliponaxis=False,
-        )  # fmt: skip
-    for plain in results.baseline.plain:
-        estimate = plain.scores["test"]
-        figure.add_scatter(
-            x=[estimate.mean], y=[plain.name], mode="markers", showlegend=False, name=plain.name,
-            marker={"color": PLAIN_COLOUR, "size": 12, "symbol": "x"}, error_x=_error_bar(estimate, PLAIN_COLOUR),
-            hovertemplate="%{x:.4f}", cliponaxis=False,
+            marker={**mark, "size": 12, "line": {"color": "white"}}, error_x=_error_bar(estimate, mark["color"]),
+            hovertemplate="mean %{x:.4f}", cliponaxis=False,
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title=f"test {results.metric.name}", **_within_bounds(results))
@@ -125,20 +133,22 @@ def _ladder(results: ComparisonResults) -> dict[str, go.Figure]:
 
 
 def _prices(results: ComparisonResults) -> dict[str, dict[str, float]]:
-    """What each contender costs, by the title of an axis."""
-    rows, memory = results.contenders, results.measured.memory_mib or {}
+    """What each contender and plain baseline costs, by the title of an axis; who has no such cost is left out."""
+    ranked, memory = results.ranked(), results.measured.memory_mib or {}
+    sizes = {row.name: row.parameters if isinstance(row, PlainScores) else row.parameters.total for row in ranked}
     found = {
-        "training time in seconds": {row.name: results.training_seconds(row) for row in rows},
-        PARAMETERS: {row.name: float(row.parameters.core) for row in rows},
+        "training time in seconds": {row.name: results.seconds(row.name) for row in ranked},
+        "trained parameters": {name: float(size) for name, size in sizes.items() if size is not None},
         "memory of training in MiB": {name: peak for name, peak in memory.items() if peak is not None},
     }
-    return {title: own for title, own in found.items() if len(own) == len(rows)}
+    return {title: own for title, own in found.items() if own}
 
 
-def _front(results: ComparisonResults, price: dict[str, float]) -> list[ContenderResults]:
-    """Those whose score no cheaper contender reaches, by price."""
-    sign, found = results.metric.sign, list[ContenderResults]()
-    for row in sorted(results.contenders, key=lambda row: (price[row.name], -sign * row.scores["test"].mean)):
+def _front(results: ComparisonResults, price: dict[str, float]) -> list[ContenderResults | PlainScores]:
+    """Those whose score no cheaper one reaches, by price."""
+    sign, found = results.metric.sign, list[ContenderResults | PlainScores]()
+    priced = [row for row in results.ranked() if row.name in price]
+    for row in sorted(priced, key=lambda row: (price[row.name], -sign * row.scores["test"].mean)):
         if not found or sign * row.scores["test"].mean > sign * found[-1].scores["test"].mean:
             found.append(row)
     return found
@@ -147,30 +157,28 @@ def _front(results: ComparisonResults, price: dict[str, float]) -> list[Contende
 def _against_price(results: ComparisonResults) -> go.Figure:
     """Scores with their intervals against one price at a time, and the front of those that no cheaper one reaches; a
     menu changes between prices."""
-    figure, colours, prices = go.Figure(), _colours(results), _prices(results)
+    figure, prices, trace_of = go.Figure(), _prices(results), list[int]()
     for number, price in enumerate(prices.values()):
         front = _front(results, price)
         figure.add_scatter(
             x=[price[row.name] for row in front], y=[row.scores["test"].mean for row in front], mode="lines",
-            line={"color": PLAIN_COLOUR, "width": 1.5, "dash": "dot", "shape": "hv"}, name="Pareto front",
+            line={"color": GREY, "width": 1.5, "dash": "dot", "shape": "hv"}, name="Pareto front",
             visible=number == 0, hoverinfo="skip",
         )  # fmt: skip
-        for row in results.contenders:
-            estimate = row.scores["test"]
+        everyone: list[ContenderResults | PlainScores] = [*results.contenders, *results.baseline.plain]
+        rows = [row for row in everyone if row.name in price]
+        for row in rows:
+            estimate, mark = row.scores["test"], _mark(results, row)
             figure.add_scatter(
                 x=[price[row.name]], y=[estimate.mean], mode="markers", name=row.name, visible=number == 0,
-                marker={"color": colours[row.cell], "size": 12, "symbol": SYMBOLS[row.match]},
-                error_y=_error_bar(estimate, colours[row.cell]), hovertemplate="%{x:,.4~g}: %{y:.4f}",
-                cliponaxis=False,
+                marker={**mark, "size": 12}, error_y=_error_bar(estimate, mark["color"]),
+                hovertemplate="%{x:,.4~g}: %{y:.4f}", cliponaxis=False,
             )  # fmt: skip
-    each = len(results.contenders) + 1
+        trace_of += [number] * (1 + len(rows))
     buttons = [
         {
             "label": title, "method": "update",
-            "args": [
-                {"visible": [trace // each == number for trace in range(each * len(prices))]},
-                {"xaxis.title.text": title},
-            ],
+            "args": [{"visible": [own == number for own in trace_of]}, {"xaxis.title.text": title}],
         }
         for number, title in enumerate(prices)
     ]  # fmt: skip
@@ -313,12 +321,12 @@ def rank_figure(joined: Joined) -> go.Figure:
     for number, group in enumerate(groups):
         figure.add_scatter(
             x=[ranks[group[0]] - 0.03, ranks[group[-1]] + 0.03], y=[-(number + 0.6)] * 2, mode="lines",
-            line={"color": PLAIN_COLOUR, "width": 6}, name="not distinguished", hovertemplate=", ".join(group),
+            line={"color": GREY, "width": 6}, name="not distinguished", hovertemplate=", ".join(group),
         )  # fmt: skip
     difference = joined.critical_difference
     if difference < count - 1:
         figure.add_scatter(
-            x=[1, 1 + difference], y=[0.8, 0.8], mode="lines+markers", line={"color": PLAIN_COLOUR, "width": 1.5},
+            x=[1, 1 + difference], y=[0.8, 0.8], mode="lines+markers", line={"color": GREY, "width": 1.5},
             marker={"symbol": "line-ns-open", "size": 9}, hoverinfo="skip",
         )  # fmt: skip
         figure.add_annotation(
@@ -351,7 +359,7 @@ def reach_figure(answers: TaskAnswers) -> go.Figure:
             x=lengths, y=[sum(own) / len(own) for own in values], mode="lines+markers", name=cell,
             line={"color": colour, "width": 2}, hovertemplate="%{x:,} steps: %{y:.4f}",
         )  # fmt: skip
-    figure.add_vline(x=answers.trained_at, line={"dash": "dot", "color": "#555"})
+    figure.add_vline(x=answers.trained_at, line={"dash": "dot", "color": GREY})
     figure.update_xaxes(
         type="log",
         tickvals=lengths,

@@ -1,6 +1,6 @@
 """Tables and sentences of comparisons and probes in the terminal."""
 
-from rich.box import SIMPLE
+from rich.box import SIMPLE, SIMPLE_HEAD
 from rich.table import Table
 
 from gatedrnn.study import joined_summary, probe_summary, tables, verdict
@@ -11,8 +11,9 @@ from gatedrnn.terminal import Console
 
 STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
 LADDER = ("step", "removes", "core to step above", "score to step above", "speed to step above")
-SCORES = ("contender", "test", "to baseline", "seconds", "tokens/s")
-WORDS = ("contender", "step", "removes")
+SCORES = ("method", "test", "verdict", "seconds")
+FORECASTS = ("method", "mase", "mae", "smape", "weighted quantile loss", "coverage")
+WORDS = ("contender", "method", "step", "removes", "verdict")
 """Columns of words, which are aligned to the left."""
 
 
@@ -23,7 +24,7 @@ def print_comparison(results: ComparisonResults, console: Console) -> None:
     title = f"{task}: test {results.metric.name}, mean and 95 % interval"
     _print_table(title, tables.score_rows(results), console, SCORES)
     if results.metric.name == "mase":
-        _print_table(f"{task}: all test scores", tables.forecast_rows(results), console)
+        _print_table(f"{task}: test scores", tables.forecast_rows(results), console, FORECASTS)
     asked = results.settings.contenders
     for match in asked.match if asked.ladder is not None else ():
         title = f"{task}: the ladder with {MATCH_WORDS[match]}"
@@ -56,9 +57,14 @@ def print_probes(results: ProbeResults, console: Console) -> None:
 def _print_table(
     title: str, rows: list[dict[str, str]], console: Console, columns: tuple[str, ...] | None = None
 ) -> None:
-    table, columns = Table(title=title, title_justify="left"), columns or tuple(rows[0])
+    """Numbers stay whole where there is not enough room: words are what is broken into lines."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    columns = tuple(column for column in columns or rows[0] if column in rows[0])
     for column in columns:
-        table.add_column(column, justify="left" if column in WORDS else "right", overflow="fold")
+        if column in WORDS:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column.replace(" ", "\n"), justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(row[column] for column in columns))
     console.print(table)

@@ -188,6 +188,7 @@ def _details(
         found["Right by class"] = tables.class_rows(results, confusion)
     if outcomes is not None:
         found["Hardest examples of the test split"] = tables.hardest_rows(results, outcomes)
+    found[f"Each beside each, test {results.metric.name}"] = tables.pair_rows(results)
     return found
 
 

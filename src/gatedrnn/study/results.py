@@ -180,6 +180,8 @@ class ContenderResults(Record):
     """By split."""
     step_above: str | None = None
     """In a ladder, the contender that this one is compared with; None for its first step."""
+    still_improving: int = 0
+    """Runs whose validation score improved by more than the margin in the last fifth of their steps."""
 
 
 class PlainScores(Record):
@@ -284,7 +286,7 @@ class ComparisonResults(Record):
     """results.json: settings, per-run scores, and what they show."""
 
     FILE: ClassVar[str] = "results.json"
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
 
     version: int = Field(VERSION, alias="schema")
     task: str
@@ -297,7 +299,10 @@ class ComparisonResults(Record):
     margin: float
     """The largest difference that does not matter, in units of `PairResults.difference`."""
     pairs: list[PairResults]
-    """Every contender against every later one; then every contender against every plain baseline."""
+    """Every contender and plain baseline against every later one."""
+    rivals: list[str]
+    """Who may be better than the best on test by more than the margin, the best of them first: where there is none, at
+    most one comparison in twenty has a better one."""
     classes: dict[str, Tracking] = {}
     """What each cell can track, by cell; empty in a file from before it was recorded."""
     search: SearchResults | None = None
@@ -317,6 +322,14 @@ class ComparisonResults(Record):
         """The one of that name."""
         return next(row for row in self.contenders if row.name == name)
 
+    def ranked(self) -> list["ContenderResults | PlainScores"]:
+        """Contenders and plain baselines, the best on test first; of equal ones, those that take less time."""
+
+        def place(row: ContenderResults | PlainScores) -> tuple[float, float]:
+            return -self.metric.sign * row.scores["test"].mean, self.seconds(row.name)
+
+        return sorted([*self.contenders, *self.baseline.plain], key=place)
+
     def best_on_validation(self) -> ContenderResults:
         """The contender with the best mean validation score: the one to choose before the test."""
         return max(self.contenders, key=lambda row: self.metric.sign * row.scores["validation"].mean)
@@ -324,6 +337,11 @@ class ComparisonResults(Record):
     def best_plain(self) -> PlainScores:
         """The plain baseline with the best validation score."""
         return max(self.baseline.plain, key=lambda plain: self.metric.sign * plain.scores["validation"].mean)
+
+    def seconds(self, name: str) -> float:
+        """Of training a contender, or of fitting a plain baseline."""
+        fitted = self.measured.plain_seconds.get(name)
+        return self.training_seconds(self.contender(name)) if fitted is None else fitted
 
     def training_seconds(self, row: ContenderResults) -> float:
         """Of a run, in the mean over seeds: its tokens at the speed that was measured with contenders in turn. What

@@ -10,13 +10,16 @@ examples, divided by theirs; contenders are tested on the same examples, so that
 
 An interval adds the distances of both sources as errors that do not depend on each other:
 sqrt((t_s sqrt(V_s))^2 + d_e^2), with Student's t over the seeds of all contenders, and d_e of Wilson's interval for a
-share. `tests/unit/study/test_statistics.py` simulates how often it covers the truth.
+share. Intervals of pairs hold for all pairs of a table together, and a verdict is what its interval says.
+`tests/unit/study/test_statistics.py` simulates how often they cover the truth.
 
 References: Zou and Donner 2008, Statistics in Medicine 27, 1693-1702 (distances that add up); Wilson 1927, Journal of
-the American Statistical Association 22, 209-212; Holm 1979, Scandinavian Journal of Statistics 6, 65-70.
+the American Statistical Association 22, 209-212; Hothorn, Bretz and Westfall 2008, Biometrical Journal 50, 346-363
+(simultaneous intervals by the maximum of correlated differences); Hsu 1996, Multiple Comparisons (with the best).
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +27,7 @@ from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtrit
 
 Array: TypeAlias = np.ndarray
 Score: TypeAlias = Literal["accuracy", "perplexity", "error"]
@@ -38,6 +41,8 @@ BOUNDS: dict[Score, tuple[float, float]] = {
 MARGINS: dict[Score, float] = {"accuracy": 0.005, "perplexity": 0.01, "error": 0.01}
 """Differences that do not matter, unless another margin is given: half a point; a hundredth of a perplexity; a
 hundredth of the error that errors are in units of."""
+DRAWS = 10_000
+"""Of a table, for how far all its differences may be off together."""
 POWER = 0.8
 """The probability with which the seeds or examples that would help do end a "cannot tell"."""
 MOST_SEEDS, MOST_GROWTH = 100, 1000
@@ -87,7 +92,8 @@ class Pair:
     first: int
     second: int
     difference: Estimate
-    """First less second: of accuracies or errors, or of perplexities as a part of the second's."""
+    """First less second: of accuracies or errors, or of perplexities as a part of the second's. The intervals of all
+    pairs hold together, for 95 tables in a hundred."""
     better: float | None
     """The probability that the first is better by more than the margin; None with one seed, as the next two."""
     equivalent: float | None
@@ -110,8 +116,8 @@ class Variance(NamedTuple):
 
     def distance(self, tail: Array | float) -> Array:
         """How far the truth may be off, with that probability on either side."""
-        of_seeds = student.isf(tail, np.maximum(self.seeds_freedom, 1)) * np.sqrt(self.seeds)
-        found: Array = np.hypot(of_seeds, student.isf(tail, self.examples_freedom) * np.sqrt(self.examples))
+        of_seeds = -stdtrit(np.maximum(self.seeds_freedom, 1), tail) * np.sqrt(self.seeds)
+        found: Array = np.hypot(of_seeds, -stdtrit(self.examples_freedom, tail) * np.sqrt(self.examples))
         return found
 
     def tail(self, distance: Array) -> Array:
@@ -162,25 +168,21 @@ class Table:
         ]
 
     def pairs(self, margin: float | None = None) -> list[Pair]:
-        """Every contender against every later one; two that are fixed are not compared.
+        """Every contender against every later one.
 
         Args:
             margin: differences up to it do not matter, in units of `Pair.difference`; that of `MARGINS` if None.
         """
-        fixed = [sample.fixed for sample in self.samples]
-        both = [pair for pair in combinations(range(len(fixed)), 2) if not (fixed[pair[0]] and fixed[pair[1]])]
-        which = np.array(both, dtype=int).reshape(-1, 2)
+        which = np.array(list(combinations(range(len(self.samples)), 2)), dtype=int).reshape(-1, 2)
         first, second = which.T
-        margin = MARGINS[self.score] if margin is None else margin
-        margin = math.log1p(margin) if self.score == "perplexity" else margin
-        # The largest is best: of accuracies as of losses with another sign.
-        sign = 1 if self.score == "accuracy" else -1
-        gain = sign * (self.means[first] - self.means[second])
+        margin, sign = self._margin(margin), 1 if self.score == "accuracy" else -1
+        gain = self._gains()[first] - self._gains()[second]
         variance = self._of_pairs(first, second)
         blind = self.blind[first] | self.blind[second] | (self.examples < 2)
         better, worse = 1 - variance.tail(gain - margin), 1 - variance.tail(-gain - margin)
-        verdicts = _verdicts(variance, gain, margin, blind)
-        half = variance.distance(ERROR / 2)
+        tail = self._tail(first[~blind], second[~blind])
+        half = variance.distance(tail)
+        verdicts = [_verdict(float(mean), float(off), margin) for mean, off in zip(gain, half, strict=True)]
         found = []
         for n, (one, other) in enumerate(which.tolist()):
             runs = int(self.runs[[one, other]].min())
@@ -191,17 +193,73 @@ class Table:
             equal = max(0.0, 1 - float(better[n]) - float(worse[n]))
             pair = Pair(one, other, difference, float(better[n]), equal, float(worse[n]), verdicts[n])
             if verdicts[n] == "cannot tell":
-                pair = self._with_remedy(pair, variance, gain, margin, n)
+                pair = self._with_remedy(pair, variance, float(gain[n]), margin, tail, n)
             found.append(pair)
         return found
 
-    def difference(self, first: int, second: int) -> Estimate:
-        """As `Pair.difference`; of two that are fixed too, for these very models over other examples."""
-        one, other = np.array([first]), np.array([second])
-        half = float(self._of_pairs(one, other).distance(ERROR / 2)[0])
-        blind = bool(self.blind[[first, second]].any()) or self.examples < 2
-        mean, runs = float(self.means[first] - self.means[second]), int(self.runs[[first, second]].min())
-        return self._difference(mean, None if blind else half, runs)
+    def rivals(self, margin: float | None = None) -> tuple[int, list[int]]:
+        """The best, and those that may be better than it by more than the margin, the best of them first.
+
+        Where there are none, to take the best is an error in at most one table of twenty.
+        """
+        gains, margin = self._gains(), self._margin(margin)
+        best, *others = np.argsort(-gains, kind="stable").tolist()
+        if self.blind.any() or self.examples < 2:
+            return best, [n for n in others if self.blind[best] or self.blind[n]]
+        return best, [
+            other for other in others if self._may_be_better(other, best, float(gains[best] - gains[other]), margin)
+        ]
+
+    def _may_be_better(self, other: int, best: int, ahead: float, margin: float) -> bool:
+        """Were the other the true best: whether the best may be that far ahead of it by chance alone."""
+        variance, count = self._of_pairs(np.array([best]), np.array([other])), len(self.samples) - 1
+
+        def may(tail: float) -> bool:
+            return bool(variance.distance(tail)[0] > margin + ahead)
+
+        # Most are decided by what holds however the others depend on each other.
+        if may(ERROR) or not may(ERROR / count):
+            return may(ERROR)
+        behind = np.delete(np.arange(len(self.samples)), other)
+        return may(self._tail(np.full(count, other), behind, sides=1))
+
+    def _gains(self) -> Array:
+        """The largest is best: of accuracies as of losses with another sign."""
+        return self.means if self.score == "accuracy" else -self.means
+
+    def _margin(self, margin: float | None) -> float:
+        """In units of `means`."""
+        margin = MARGINS[self.score] if margin is None else margin
+        return math.log1p(margin) if self.score == "perplexity" else margin
+
+    @cached_property
+    def _products(self) -> Array:
+        """How contenders are off on an example together: covariances."""
+        found: Array = self.residues @ self.residues.T / max(1, self.examples - 1)
+        return found
+
+    @cached_property
+    def _draws(self) -> Array:
+        """(draws, contenders): what contenders, who are tested on the same examples, may be off together."""
+        covariance = (self._products + np.diag(self._doubt())) / self.examples + np.diag(self._seeds)
+        # Of full rank, so that there is one such factor, the same on every machine.
+        covariance += np.eye(len(covariance)) * (1e-12 * covariance.max() + 1e-200)
+        draws = np.random.default_rng(0).standard_normal((DRAWS, len(covariance)))
+        found: Array = draws @ np.linalg.cholesky(covariance).T
+        return found
+
+    def _tail(self, first: Array, second: Array, sides: int = 2) -> float:
+        """The probability beyond an end of the interval of each of some pairs, with which all of them hold together for
+        95 tables in a hundred: by the largest of studentised differences that depend on each other, as of Tukey's and
+        Dunnett's."""
+        # Too few examples do not say how contenders depend on each other.
+        if len(first) < 2 or self.examples <= len(self.samples):
+            return ERROR / sides / max(1, len(first))
+        apart = self._draws[:, first] - self._draws[:, second]
+        spread = apart.std(0)
+        off = apart[:, spread > 0] / spread[spread > 0]
+        largest = (np.abs(off) if sides == 2 else off).max(1, initial=0.0)
+        return float(min(ERROR / sides, ndtr(-np.quantile(largest, 1 - ERROR))))
 
     def _of_seeds(self, weight: float) -> Array:
         """V_s of each contender."""
@@ -246,8 +304,8 @@ class Table:
         return Variance(self._seeds, self.freedom, of_examples, max(1, self.examples - 1))
 
     def _of_pairs(self, first: Array, second: Array) -> Variance:
-        products = self.residues @ self.residues.T / max(1, self.examples - 1)
-        own, doubt = np.diag(products), self._doubt()
+        products, doubt = self._products, self._doubt()
+        own = np.diag(products)
         spread = own[first] + own[second] - 2 * products[first, second] + doubt[first] + doubt[second]
         seeds = self._seeds[first] + self._seeds[second]
         return Variance(seeds, self.freedom, np.maximum(spread, 0) / self.examples, max(1, self.examples - 1))
@@ -258,7 +316,7 @@ class Table:
         examples_alone = variance._replace(seeds=np.zeros(len(self.means)))
         if self.score == "accuracy":
             # Wilson's interval of as many rows as would have this variance.
-            shrunk, t = self._shrunk(), student.isf(tail, variance.examples_freedom)
+            shrunk, t = self._shrunk(), -stdtrit(variance.examples_freedom, tail)
             k = t**2 * variance.examples / (shrunk * (1 - shrunk))
             middle = (self.means + k / 2) / (1 + k)
             half = np.sqrt(k * (self.means * (1 - self.means) + k / 4)) / (1 + k)
@@ -285,37 +343,36 @@ class Table:
             return Estimate(shown(mean), None, None, runs)
         return Estimate(shown(mean), shown(mean - half), shown(mean + half), runs)
 
-    def _with_remedy(self, pair: Pair, variance: Variance, gain: Array, margin: float, n: int) -> Pair:
+    def _with_remedy(self, pair: Pair, variance: Variance, gain: float, margin: float, tail: float, n: int) -> Pair:
         """What would decide it, were the difference what it seems: the fewest seeds, or the fewest examples."""
-        level, distance = ERROR / max(1, len(gain)), abs(float(gain[n]))
         both = [pair.first, pair.second]
-        runs, of_seeds = self.runs[both, None], self._seeds[both, None]
+        runs, of_seeds = self.runs[both], self._seeds[both]
 
-        def growth_of(more: Array) -> Array:
+        def growth_of(more: Array | int) -> float:
             """How many times less the variance of seeds is with so many more for each of the two."""
-            after: Array = (of_seeds * runs / (runs + more)).sum(0)
-            return np.where(after > 0, of_seeds.sum() / np.where(after > 0, after, 1), 1.0)
+            after = float((of_seeds * runs / (runs + more)).sum())
+            return float(of_seeds.sum()) / after if after > 0 else 1.0
 
-        def first_decided(seeds: Array, examples: Array) -> int | None:
-            """The first of several growths of both that decides."""
+        def decides(seeds: float, examples: float) -> bool:
+            """These growths of both."""
             grown = Variance(
                 variance.seeds[n] / seeds, variance.seeds_freedom * seeds, variance.examples[n] / examples,
                 variance.examples_freedom * examples,
             )  # fmt: skip
             # The new estimate is off by its own chance: it must be beyond its bound for all but 1 - POWER of that,
             # and for "equivalent" on both sides.
-            different = distance >= grown.distance(level / 2) + grown.distance(1 - POWER)
-            equivalent = margin - distance >= grown.distance(level) + grown.distance((1 - POWER) / 2)
-            found = np.flatnonzero(different | equivalent)
-            return int(found[0]) if len(found) else None
+            reach, bound = grown.distance(tail), abs(gain)
+            different = bound >= reach + grown.distance(1 - POWER)
+            return bool(different or margin - bound >= reach + grown.distance((1 - POWER) / 2))
 
-        more = np.arange(1, MOST_SEEDS + 1)
-        if (found := first_decided(growth_of(more), np.ones(MOST_SEEDS))) is not None:
-            return replace(pair, more_seeds=int(more[found]))
-        growth = np.geomspace(1.0, MOST_GROWTH, 200)
-        with_seeds = growth_of(np.maximum(0, USUAL_SEEDS - runs))
-        if (found := first_decided(np.full(200, with_seeds), growth)) is not None:
-            return replace(pair, more_examples=_rounded(growth[found] * self.examples))
+        # What decides goes on deciding with more.
+        more = bisect_left(range(1, MOST_SEEDS + 1), True, key=lambda more: decides(growth_of(more), 1.0)) + 1
+        if more <= MOST_SEEDS:
+            return replace(pair, more_seeds=more)
+        growth, with_seeds = np.geomspace(1.0, MOST_GROWTH, 200), growth_of(np.maximum(0, USUAL_SEEDS - runs))
+        enough = bisect_left(growth, True, key=lambda times: decides(with_seeds, times))
+        if enough < len(growth):
+            return replace(pair, more_examples=_rounded(growth[enough] * self.examples))
         return pair
 
 
@@ -325,22 +382,10 @@ def _rounded(number: float) -> int:
     return int(math.ceil(number / unit) * unit)
 
 
-def _tails(variance: Variance, gain: Array, margin: float) -> tuple[Array, Array]:
-    """p of "no difference", on both sides, and of "a difference beyond the margin", on the nearer."""
-    different = 2 * variance.tail(np.abs(gain))
-    beyond = variance.tail(margin - np.abs(gain))
-    return different, beyond
-
-
-def _verdicts(variance: Variance, gain: Array, margin: float, blind: Array) -> list[Verdict]:
-    """By Holm's step-down over the pairs of a table: a pair is decided by the smaller p, and equivalence goes first."""
-    different, beyond = _tails(variance, gain, margin)
-    verdicts: list[Verdict] = ["cannot tell"] * len(gain)
-    left = [int(n) for n in np.argsort(np.minimum(different, beyond)) if not blind[n]]
-    while left:
-        n, level = left[0], ERROR / len(left)
-        if min(different[n], beyond[n]) > level:
-            break
-        verdicts[n] = "equivalent" if beyond[n] <= level else "better" if gain[n] > 0 else "worse"
-        left.pop(0)
-    return verdicts
+def _verdict(gain: float, half: float, margin: float) -> Verdict:
+    """What the interval of a pair says: it lies within the margin, or leaves out zero."""
+    if abs(gain) + half < margin:
+        return "equivalent"
+    if abs(gain) <= half:
+        return "cannot tell"
+    return "better" if gain > 0 else "worse"

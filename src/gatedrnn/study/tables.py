@@ -8,7 +8,7 @@ from gatedrnn.pages import signed
 from gatedrnn.study.beside import Confusion
 from gatedrnn.study.ladder import removed, steps_below
 from gatedrnn.study.match import MARKED
-from gatedrnn.study.results import ComparisonResults, ContenderResults, run_name
+from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores, run_name
 from gatedrnn.study.words import NONE, difference_in_words, with_interval
 from gatedrnn.train.outcomes import Outcomes
 from gatedrnn.train.result import Scores
@@ -18,34 +18,45 @@ HARDEST = 10
 
 
 def score_rows(results: ComparisonResults) -> list[dict[str, str]]:
-    """One row of text per contender, and one for each plain baseline, by column."""
-    rows = [_scores(row, results) for row in results.contenders]
-    for plain in results.baseline.plain:
-        own = {"contender": plain.name, "seconds": f"{results.measured.plain_seconds[plain.name]:.1f}"}
-        own |= {split: with_interval(estimate) for split, estimate in plain.scores.items()}
-        rows.append({column: own.get(column, NONE) for column in rows[0]})
-    return rows
+    """One row of text per contender and plain baseline, by column, the best on test first."""
+    ranked = results.ranked()
+    # Test first; then validation, whatever the task calls its other splits and in which order.
+    splits = sorted(ranked[0].scores, key=lambda split: (split != "test", split != "validation"))
+    return [_scores(row, ranked[0], splits, results) for row in ranked]
 
 
-def _scores(row: ContenderResults, results: ComparisonResults) -> dict[str, str]:
-    measured, baseline = results.measured, results.baseline.contender
-    peak = (measured.memory_mib or {}).get(row.name)
-    columns = {"contender": row.name}
-    # Validation first, whatever the task calls its splits and in which order.
-    columns |= {split: with_interval(row.scores[split]) for split in sorted(row.scores, key="validation".__ne__)}
-    columns["to baseline"] = "baseline" if row.name == baseline else _against(row.name, baseline, results)
-    return columns | {
-        "to plain": _against(row.name, results.best_plain().name, results),
-        "seconds": f"{results.training_seconds(row):.1f}",
-        "tokens/s": f"{measured.speed[row.name].median:,.0f}",
+def _scores(
+    row: ContenderResults | PlainScores,
+    best: ContenderResults | PlainScores,
+    splits: list[str],
+    results: ComparisonResults,
+) -> dict[str, str]:
+    measured = results.measured
+    peak, speed = (measured.memory_mib or {}).get(row.name), measured.speed.get(row.name)
+    pair = None if row is best else results.pair(row.name, best.name)
+    first, *others = splits
+    return {
+        "method": row.name,
+        first: with_interval(row.scores[first]),
+        "to the best": NONE if pair is None else difference_in_words(pair.difference, results),
+        "verdict": "best" if pair is None else pair.verdict,
+        **{split: with_interval(row.scores[split]) for split in others},
+        "seconds": f"{results.seconds(row.name):.1f}",
+        "tokens/s": NONE if speed is None else f"{speed.median:,.0f}",
         "MiB": NONE if peak is None else f"{peak:.0f}",
-    }
+    }  # fmt: skip
 
 
-def _against(contender: str, other: str, results: ComparisonResults) -> str:
-    """The difference and the verdict."""
-    pair = results.pair(contender, other)
-    return f"{difference_in_words(pair.difference, results)} {pair.verdict}"
+def pair_rows(results: ComparisonResults) -> list[dict[str, str]]:
+    """One row of text per pair of contenders and plain baselines, the better one first."""
+    found, others = [], results.ranked()
+    while others:
+        row, *others = others
+        for other in others:
+            pair = results.pair(row.name, other.name)
+            shown = {"difference": difference_in_words(pair.difference, results), "verdict": pair.verdict}
+            found.append({"method": row.name, "beside": other.name, **shown})
+    return found
 
 
 def ladder_rows(results: ComparisonResults, match: str) -> list[dict[str, str]]:
@@ -79,7 +90,7 @@ def forecast_rows(results: ComparisonResults) -> list[dict[str, str]]:
     first = own[results.contenders[0].name][0]
     columns = [name for name in Scores.model_fields if name != "loss" and getattr(first, name) is not None]
     return [
-        {"contender": name} | {
+        {"method": name} | {
             column.replace("_", " "): f"{np.mean([getattr(one, column) for one in found]):.4g}" for column in columns
         }
         for name, found in own.items()

@@ -1,21 +1,33 @@
 """The verdict of a comparison in sentences, from its record alone."""
 
-from typing import get_args
+from typing import TypeAlias
 
 from gatedrnn.data.probes.groups import GROUPS
 from gatedrnn.inspect.tracking import POSITIVE
 from gatedrnn.pages import plural
 from gatedrnn.study.ladder import BESIDE, LADDERS, removed, steps_below
-from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults
-from gatedrnn.study.statistics import MOST_GROWTH, MOST_SEEDS, POWER, USUAL_SEEDS, Verdict
-from gatedrnn.study.words import MATCH_WORDS, difference_in_words, listed, margin_in_words, mean_alone, with_interval
+from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults, PlainScores
+from gatedrnn.study.statistics import MOST_GROWTH, MOST_SEEDS, POWER, USUAL_SEEDS
+from gatedrnn.study.words import (
+    MATCH_WORDS,
+    difference_in_words,
+    duration,
+    gap_in_words,
+    listed,
+    margin_in_words,
+    plain_score,
+    with_interval,
+)
 
+Row: TypeAlias = ContenderResults | PlainScores
 NOTICED = 1.1
 """Times as fast: less is not worth a sentence."""
+NAMED = 3
+"""Of those who are beside the best, in a sentence."""
 
 
 def headline(results: ComparisonResults) -> list[str]:
-    """Which contender to take, its price, what cannot be told; then remarks, and what the intervals cover."""
+    """What to take, what may be as good, what is worse, what would help; then remarks, and what the intervals cover."""
     sentences = verdict(results)
     for match in MATCH_WORDS:
         sentences += _down_the_ladder(results, match)
@@ -33,49 +45,99 @@ def held_equal(results: ComparisonResults) -> str:
 
 
 def verdict(results: ComparisonResults) -> list[str]:
-    """At most four sentences: the best contender and those beside it, the fastest of them, what would help, and the
-    plain baseline."""
-    ranked = sorted(results.contenders, key=lambda row: results.metric.sign * row.scores["test"].mean, reverse=True)
-    best, others = ranked[0], ranked[1:]
+    """What to take of all contenders and plain baselines; what may be as good, and is cheaper; what is worse; and what
+    would help."""
+    best, *others = results.ranked()
     against = {row.name: results.pair(row.name, best.name) for row in others}
-    named = {word: [name for name, pair in against.items() if pair.verdict == word] for word in get_args(Verdict)}
-    sentences = [_best(results, best, against, named)]
-    beside = [best, *(row for row in others if against[row.name].verdict != "worse")]
-    if (fastest := _fastest(results, best, beside)) is not None:
-        sentences.append(fastest)
-    if named["cannot tell"] and best.scores["test"].runs > 1:
-        sentences.append(_what_would_help([against[name] for name in named["cannot tell"]]))
-    return [*sentences, _against_plain(results)]
-
-
-def _best(
-    results: ComparisonResults, best: ContenderResults, against: dict[str, PairResults], named: dict[Verdict, list[str]]
-) -> str:  # fmt: skip
-    superlative = "highest" if results.metric.higher_is_better else "lowest"
-    parts = [f"Test {results.metric.name} is {superlative} for {best.name}, {with_interval(best.scores['test'])}"]
-    if named["equivalent"]:
-        parts.append(f"{listed(named['equivalent'])}: equivalent (within {margin_in_words(results)})")
-    if named["cannot tell"]:
-        parts.append(f"{listed(named['cannot tell'])}: not distinguished from it")
-    worse = [f"{name} {difference_in_words(against[name].difference, results)}" for name in named["worse"]]
+    rivals = [row for row in others if row.name in results.rivals]
+    worse = [row for row in others if against[row.name].verdict == "worse"]
+    beside = [row for row in others if row not in worse]
+    sentences = [_undecided(results, best, rivals) if rivals else _taken(results, best)]
+    if beside:
+        as_good = _as_good(results, [row for row in beside if row not in rivals], against)
+        second = " ".join([*as_good, *_cheapest(results, best, beside)])
+        sentences += [second] if second else []
     if worse:
-        parts.append(f"worse: {', '.join(worse)}")
-    return f"{'; '.join(parts)}."
+        sentences.append(_worse(results, [against[row.name] for row in worse]))
+    if (longer := _longer(results)) is not None:
+        return [*sentences, longer]
+    untold = [pair for pair in against.values() if pair.verdict == "cannot tell" and pair.difference.low is not None]
+    return [*sentences, _what_would_help(untold)] if untold else sentences
 
 
-def _fastest(results: ComparisonResults, best: ContenderResults, beside: list[ContenderResults]) -> str | None:
-    """The fastest of the contenders that are not worse than the best; None if that is the best itself."""
-    rates = {name: speed.median for name, speed in results.measured.speed.items()}
-    fastest = max(beside, key=lambda row: rates[row.name])
-    if fastest is best:
-        return "It also trains fastest of those not shown to be worse." if len(beside) > 1 else None
-    if rates[fastest.name] < NOTICED * rates[best.name]:
-        return None
-    ratio, part = rates[fastest.name] / rates[best.name], fastest.parameters.core / best.parameters.core
-    return (
-        f"Of those not shown to be worse, {fastest.name} trains fastest: {ratio:.1f} times the tokens a second of "
-        f"{best.name}, with {part:.0%} of the parameters of its core."
+def _taken(results: ComparisonResults, best: Row) -> str:
+    if isinstance(best, PlainScores):
+        return f"Take {_named([best], results)}, a plain method: no cell is better."
+    return f"Take {_named([best], results)}."
+
+
+def _undecided(results: ComparisonResults, best: Row, rivals: list[Row]) -> str:
+    ahead, pairs = f"Not decided: {_named([best], results)} is ahead", [results.pair(r.name, best.name) for r in rivals]
+    if any(pair.difference.low is None for pair in pairs):
+        return f"{ahead}, but one seed does not say what others give: give 2 or more with --seeds."
+    return f"{ahead}, but {_named(rivals, results)} may be better: {_too_few(pairs)} to say."
+
+
+def _as_good(results: ComparisonResults, beside: list[Row], against: dict[str, PairResults]) -> list[str]:
+    """Who is shown to be as good, and who is not shown to be worse."""
+    equal, untold = (
+        [row for row in beside if against[row.name].verdict == verdict] for verdict in ("equivalent", "cannot tell")
     )
+    parts = []
+    if equal:
+        verb = "is" if len(equal) == 1 else "are"
+        parts.append(f"{_named(equal, results)} {verb} as good, within {margin_in_words(results)}")
+    if untold:
+        few = _too_few([against[row.name] for row in untold])
+        parts.append(f"{_named(untold, results)} may be as good: {few} to say")
+    return [f"{'; '.join(parts)}."] if parts else []
+
+
+def _too_few(pairs: list[PairResults]) -> str:
+    return "the seeds are too few" if all(pair.more_seeds is not None for pair in pairs) else "the test is too small"
+
+
+def _named(rows: list[Row], results: ComparisonResults) -> str:
+    return _few([f"{row.name} ({plain_score(row, results)})" for row in rows])
+
+
+def _few(names: list[str]) -> str:
+    """The first, and how many more."""
+    return listed([*names[:NAMED], *([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])])
+
+
+def _cheapest(results: ComparisonResults, best: Row, beside: list[Row]) -> list[str]:
+    """The one that takes the least time of those that are not shown to be worse."""
+    cheapest = min(beside, key=lambda row: results.seconds(row.name))
+    seconds, own = results.seconds(cheapest.name), results.seconds(best.name)
+    if own <= seconds:
+        return [f"{best.name} is also the cheapest: {duration(own)} of training."]
+    if seconds * NOTICED > own:
+        return []
+    which = f"{cheapest.name} is the cheapest of them" if len(beside) > 1 else "It is cheaper"
+    return [f"{which}: {duration(seconds)} of training, {best.name} {duration(own)}."]
+
+
+def _worse(results: ComparisonResults, pairs: list[PairResults]) -> str:
+    gaps = list(dict.fromkeys(gap_in_words(pair.difference, results) for pair in (pairs[0], pairs[-1])))
+    by = f"{gaps[0].partition(' ')[0]} to {gaps[1]}" if len(gaps) > 1 else gaps[0]
+    return f"Worse, by {by}: {listed([pair.contender for pair in pairs])}."
+
+
+def _longer(results: ComparisonResults) -> str | None:
+    """What comes before more seeds: a training that had not ended where it stopped."""
+    rising = [row for row in results.contenders if 2 * row.still_improving > len(row.runs)]
+    if not rising:
+        return None
+    asked, train = results.settings.contenders, results.settings.train
+    if asked.train_minutes is not None:
+        flag = f"--train-minutes {2 * asked.train_minutes:g}"
+    elif train.get("total_steps"):
+        flag = f"--total-steps {2 * rising[0].runs[0].steps}"
+    else:
+        flag = f"--epochs {2 * int(str(train['epochs']))}"
+    names = "all" if len(rising) == len(results.contenders) > 1 else _few([row.name for row in rising])
+    return f"Training was too short for {names}: validation was still improving. {flag} comes before more seeds."
 
 
 def _what_would_help(pairs: list[PairResults]) -> str:
@@ -89,46 +151,36 @@ def _what_would_help(pairs: list[PairResults]) -> str:
         parts.append(f"{more} would decide between {easiest.contender} and {easiest.other}")
     if by_examples:
         easiest = min(by_examples, key=lambda pair: pair.more_examples or 0)
-        names = listed([pair.contender for pair in by_examples])
+        seeds = max(USUAL_SEEDS, easiest.difference.runs)
         parts.append(
-            f"no number of seeds alone would tell {names} from {easiest.other}, but a test split of "
-            f"{easiest.more_examples:,} examples or more, with {max(USUAL_SEEDS, easiest.difference.runs)} seeds"
+            f"a test of {easiest.more_examples:,} examples, with {seeds} seeds, would decide between "
+            f"{easiest.contender} and {easiest.other}"
         )
     if not parts:
         return (
             f"What is open would take more than {MOST_SEEDS} more seeds, and more than {MOST_GROWTH:,} times as many "
             "test examples: it lies at the margin, or there are few examples."
         )
-    text = "; ".join(parts)
-    return f"Were the differences what they seem: at {100 * POWER:.0f} % power, {text}."
-
-
-def _against_plain(results: ComparisonResults) -> str:
-    best, plain = results.best_on_validation(), results.best_plain()
-    pair = results.pair(best.name, plain.name)
-    words = {"better": "better than", "worse": "worse than", "equivalent": "equivalent to"}
-    how = words.get(pair.verdict, "not distinguished from")
-    return (
-        f"{best.name}, the best on validation, is {how} {plain.name} ({mean_alone(plain.scores['test'])}) on test: "
-        f"{difference_in_words(pair.difference, results)}."
-    )
+    return f"At {100 * POWER:.0f} % power, were the differences what they seem, {'; '.join(parts)}."
 
 
 def _down_the_ladder(results: ComparisonResults, match: str) -> list[str]:
-    """The cost of each removal, and of all of them."""
+    """Which removals are shown to cost or to gain something, and all of them together."""
     ladder = results.settings.contenders.ladder
     if ladder is None or match not in results.settings.contenders.match:
         return []
     steps = [(row, pair) for row, pair in steps_below(results, match) if row.cell not in BESIDE.get(ladder, ())]
-    parts = [f"without {removed(row)} {difference_in_words(pair.difference, results)}" for row, pair in steps]
-    shown = [f"{row.cell} ({pair.verdict})" for row, pair in steps if pair.verdict in ("better", "worse")]
-    found = f"shown to differ: {', '.join(shown)}" if shown else "no single step is shown to differ"
+    shown = [
+        f"without {removed(row)} it is {pair.verdict} by {gap_in_words(pair.difference, results)}"
+        for row, pair in steps
+        if pair.verdict in ("better", "worse")
+    ]
+    found = "; ".join(shown) or "no single step is shown to differ from the one above"
     bottom = next(row for row in results.contenders if row.cell == LADDERS[ladder][-1] and row.match == match)
     whole = results.pair(bottom.name, results.baseline.contender)
     return [
-        f"Down the ladder with {MATCH_WORDS[match]}, test {results.metric.name} of each step less that of the step "
-        f"above: {'; '.join(parts)} ({found}). From {ladder} to {bottom.cell}: "
-        f"{difference_in_words(whole.difference, results)}, {whole.verdict}."
+        f"Down the ladder with {MATCH_WORDS[match]}: {found}. {bottom.cell} beside {ladder}: {whole.verdict}, "
+        f"{difference_in_words(whole.difference, results)}."
     ]
 
 
@@ -177,14 +229,14 @@ def _scope(results: ComparisonResults) -> str:
     """What the intervals cover."""
     runs = results.contenders[0].scores["test"].runs
     if runs < 2:
-        return "1 seed: no interval and no verdict; give 2 or more with --seeds."
+        return "1 seed: no interval and no verdict between cells; give 2 or more with --seeds."
     uncovered = "other data, other sizes or " + (
         "a recipe tuned for each cell" if results.search is None else "another search, which may choose other settings"
     )
     return (
         f"Intervals are 95 % over other seeds ({runs} were run) and other test splits of the kind "
-        f"({plural(results.data.examples['test'], results.data.unit)}); verdicts hold for all pairs together. They do "
-        f"not cover {uncovered}."
+        f"({plural(results.data.examples['test'], results.data.unit)}); those of differences hold for all pairs "
+        f"together. They do not cover {uncovered}."
     )
 
 
@@ -192,6 +244,6 @@ def intervals_explained(results: ComparisonResults) -> str:
     """How the intervals in brackets are made, for the small print."""
     return (
         "[ ]: 95 % intervals over seeds and test examples together, which are the same for all contenders. A "
-        f"difference below {margin_in_words(results)} does not matter; better, equivalent and worse are corrected for "
-        f"{plural(len(results.pairs), 'pair')} (Holm)."
+        f"difference below {margin_in_words(results)} does not matter. Differences are corrected for "
+        f"{plural(len(results.pairs), 'pair')}: their intervals hold together, and the word is what the interval says."
     )

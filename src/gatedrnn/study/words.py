@@ -1,13 +1,15 @@
 """Scores, differences and margins in words, the same in sentences and tables."""
 
 from gatedrnn.pages import signed
-from gatedrnn.study.results import ComparisonResults
+from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores
 from gatedrnn.study.statistics import Estimate
 
 MATCH_WORDS = {
     "layers": "equal layers and widths", "params": "equal parameters of the recurrent core",
     "multiply-adds": "equal multiply-adds a step", "time": "equal seconds of training",
 }  # fmt: skip
+SAID = {"auroc": "AUROC", "perplexity": "perplexity", "mase": "MASE", "scaled_mae": "scaled error"}
+"""How metrics are named in a sentence."""
 NONE = "–"
 
 
@@ -36,13 +38,36 @@ def difference_in_words(difference: Estimate, results: ComparisonResults) -> str
     return f"{mean} [{signed(difference.low, form)}, {signed(difference.high, form)}]"
 
 
+def plain_score(row: ContenderResults | PlainScores, results: ComparisonResults) -> str:
+    """99.0 %, perplexity 132 or MASE 0.523: of the test, as a person would say it."""
+    mean, name = row.scores["test"].mean, results.metric.name
+    if name == "accuracy":
+        return f"{100 * mean:.1f} %"
+    return f"{SAID[name]} {mean:.3g}"
+
+
+def gap_in_words(difference: Estimate, results: ComparisonResults) -> str:
+    """1.7 points, 12 % or 0.021: how far apart two scores are."""
+    apart = abs(difference.mean)
+    if results.metric.name == "accuracy":
+        return f"{100 * apart:.1f} points"
+    return f"{100 * apart:.2g} %" if results.metric.score == "perplexity" else f"{apart:.2g}"
+
+
+def duration(seconds: float) -> str:
+    """< 0.01 s, 0.042 s, 3.1 s, 410 s or 12 min."""
+    if seconds < 10:
+        return "< 0.01 s" if seconds < 0.01 else f"{seconds:.2g} s"
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+
+
 def margin_in_words(results: ComparisonResults) -> str:
     """0.5 points, 1 % of the perplexity, or 0.01 in mase."""
     if results.metric.score == "perplexity":
         return f"{100 * results.margin:g} % of the perplexity"
     if results.metric.name == "accuracy":
         return f"{100 * results.margin:g} points"
-    return f"{results.margin:g} in {results.metric.name}"
+    return f"{results.margin:g} in {SAID[results.metric.name]}"
 
 
 def listed(names: list[str]) -> str:

@@ -2,18 +2,20 @@
 
 import plotly.graph_objects as go
 
-from gatedrnn.pages import COLOURS
+from gatedrnn.pages import COLOURS, GREY
 from gatedrnn.train.forecasts import Drawn, Forecasts
 
 BEFORE = 3
 """Horizons of the past that are drawn."""
-BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
+BLUE, ORANGE = COLOURS[:2]
 
 
 def forecast_figures(forecasts: Forecasts) -> dict[str, go.Figure]:
     """By title: the future first, where it is known what to forecast it from."""
     found = {f"{one.series}: the next steps": _bands(one, forecasts.levels) for one in forecasts.future}
     found |= {f"{one.series}: the last of the test": _bands(one, forecasts.levels) for one in forecasts.test}
+    for place, one in enumerate(forecasts.hardest, start=1):
+        found[f"{one.series}: furthest off in the test, {place}"] = _bands(one, forecasts.levels)
     return found | {
         "Error against horizon": _error(forecasts.error_by_step), "Coverage of the test": _coverage(forecasts.coverage),
     }  # fmt: skip

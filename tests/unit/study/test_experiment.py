@@ -128,18 +128,18 @@ def test_a_record_states_what_is_fair_with_plain_baselines_in_its_table_and_name
     results = comparison.results
     (linear,) = results.baseline.plain
     assert linear.scores["test"].mean == 1.0 and linear.scores["test"].low < 1
-    assert score_rows(results)[-1]["contender"] == linear.name
+    assert score_rows(results)[0]["method"] == linear.name
     for row in results.contenders:
         difference = results.pair(row.name, linear.name).difference
         assert difference.mean == pytest.approx(row.scores["test"].mean - 1.0)
-    assert any(linear.name in sentence for sentence in headline(results))
+    assert f"{linear.name} (100.0 %)" in headline(results)[0]
     outcomes = read_outcomes(comparison.folder / "outcomes.npz")
     assert outcomes[f"{linear.name}/test"].values.all() and len(outcomes[f"{linear.name}/test"].counts) > 1
 
 
 def test_a_speed_is_measured_once_and_another_margin_judges_finished_runs_anew(comparison, tmp_path, monkeypatch):
     first = comparison.results
-    shown = {row["contender"]: row["tokens/s"] for row in score_rows(first)}
+    shown = {row["method"]: row["tokens/s"] for row in score_rows(first)}
     assert all(shown[name] == f"{one.median:,.0f}" for name, one in first.measured.speed.items())
     monkeypatch.setattr("gatedrnn.study.experiment.training_speed", lambda *_: pytest.fail("measured again"))
     wide = compare(comparison.settings, comparison.copy(tmp_path / "comparison"), margin=1.0)

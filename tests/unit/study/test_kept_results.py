@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import sys
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -125,13 +126,21 @@ def assert_scores_follow_from_outcomes(path, results):
             assert found == pytest.approx(score, rel=1e-12), name
     for split in results.contenders[0].scores:
         estimates = table(split, [row.name for row in results.contenders]).estimates()
-        assert estimates == [row.scores[split] for row in results.contenders], name
-    told = ("difference", "verdict", "more_seeds", "more_examples")
-    judged, kept = (
-        [[getattr(pair, of) for of in told] for pair in pairs]
-        for pairs in (table("test", list(runs)).pairs(results.margin), results.pairs)
-    )
-    assert judged == kept, name
+        assert_same(estimates, [row.scores[split] for row in results.contenders], name)
+    table_of_all, names = table("test", list(runs)), list(runs)
+    judged = table_of_all.pairs(results.margin)
+    assert_same([pair.difference for pair in judged], [pair.difference for pair in results.pairs], name)
+    told = ("verdict", "more_seeds", "more_examples")
+    found, kept = ([[getattr(pair, of) for of in told] for pair in pairs] for pairs in (judged, results.pairs))
+    assert found == kept, name
+    best, rivals = table_of_all.rivals(results.margin)
+    assert [results.ranked()[0].name, *results.rivals] == [names[n] for n in (best, *rivals)], name
+
+
+def assert_same(found, kept, name):
+    """Estimates, but for roundings."""
+    ours, theirs = (np.array([astuple(one) for one in each], float) for each in (found, kept))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=name)
 
 
 def test_a_kept_record_names_what_made_it_a_ratio_lies_between_its_quartiles_and_what_is_older_says_so():

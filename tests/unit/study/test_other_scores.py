@@ -98,10 +98,11 @@ def test_the_lowest_scaled_error_is_the_best_and_baselines_of_too_many_windows_a
     results, page = finished
     assert (results.metric.name, results.metric.higher_is_better, results.metric.score) == ("mase", False, "error")
     assert results.data.examples == {"validation": 20, "test": 20} and results.data.unit == "series"
-    best = min(results.contenders, key=lambda row: row.scores["test"].mean)
-    assert headline(results)[0].startswith(f"Test mase is lowest for {best.name}")
+    best, *others = results.ranked()
+    assert best.scores["test"].mean < min(row.scores["test"].mean for row in others)
+    assert f"{best.name} (MASE {best.scores['test'].mean:.3g})" in headline(results)[0]
     assert "20 series" in page.read_text() and "All scores of the test forecasts" in page.read_text()
-    assert [row["contender"] for row in forecast_rows(results)] == [row["contender"] for row in score_rows(results)]
+    assert {row["method"] for row in forecast_rows(results)} == {row["method"] for row in score_rows(results)}
     for pair in results.pairs:
         own, turned = pair.difference, pair.turned("error").difference
         assert (turned.mean, turned.low, turned.high) == (-own.mean, -own.high, -own.low)
@@ -152,7 +153,8 @@ def test_the_lowest_perplexity_is_the_best_and_shown_without_a_path_a_text_or_a_
         assert row.scores["test"].mean == pytest.approx(math.exp(np.mean(losses)))
     means = [row.scores["validation"].mean for row in results.contenders]
     assert results.best_on_validation().scores["validation"].mean == min(means)
-    assert headline(results)[0].startswith("Test perplexity is lowest for ")
+    best = min(results.ranked(), key=lambda row: row.scores["test"].mean)
+    assert f"{best.name} (perplexity {best.scores['test'].mean:.3g})" in headline(results)[0]
     results, page = of_texts
     assert str(page.parent) not in results.text() and "cat sat" not in results.text()
     report, shown = (page.with_suffix(ending).read_text(encoding="utf-8") for ending in (".md", ".html"))
@@ -166,8 +168,10 @@ def test_a_difference_is_the_ratio_of_perplexities_over_seeds_and_pieces_of_text
     found, back = (results.pair(*names).difference for names in ((mingru.name, lstm.name), (lstm.name, mingru.name)))
     assert found.mean == pytest.approx(math.expm1(losses[0] - losses[1])) and found.low < found.mean < found.high
     assert (1 + back.low) * (1 + found.high) == pytest.approx(1) == (1 + back.mean) * (1 + found.mean)
-    shown = {row["contender"]: row["to baseline"] for row in score_rows(results)}
-    assert shown["lstm"] == "baseline" and f"{found.mean:+.1%}" in shown["mingru-layers"]
+    best, *others = results.ranked()
+    shown = {row["method"]: row["to the best"] for row in score_rows(results)}
+    for row in others:
+        assert shown[row.name].startswith(f"{results.pair(row.name, best.name).difference.mean:+.1%} [")
     assert results.data.unit in ("document", "block of 100 tokens") and results.data.examples["test"] > 1
 
 

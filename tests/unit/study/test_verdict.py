@@ -1,0 +1,172 @@
+"""What a comparison says: which of all methods to take, what may be as good and is cheaper, what is worse, what would
+help; on made-up answers of two cells and a plain method.
+"""
+
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gatedrnn.study.assembly import statistics_of, still_improving
+from gatedrnn.study.beside import Curve, Curves
+from gatedrnn.study.figures import figures
+from gatedrnn.study.printing import print_comparison
+from gatedrnn.study.results import ComparisonResults, run_name
+from gatedrnn.study.statistics import MARGINS, Sample, Table
+from gatedrnn.study.tables import forecast_rows, ladder_rows, score_rows
+from gatedrnn.study.verdict import verdict
+from gatedrnn.terminal import Console
+from gatedrnn.train.outcomes import of_rows
+from gatedrnn.train.result import read_record
+
+KEPT = Path(__file__).parents[3] / "results"
+DIGITS = read_record(KEPT / "digits" / ComparisonResults.FILE, ComparisonResults)
+SEEDS, PLAIN = (0, 1, 2), "logistic regression"
+
+
+def compared(lstm, gru, plain, examples=4000, seeds=SEEDS, **changes):
+    """A comparison in which these shares of the examples are right; what is hard for one is hard for all."""
+    random = np.random.default_rng(0)
+    hard = random.random(examples)
+
+    def answers(share):
+        right = (hard + 0.1 * random.standard_normal(examples)) < share
+        return {split: of_rows(right, np.ones(examples)) for split in ("validation", "test")}
+
+    names = {"lstm": lstm, "gru-layers": gru}
+    runs = {name: [run_name(name, seed) for seed in seeds] for name in names}
+    outcomes = {run: answers(share) for name, share in names.items() for run in runs[name]} | {PLAIN: answers(plain)}
+    found = statistics_of(runs, [PLAIN], outcomes, DIGITS.metric, DIGITS.margin)
+    rows = [
+        row.model_copy(update={"scores": found.scores[row.name], "runs": row.runs[: len(seeds)], **changes})
+        for row in DIGITS.contenders
+        if row.name in names
+    ]
+    fixed = [
+        one.model_copy(update={"scores": found.scores[PLAIN]}) for one in DIGITS.baseline.plain if one.name == PLAIN
+    ]
+    baseline = DIGITS.baseline.model_copy(update={"plain": fixed})
+    update = {"contenders": rows, "baseline": baseline, "pairs": found.pairs, "rivals": found.rivals}
+    return DIGITS.model_copy(update=update)
+
+
+def percent(results, name):
+    (row,) = (row for row in results.ranked() if row.name == name)
+    return f"{name} ({100 * row.scores['test'].mean:.1f} %)"
+
+
+def test_a_plain_method_that_wins_is_the_one_to_take():
+    results = compared(lstm=0.80, gru=0.82, plain=0.95)
+    first, second, *_ = verdict(results)
+    assert first == f"Take {percent(results, PLAIN)}, a plain method: no cell is better."
+    assert second.startswith("Worse, by ") and second.endswith("points: gru-layers and lstm.")
+
+
+def test_a_plain_method_that_may_be_as_good_and_is_cheaper_is_named_with_its_price():
+    results = compared(lstm=0.80, gru=0.95, plain=0.93, examples=1000)
+    first, second, third, *_ = verdict(results)
+    assert first == f"Take {percent(results, 'gru-layers')}."
+    assert second == (
+        f"{percent(results, PLAIN)} may be as good: the test is too small to say. "
+        "It is cheaper: 0.05 s of training, gru-layers 6.3 s."
+    )
+    assert third.startswith("Worse, by 1") and third.endswith(" points: lstm.")
+
+
+def test_a_plain_method_that_loses_is_among_what_is_worse():
+    first, second, *_ = verdict(results := compared(lstm=0.95, gru=0.90, plain=0.70))
+    assert first == f"Take {percent(results, 'lstm')}." and second.endswith(
+        " points: gru-layers and logistic regression."
+    )
+
+
+def test_what_is_within_the_margin_is_as_good():
+    results = compared(lstm=0.9, gru=0.9, plain=0.5, examples=100_000)
+    first, second, *_ = verdict(results)
+    best, other, _ = (row.name for row in results.ranked())
+    assert first == f"Take {percent(results, best)}."
+    assert second.startswith(f"{percent(results, other)} is as good, within 0.5 points. ")
+
+
+def test_none_is_taken_while_another_may_be_better_by_more_than_the_margin():
+    first, second, *_ = verdict(results := compared(lstm=0.80, gru=0.80, plain=0.805, examples=200))
+    best, *rivals = results.ranked()
+    assert set(results.rivals) == {row.name for row in rivals}
+    named = " and ".join(percent(results, row.name) for row in rivals)
+    ahead = f"Not decided: {percent(results, best.name)} is ahead"
+    assert first == f"{ahead}, but {named} may be better: the test is too small to say."
+    assert "cheape" in second or best.name == PLAIN
+
+
+def test_one_seed_shows_nothing_of_cells_and_says_what_to_do():
+    first, *_ = verdict(results := compared(lstm=0.80, gru=0.95, plain=0.5, seeds=(0,)))
+    ahead = percent(results, "gru-layers")
+    assert (
+        first
+        == f"Not decided: {ahead} is ahead, but one seed does not say what others give: give 2 or more with --seeds."
+    )
+
+
+def test_too_short_a_training_comes_before_more_seeds():
+    said = verdict(compared(lstm=0.80, gru=0.80, plain=0.805, examples=200))
+    assert said[-1].startswith("At 80 % power")
+    said = verdict(compared(lstm=0.80, gru=0.80, plain=0.805, examples=200, still_improving=2))
+    short = "Training was too short for all: validation was still improving."
+    assert said[-1] == f"{short} --epochs 80 comes before more seeds."
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([0.1, 0.5, 0.8, 0.9, 0.95], 1),
+        ([0.1, 0.9, 0.95, 0.95, 0.953], 0),
+        ([0.1, 0.9, 0.95, 0.95, 0.80], 0),
+        ([0.9], 0),
+    ],
+)
+def test_a_run_still_improves_where_its_last_fifth_gained_more_than_the_margin(scores, expected):
+    curve = Curve(step=list(range(20, 20 * len(scores) + 1, 20)), loss=scores, score=scores)
+    assert still_improving(["a"], Curves(runs={"a": curve}), DIGITS.metric, 0.005) == expected
+
+
+def test_a_plain_method_is_drawn_and_lies_on_the_front_where_no_cheaper_one_is_better():
+    results = compared(lstm=0.90, gru=0.95, plain=0.92)
+    drawn = figures(results, None, None)["Score against price"].data
+    assert [trace.name for trace in drawn if trace.visible] == ["Pareto front", "lstm", "gru-layers", PLAIN]
+    front = drawn[0]
+    assert front.x == (results.seconds(PLAIN), results.seconds("gru-layers"))
+
+
+def test_who_may_be_better_is_found_whatever_the_others_are():
+    """A law of multiple comparisons with the best: with two contenders it is the one-sided test of their difference."""
+    random = np.random.default_rng(1)
+    hard = random.normal(size=300)
+    for gap in (0.0, 0.1, 0.3):
+        samples = [
+            Sample((5 + hard + shift + random.normal(0, 0.5, (1, 300))), np.ones(300), "error", fixed=True)
+            for shift in (0, gap)
+        ]
+        table = Table(samples)
+        own = samples[1].values[0] - samples[0].values[0]
+        best, rivals = table.rivals()
+        reach = abs(own.mean()) - 1.6499 * own.std(ddof=1) / np.sqrt(
+            300
+        )  # Student's t, one side, 299 degrees of freedom
+        assert best == (0 if own.mean() > 0 else 1) and bool(rivals) == (reach < -MARGINS["error"])
+
+
+@pytest.mark.parametrize("name", ["digits", "m4-hourly", "ladder/gru", "tiny-shakespeare-family"])
+def test_a_terminal_of_80_columns_breaks_no_number(name):
+    results = read_record(KEPT / name / ComparisonResults.FILE, ComparisonResults)
+    console = Console(file=StringIO(), width=80)
+    print_comparison(results, console)
+    shown = console.file.getvalue()
+    assert max(map(len, shown.splitlines())) <= 80
+    rows = [*score_rows(results), *forecast_rows(results)] if results.metric.name == "mase" else score_rows(results)
+    for row in rows:
+        for column in ("test", "seconds", "mase", "mae", "coverage"):
+            assert row.get(column, "") in shown
+    for match in results.settings.contenders.match if results.settings.contenders.ladder else ():
+        for row in ladder_rows(results, match):
+            assert row["core to step above"] in shown and row["score to step above"] in shown
