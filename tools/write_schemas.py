@@ -12,13 +12,16 @@ from gatedrnn.bench.record import BenchRecord
 from gatedrnn.inspect.diagnose import Diagnosis
 from gatedrnn.study.beside import Confusion, Curves, Trials
 from gatedrnn.study.results import ComparisonResults, ProbeResults
+from gatedrnn.train.forecasts import Forecasts
+from gatedrnn.train.hardest import Hardest
 from gatedrnn.train.result import Record, RunResult
 from gatedrnn.train.standing import Standing
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 RECORDS: dict[str, type[Record] | type[BenchRecord]] = {
     "results": ComparisonResults, "curves": Curves, "confusion": Confusion, "trials": Trials,
-    "probes": ProbeResults, "result": RunResult, "standing": Standing, "diagnosis": Diagnosis, "bench": BenchRecord,
+    "probes": ProbeResults, "result": RunResult, "standing": Standing, "hardest": Hardest,
+    "forecasts": Forecasts, "diagnosis": Diagnosis, "bench": BenchRecord,
 }  # fmt: skip
 """By the name of the file, without its ending."""
 

@@ -44,9 +44,9 @@ def only_our_cells():
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory):
-    """A folder with the files and the runs that the pages name."""
-    folder = tmp_path_factory.mktemp("workplace")
+def files(tmp_path_factory):
+    """A folder with the files that the pages name."""
+    folder = tmp_path_factory.mktemp("files")
     shutil.copytree(EXAMPLES, folder / "examples")
     for name in ("book.txt", "another.txt"):
         small_text(folder / name)
@@ -54,7 +54,7 @@ def workplace(tmp_path_factory):
     for name in ("reviews.csv", "labelled.csv", "unlabelled.csv"):
         (folder / name).write_text("text,label\n" + rows)
     hours = [f"2024-01-{1 + i // 24:02d} {i % 24:02d}:00,{10 + 3 * (i % 24) + i % 7}\n" for i in range(300)]
-    for name, target in (("load.csv", "load"), ("energy.csv", "OT"), ("new.csv", "OT")):
+    for name, target in (("sales.csv", "sales"), ("load.csv", "load"), ("energy.csv", "OT"), ("new.csv", "OT")):
         (folder / name).write_text(f"date,{target}\n" + "".join(hours))
     times = [(i, t, "up" if i % 2 else "down") for i in range(40) for t in range(6)]
     for name in ("sensors.csv", "more-sensors.csv"):
@@ -66,6 +66,13 @@ def workplace(tmp_path_factory):
         series = [f"{i % 5},{i % 3},{i % 2 + 4},{i % 2 - 4}:{'wave' if i % 2 else 'nod'}\n" for i in range(40)]
         head = "@problemName Gestures\n@univariate true\n@classLabel true wave nod\n@data\n"
         (folder / f"Gestures_{part}.ts").write_text(head + "".join(series))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def workplace(files, tmp_path_factory):
+    """With the runs that they name too."""
+    folder = shutil.copytree(files, tmp_path_factory.mktemp("workplace") / "here")
     trained = {
         "runs/book": "--train-file book.txt --length 16 --test-fraction 0.1",
         "runs/reviews": "--task text-classification --train-file reviews.csv",
@@ -129,7 +136,8 @@ def asked():
 
 
 @pytest.mark.parametrize("part", range(24))
-def test_every_command_of_a_page_takes_its_flags(part, called):
+def test_every_command_of_a_page_takes_its_flags(part, called, files, monkeypatch):
+    monkeypatch.chdir(files)
     lines = asked()[part::24]  # each builds the whole command line
     for arguments in lines:
         call(*arguments)

@@ -47,8 +47,8 @@ def readme_table(readme):
 def test_the_decision_table_has_the_lines_and_numbers_of_the_readme(pages):
     for language, html in pages.items():
         shown, wanted = decision_table(html), readme_table(READMES[language])
-        assert len(wanted) == 9
-        for (need, take, measured), line in zip(shown, wanted, strict=False):
+        assert len(wanted) == 10  # the last is of no cell
+        for (need, take, measured), line in zip(shown, wanted[:-1], strict=False):
             assert [need, take] == line[:2]
             assert set(re.findall(NUMBER, line[2])) <= set(re.findall(NUMBER, measured))
 

@@ -66,7 +66,8 @@ def forecast(
         forecasts = write_forecasts(folder)
         own = cast("GatedRNNForForecasting", open_finished(folder).model)
         write_forecast(own, asked, folder / "forecast.csv")
-        console.print(forecasts.sentence(), highlight=False)
+        for sentence in forecasts.sentences():
+            console.print(sentence, highlight=False)
         say_standing(console, folder, baselines)
         page = write_report(folder)
     for what, place in (("forecast", folder / "forecast.csv"), ("pictures", page), ("model", folder / "model")):

@@ -122,6 +122,10 @@ def train(
             from gatedrnn.train.forecasts import write_forecasts
 
             write_forecasts(folder)
+        else:
+            from gatedrnn.train.hardest import write_hardest
+
+            write_hardest(folder)
         say_standing(console, folder, baselines)
         page = write_report(folder)
     for what, place in (("report", page), ("model", folder / "model")):

@@ -27,6 +27,8 @@ LEAST_SECONDS = 3.0
 """That they have, however short the run."""
 SECONDS_A_REFIT = 0.1
 """That a method of statsforecast takes for a window, about."""
+LONG = ("DLinear", "gradient boosting")
+"""Left to `gatedrnn compare`: they are trained themselves, for longer than a short run."""
 ENOUGH = 1.96
 """Standard errors of a difference that is shown."""
 WHOLE = 0.9
@@ -67,6 +69,8 @@ def _beside(
     if isinstance(data.evaluation["test"], Examples):
         found.append(constant(data))
     for name, fit in each_baseline(data, threads, refits):
+        if name.startswith(LONG):
+            continue
         if time.perf_counter() > until:
             left_out.append(f"{name} (takes long beside this run)")
             continue

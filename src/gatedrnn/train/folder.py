@@ -25,7 +25,7 @@ from gatedrnn.train.settings import RunSettings
 
 SETTINGS = "settings.json"
 """In a checkpoint: the settings that it was taken with."""
-DERIVED = ("samples.json", "report.html", "curves.svg", "forecasts.json", "standing.json")
+DERIVED = ("samples.json", "report.html", "curves.svg", "forecasts.json", "standing.json", "hardest.json")
 """What is made again from the rest."""
 LENGTH = ("epochs", "total_steps")
 """Settings that may change while a run is stopped: `loop.with_length`."""
@@ -43,7 +43,9 @@ class RunFolder:
         self.config, self.data, self.metrics = path / "config.yaml", path / "data.json", path / "metrics.jsonl"
         self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
         self.outcomes = path / OUTCOMES
-        self.samples, self.report, self.curves, self.forecasts, self.standing = (path / name for name in DERIVED)
+        self.samples, self.report, self.curves, self.forecasts, self.standing, self.hardest = (
+            path / name for name in DERIVED
+        )
 
     def claim(self, settings: RunSettings, sources: list[dict[str, Json]]) -> None:
         """Make the folder this run's own, or see that it already is: the same settings, the same data.

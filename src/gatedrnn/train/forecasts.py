@@ -30,6 +30,10 @@ ROWS = 256
 """Series that are forecast together."""
 SHOWN = 4
 """Series that are drawn."""
+HARDEST = 2
+"""Forecasts of the test that are drawn because they are furthest off."""
+LEANS = 0.2
+"""Of the mean error: a bias below is not worth a number."""
 
 
 class Drawn(Record):
@@ -61,6 +65,22 @@ class Forecasts(Record):
     """Mean scaled error of the test at each step of the horizon: of the model, and of naive forecasts."""
     coverage: dict[str, float]
     """By quantile: the share of test values at or below it."""
+    bias: float | None = None
+    """Scaled error of the median in the mean of the test, with its sign: above 0 where forecasts are too high."""
+    hardest: list[Drawn] = []
+    """The forecasts of the test that are furthest off."""
+
+    def sentences(self) -> list[str]:
+        """The model beside naive forecasts; how wide its intervals are; whether it leans to one side."""
+        nominal = self.levels[-1] - self.levels[0]
+        inside = self.coverage[f"{self.levels[-1]!r}"] - self.coverage[f"{self.levels[0]!r}"]
+        found = [self.sentence(), f"{inside:.0%} of the test values lie in the {nominal:.0%} interval"]
+        error = float(np.mean(self.error_by_step["model"]))
+        if self.bias is None or not error:
+            return found
+        side, part = "high" if self.bias > 0 else "low", abs(self.bias) / error
+        much = f"by {part:.0%} of the mean error" if part >= LEANS else "by little beside the mean error"
+        return [*found, f"in the mean, forecasts are too {side} {much}"]
 
     def sentence(self) -> str:
         """The model beside naive forecasts, on the test."""
@@ -206,11 +226,15 @@ def _last_of_test(model: GatedRNNForForecasting, windows: Windows, chosen: np.nd
         own = windows.places[windows.places[:, 0] == number]
         if not len(own):
             continue
-        batch = windows.collate(own[-1:])
-        labels = batch.pop("labels")
-        quantiles = model.predict(**cast(dict[str, Any], batch))
-        found.append(_drawn(windows, int(number), int(own[-1, 1]), quantiles[0].numpy(), labels[0].numpy()))
+        found.append(_of_window(model, windows, own[-1]))
     return found
+
+
+def _of_window(model: GatedRNNForForecasting, windows: Windows, place: np.ndarray) -> Drawn:
+    batch = windows.collate(place[None])
+    labels = batch.pop("labels")
+    quantiles = model.predict(**cast(dict[str, Any], batch))
+    return _drawn(windows, int(place[0]), int(place[1]), quantiles[0].numpy(), labels[0].numpy())
 
 
 def _after_the_end(model: GatedRNNForForecasting, settings: ForecastTask, chosen: np.ndarray) -> list[Drawn]:
@@ -237,7 +261,7 @@ def _by_step(model: GatedRNNForForecasting, windows: Windows, data: TaskData) ->
     levels, done = model.config.levels, 0
     season = cast(list[int], data.model_inputs["seasons"])[0]
     tallies = {name: ForecastTally(windows, levels) for name in ("model", "last value", "seasonal naive")}
-    below, count = np.zeros(len(levels)), 0
+    below, count, leaning, scaled = np.zeros(len(levels)), 0, 0.0, 0
     for batch in windows.evaluation_batches():
         labels = batch.pop("labels").numpy()
         quantiles = model.predict(**cast(dict[str, Any], batch)).numpy()
@@ -246,12 +270,24 @@ def _by_step(model: GatedRNNForForecasting, windows: Windows, data: TaskData) ->
             tallies[name].add(done, found[..., None].repeat(len(levels), axis=2), labels, may_lack=True)
         tallies["model"].add(done, quantiles, labels)
         seen = ~np.isnan(labels)
+        unit = windows.naive_error[windows.places[done : done + len(labels), 0], None]
+        off = (quantiles[..., levels.index(0.5)] - labels) / unit
+        leaning, scaled = leaning + float(np.nansum(off)), scaled + int((~np.isnan(off)).sum())
         below += ((labels[..., None] <= quantiles) & seen[..., None]).sum((0, 1))
         count, done = count + int(seen.sum()), done + len(labels)
     return {
         "error_by_step": {name: tally.error_by_step() for name, tally in tallies.items()},
         "coverage": {f"{level!r}": float(value / max(1, count)) for level, value in zip(levels, below, strict=True)},
+        "bias": leaning / scaled if scaled else None,
+        "hardest": _furthest_off(model, windows, tallies["model"]),
     }
+
+
+def _furthest_off(model: GatedRNNForForecasting, windows: Windows, tally: ForecastTally) -> list[Drawn]:
+    unit = windows.naive_error[windows.places[:, 0]]
+    off = tally.absolute / np.maximum(1, tally.labels) / unit
+    order = np.argsort(-np.where(np.isnan(off), -1.0, off), kind="stable")[:HARDEST]
+    return [_of_window(model, windows, windows.places[number]) for number in order]
 
 
 def _tuple(value: Any) -> Any:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from gatedrnn import manifest
 from gatedrnn.pages import COLOURS, environment_rows, write_page
@@ -12,10 +13,13 @@ from gatedrnn.records import environment, read_json
 from gatedrnn.train.folder import RunFolder, read_metrics
 from gatedrnn.train.forecast_figures import forecast_figures
 from gatedrnn.train.forecasts import Forecasts
+from gatedrnn.train.hardest import Hard, Hardest
 from gatedrnn.train.model import scores_of
 from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.standing import Standing
 
+CURVES = 3
+"""Channels that are drawn as such."""
 Points = tuple[list[float], list[float]]
 """Steps, and what was found there."""
 
@@ -29,25 +33,56 @@ def write_report(path: Path) -> Path:
     here["environment"]["commit"] = result.measured.commit
     curves = _curves(lines)
     _draw(curves, folder.curves)
+    forecasts = read_record(folder.forecasts, Forecasts) if folder.forecasts.exists() else None
+    standing = read_record(folder.standing, Standing) if folder.standing.exists() else None
+    hardest = read_record(folder.hardest, Hardest).examples if folder.hardest.exists() else []
+    figures = {} if forecasts is None else forecast_figures(forecasts)
+    figures |= {name: _figure(of_run) for name, of_run in curves.items()}
+    if any(one.values for one in hardest):
+        figures["Hardest of the test"] = _hard_series(hardest)
     write_page(
         "gatedrnn.train", "report.html", folder.report,
-        _forecasts(folder) | {name: _figure(lines) for name, lines in curves.items()},
+        figures,
         title=f"{settings['task']}: {settings['cell']}", scores=scores_of(result), result=result,
         settings={k: Path(str(v)).name if k.endswith("_file") else v for k, v in settings.items()},
         sources=folder.sources(),
         samples=read_json(folder.samples) if folder.samples.exists() else {},
-        standing=read_record(folder.standing, Standing).sentences() if folder.standing.exists() else [],
+        said=[
+            *(standing.sentences(scores=False) if standing else []),
+            *(map(_sentence, forecasts.sentences()) if forecasts else []),
+        ],
+        beside=standing.rows() if standing else [],
+        hardest=[_row(one) for one in hardest if one.words is not None],
         environment=environment_rows(**here),
     )  # fmt: skip
     manifest.add(path, folder.report.name, folder.curves.name)
     return folder.report
 
 
-def _forecasts(folder: RunFolder) -> dict[str, go.Figure]:
-    """Of a model that forecasts; none of any other."""
-    if not folder.forecasts.exists():
-        return {}
-    return forecast_figures(read_record(folder.forecasts, Forecasts))
+def _sentence(said: str) -> str:
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def _row(one: Hard) -> dict[str, str]:
+    """Of a text."""
+    sure = "" if one.probability is None else f" ({one.probability:.0%})"
+    return {"row": str(one.row), "true": one.true, "predicted": f"{one.predicted}{sure}", "text": one.words or ""}
+
+
+def _hard_series(hardest: list[Hard]) -> go.Figure:
+    """Each as curves, or where there are many channels as a picture."""
+    titles = [f"row {one.row}: {one.true}, predicted {one.predicted}" for one in hardest]
+    figure = make_subplots(rows=-(-len(hardest) // 2), cols=2, subplot_titles=titles, vertical_spacing=0.12)
+    for place, one in enumerate(hardest):
+        where = {"row": 1 + place // 2, "col": 1 + place % 2}
+        if len(one.values) > CURVES:
+            figure.add_heatmap(z=one.values, colorscale="Blues", showscale=False, **where)
+            figure.update_yaxes(autorange="reversed", **where)
+            continue
+        for colour, channel in zip(COLOURS, one.values, strict=False):
+            figure.add_scatter(y=channel, mode="lines", line={"color": colour, "width": 1.5}, showlegend=False, **where)
+    figure.update_layout(height=80 + 240 * -(-len(hardest) // 2))
+    return figure
 
 
 def _curves(lines: list[dict[str, Any]]) -> dict[str, dict[str, Points]]:

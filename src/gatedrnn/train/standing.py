@@ -34,21 +34,36 @@ class Standing(Record):
     advice: list[str]
     """What would help, by what was measured."""
 
-    def sentences(self) -> list[str]:
-        """Beside the baselines, whose scores follow; and what to do next."""
+    def sentences(self, *, scores: bool = True) -> list[str]:
+        """Beside the baselines, and what to do next.
+
+        Args:
+            scores: those of the baselines are among them; leave them out where a table has them.
+        """
         found = [self._verdict()] if self.plain else []
-        if self.plain:
-            rows = (f"{one.name} {_shown(one.score)} ({one.seconds:.1f} s)" for one in self._ranked())
+        if self.plain and scores:
+            rows = (f"{one.name} {_shown(one.score)} ({one.seconds:.1f} s)" for one in self.ranked())
             found.append(f"Plain baselines on the same test split, {self.metric}: {', '.join(rows)}.")
         if self.left_out:
             found.append(f"Left out: {', '.join(self.left_out)}.")
         return [*found, *self.advice]
 
-    def _ranked(self) -> list[Plain]:
+    def rows(self) -> list[dict[str, str]]:
+        """One row of text for this run and for each plain method, the best first."""
+        words = {"better": "better", "worse": "worse", "open": "cannot tell"}
+        found = [(one.score, one.name, f"{one.seconds:.1f}", words[one.against]) for one in self.plain]
+        found.append((self.score, "this run", "–", "–"))
+        return [
+            {"method": name, f"test {self.metric}": _shown(score), "seconds": seconds, "beside this run": word}
+            for score, name, seconds, word in sorted(found, key=lambda row: row[0], reverse=self.higher_is_better)
+        ]
+
+    def ranked(self) -> list[Plain]:
+        """The baselines, the best first."""
         return sorted(self.plain, key=lambda one: one.score, reverse=self.higher_is_better)
 
     def _verdict(self) -> str:
-        own, ranked = f"{self.metric} {_shown(self.score)}", self._ranked()
+        own, ranked = f"{self.metric} {_shown(self.score)}", self.ranked()
         better = [one for one in ranked if one.against == "better"]
         if better:
             first = better[0]

@@ -10,7 +10,7 @@ import pytest
 import torch
 import utilsforecast.losses as theirs
 from commands import call, outcome, printed
-from finished import FORECAST_FLAGS, ROLES
+from finished import FORECAST_FLAGS, ROLES, copy_of
 from train_helpers import seasons
 
 from gatedrnn.data import Windows, data_settings, load_task
@@ -24,6 +24,7 @@ from gatedrnn.train.forecasts import write_forecasts
 from gatedrnn.train.loop import run
 from gatedrnn.train.outcomes import of_windows
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.train.so_far import data_of
 
 
 def rows_of(path):
@@ -188,3 +189,23 @@ def test_scores_are_those_of_another_library_over_series_or_where_they_are_few_b
     assert many.unit == "series" and many.counts.tolist() == [8] * 25 and many.rate == 0.25
     few = of_windows(np.ones(50), np.full(50, 4), np.stack([np.zeros(50, int), np.arange(50)], axis=1), 12)
     assert few.unit == "block of 12 steps" and few.counts.tolist() == [48, 48, 48, 48, 8]
+
+
+def test_intervals_bias_and_the_furthest_forecasts_are_those_of_the_test(forecast_run, tmp_path):
+    run = copy_of(forecast_run, tmp_path)
+    found, windows = write_forecasts(run), data_of(RunFolder(run)).evaluation["test"]
+    assert isinstance(windows, Windows)
+    batch = windows.collate(windows.places)
+    labels = batch.pop("labels").numpy()
+    quantiles = open_finished(run).model.predict(**batch).numpy()
+    off = (quantiles[..., 1] - labels) / windows.naive_error[windows.places[:, 0], None]
+    assert found.bias == pytest.approx(np.nanmean(off), rel=1e-5)
+    inside = ((labels > quantiles[..., 0]) & (labels <= quantiles[..., 2])).sum() / (~np.isnan(labels)).sum()
+    _, said, leaning = found.sentences()
+    assert said == f"{inside:.0%} of the test values lie in the 80% interval"
+    assert leaning.startswith(f"in the mean, forecasts are too {'high' if np.nanmean(off) > 0 else 'low'} by ")
+    number, origin = windows.places[np.nanmean(np.abs(off), 1).argmax()]
+    one = windows.series[number]
+    assert (found.hardest[0].series, found.hardest[0].times[-windows.horizon]) == (
+        one.name, one.form.written(one.times[origin : origin + 1])[0],
+    )  # fmt: skip
