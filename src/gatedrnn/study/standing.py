@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from scipy.special import stdtrit
 
 from gatedrnn import manifest
 from gatedrnn.data import Examples, TaskData
@@ -29,8 +30,8 @@ SECONDS_A_REFIT = 0.1
 """That a method of statsforecast takes for a window, about."""
 LONG = ("DLinear", "gradient boosting")
 """Left to `gatedrnn compare`: they are trained themselves, for longer than a short run."""
-ENOUGH = 1.96
-"""Standard errors of a difference that is shown."""
+ERROR = 0.05
+"""The share of intervals that leave out the truth."""
 WHOLE = 0.9
 """Of texts that are read whole, at least; or of the steps of a run: what is later is at its end."""
 EARLY = 0.34
@@ -76,8 +77,11 @@ def _beside(
             continue
         try:
             fitted = fit()
-        except (BackendUnavailable, ImportError):  # of an extra that is not installed
-            left_out.append(f"{name} (needs what is not installed)")
+        except BackendUnavailable:
+            left_out.append(f"{name} (cannot run here)")
+            continue
+        except ImportError:
+            left_out.append(f"{name} (pip install 'gatedrnn[series]' brings it)")
             continue
         found += [fitted] if fitted is not None else []
     rows = [
@@ -96,10 +100,12 @@ def _score(outcomes: Outcomes, metric: Metric) -> float:
 
 def _against(plain: Outcomes, own: Outcomes, metric: Metric) -> Literal["better", "worse", "open"]:
     """A baseline beside the run, over the examples of the test."""
-    off = plain.values - own.values
+    off, examples = plain.values - own.values, len(own.counts)
+    if examples < 2:
+        return "open"
     rate = off.sum() / own.counts.sum()
-    error = math.sqrt(float(np.square(off - rate * own.counts).sum())) / own.counts.sum()
-    if abs(rate) <= ENOUGH * error:
+    spread = float(np.square(off - rate * own.counts).sum()) * examples / (examples - 1)
+    if abs(rate) <= -stdtrit(examples - 1, ERROR / 2) * math.sqrt(spread) / own.counts.sum():
         return "open"
     return "better" if (rate > 0) == metric.higher_is_better else "worse"
 

@@ -43,7 +43,9 @@ def test_a_method_of_an_extra_that_is_not_installed_is_named(forecast_run, tmp_p
     monkeypatch.setattr(standing, "SECONDS_A_REFIT", 1e-9)
     monkeypatch.setattr(forecast_baselines, "STEPS", 1)
     found = write_standing(copy_of(forecast_run, tmp_path))
-    assert found.left_out[:2] == [f"{name} (needs what is not installed)" for name in ("AutoETS", "AutoTheta")]
+    assert found.left_out[:2] == [
+        f"{name} (pip install 'gatedrnn[series]' brings it)" for name in ("AutoETS", "AutoTheta")
+    ]
     assert "seasonal naive" in [one.name for one in found.plain]
 
 
@@ -62,6 +64,8 @@ def test_a_difference_is_told_where_its_interval_over_examples_leaves_out_zero()
     assert standing._against(much, own, ACCURACY) == "better" and standing._against(own, much, ACCURACY) == "worse"
     assert standing._against(little, own, ACCURACY) == standing._against(own, own, ACCURACY) == "open"
     assert standing._against(much, own, MASE) == "worse"  # of errors
+    two = [of_rows(np.array(values), np.ones(2)) for values in ([1.0, 1.1], [1.3, 1.5])]
+    assert standing._against(*two, MASE) == "open", "of two windows, one is no wonder"
 
 
 def test_what_loses_is_said_first():
