@@ -50,7 +50,7 @@ def test_a_method_of_an_extra_that_is_not_installed_is_named(forecast_run, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "count"), [("series_run", 4), ("forecast_run", 8), ("digits_run", 3)])
+@pytest.mark.parametrize(("kind", "count"), [("series_run", 3), ("forecast_run", 6), ("digits_run", 2)])
 def test_every_kind_of_run_has_plain_methods_beside_it(kind, count, request, tmp_path, monkeypatch):
     monkeypatch.setattr(standing, "LEAST_SECONDS", 600.0)
     found = write_standing(copy_of(request.getfixturevalue(kind), tmp_path))

@@ -247,7 +247,7 @@ def test_a_comparison_is_made_by_the_area(tmp_path):
     found = json.loads((tmp_path / "out/results.json").read_text())
     assert found["metric"] == {"name": "auroc", "higher_is_better": True} and found["margin"] == 0.005
     page = (tmp_path / "out/report.md").read_text()
-    assert "auroc" in page and "0.005 in auroc" in page
+    assert "auroc" in page and "0.005 in AUROC" in page
 
 
 def test_outcomes_of_ranks_have_mean_and_variance_of_the_area_for_plain_baselines_too(tmp_path):
