@@ -204,10 +204,14 @@ class Table:
         """
         gains, margin = self._gains(), self._margin(margin)
         best, *others = np.argsort(-gains, kind="stable").tolist()
-        if self.blind.any() or self.examples < 2:
-            return best, [n for n in others if self.blind[best] or self.blind[n]]
+        if self.examples < 2:
+            return best, others
         return best, [
-            other for other in others if self._may_be_better(other, best, float(gains[best] - gains[other]), margin)
+            other
+            for other in others
+            if self.blind[best]
+            or self.blind[other]
+            or self._may_be_better(other, best, float(gains[best] - gains[other]), margin)
         ]
 
     def _may_be_better(self, other: int, best: int, ahead: float, margin: float) -> bool:

@@ -108,6 +108,19 @@ def test_one_seed_shows_nothing_of_cells_and_says_what_to_do():
     )
 
 
+def test_one_example_shows_nothing_and_cells_of_one_seed_hide_no_plain_method_that_may_be_better():
+    random = np.random.default_rng(2)
+    one = [Sample(np.array([[float(right)]]), np.ones(1), "accuracy", fixed=True) for right in (0, 1)]
+    assert Table(one).rivals() == (1, [0])
+    hard = random.random(300)
+    answers = [
+        (hard + 0.1 * random.standard_normal(300) < share)[None].astype(float) for share in (0.80, 0.805, 0.5, 0.4)
+    ]
+    table = Table([Sample(own, np.ones(300), "accuracy", fixed=n < 3) for n, own in enumerate(answers)])
+    best, rivals = table.rivals()
+    assert {best, *rivals} == {0, 1, 3}
+
+
 def test_too_short_a_training_comes_before_more_seeds():
     said = verdict(compared(lstm=0.80, gru=0.80, plain=0.805, examples=200))
     assert said[-1].startswith("At 80 % power")
