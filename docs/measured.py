@@ -70,7 +70,7 @@ class Probed(NamedTuple):
 
     @property
     def first(self) -> TaskAnswers:
-        """The suite that has sizes, speeds and the means that are quoted."""
+        """The suite that has sizes and speeds."""
         return self.suites[0]
 
     @property
@@ -85,10 +85,6 @@ class Probed(NamedTuple):
     def average(self, cell: str, length: int) -> str:
         """Of all seeds."""
         return f"{mean(self.at(cell, length)):.2f}"
-
-    def quoted(self, cell: str) -> float:
-        """The mean of the first suite at the training length."""
-        return mean(self._replace(suites=[self.first]).at(cell, self.first.trained_at))
 
     def exact(self, cell: str) -> Words:
         """How many seeds make no mistake at the greatest length."""
