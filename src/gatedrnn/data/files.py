@@ -12,6 +12,7 @@ from datasets import ClassLabel, load_dataset
 
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.date_forms import Order
+from gatedrnn.data.lines import ending_of
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.tables import NESTED, column_of, kind_of, read_all_columns, reader
@@ -94,7 +95,8 @@ def read_hub(name: str, split: str, wanted: Wanted) -> Table:
 def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
-    data = with_names(data, place)
+    if wanted.text is None and wanted.label is None and ending_of(Path(place)) not in (".parquet", ".json", ".jsonl"):
+        data = with_names(data, place)
     text, roles, groups, times = text_column_of(data, place, wanted.text), {}, None, None
     if wanted.group is not None:
         roles["group"] = column_of(data.column_names, place, "group", wanted.group, ())
@@ -116,10 +118,15 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
 
 def with_names(data: RawTable, place: str) -> RawTable:
     """A table of texts, with the numbers of its columns as names, and a warning, where its first line is a row: a text
-    stands in it above texts, and a label above labels, among which it comes again."""
+    stands in it above texts, a label above labels, among which it comes again, a number above all else; and no word of
+    it is a usual name."""
     names = data.column_names
-    over_texts = any(len(name.split()) >= FEWEST_WORDS and holds_texts(data[name][:LOOKED_AT]) for name in names)
-    if not over_texts or not any(name in data[name] and holds_labels(data[name]) for name in names):
+    words = {word for name in names for word in name.lower().split()}
+    texts = [name for name in names if len(name.split()) >= FEWEST_WORDS and holds_texts(data[name][:LOOKED_AT])]
+    others = [name for name in names if name not in texts]
+    labels = [name for name in others if name in data[name] and holds_labels(data[name])]
+    alike = all(name in labels or is_number(name) for name in others)
+    if not texts or not labels or not alike or words & {*TEXT_COLUMNS, *LABEL_COLUMNS}:
         return data
     LOG.warning("%s: the first line is a row, so that its columns are called 'column 1', 'column 2' …", place)
     return data.without_header()

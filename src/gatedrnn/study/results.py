@@ -323,12 +323,9 @@ class ComparisonResults(Record):
         return next(row for row in self.contenders if row.name == name)
 
     def ranked(self) -> list["ContenderResults | PlainScores"]:
-        """Contenders and plain baselines, the best on test first; of equal ones, those that take less time."""
-
-        def place(row: ContenderResults | PlainScores) -> tuple[float, float]:
-            return -self.metric.sign * row.scores["test"].mean, self.seconds(row.name)
-
-        return sorted([*self.contenders, *self.baseline.plain], key=place)
+        """Contenders and plain baselines, the best on test first; equal ones in this order, as in `rivals`."""
+        everyone: list[ContenderResults | PlainScores] = [*self.contenders, *self.baseline.plain]
+        return sorted(everyone, key=lambda row: -self.metric.sign * row.scores["test"].mean)
 
     def best_on_validation(self) -> ContenderResults:
         """The contender with the best mean validation score: the one to choose before the test."""

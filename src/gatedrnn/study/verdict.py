@@ -62,7 +62,7 @@ def verdict(results: ComparisonResults) -> list[str]:
     if (longer := _longer(results)) is not None:
         return [*sentences, longer]
     untold = [pair for pair in against.values() if pair.verdict == "cannot tell" and pair.difference.low is not None]
-    return [*sentences, _what_would_help(untold)] if untold else sentences
+    return [*sentences, _what_would_help(untold, results.data.unit)] if untold else sentences
 
 
 def _taken(results: ComparisonResults, best: Row) -> str:
@@ -111,10 +111,10 @@ def _cheapest(results: ComparisonResults, best: Row, beside: list[Row]) -> list[
     cheapest = min(beside, key=lambda row: results.seconds(row.name))
     seconds, own = results.seconds(cheapest.name), results.seconds(best.name)
     if own <= seconds:
-        return [f"{best.name} is also the cheapest: {duration(own)} of training."]
+        return [f"{best.name} is also the cheapest of them: {duration(own)} of training."]
     if seconds * NOTICED > own:
         return []
-    which = f"{cheapest.name} is the cheapest of them" if len(beside) > 1 else "It is cheaper"
+    which = f"{cheapest.name} is the cheapest of them" if len(beside) > 1 else f"{cheapest.name} is cheaper"
     return [f"{which}: {duration(seconds)} of training, {best.name} {duration(own)}."]
 
 
@@ -140,7 +140,7 @@ def _longer(results: ComparisonResults) -> str | None:
     return f"Training was too short for {names}: validation was still improving. {flag} comes before more seeds."
 
 
-def _what_would_help(pairs: list[PairResults]) -> str:
+def _what_would_help(pairs: list[PairResults], unit: str) -> str:
     """For the pairs without a verdict."""
     by_seeds = [pair for pair in pairs if pair.more_seeds is not None]
     by_examples = [pair for pair in pairs if pair.more_examples is not None]
@@ -153,7 +153,7 @@ def _what_would_help(pairs: list[PairResults]) -> str:
         easiest = min(by_examples, key=lambda pair: pair.more_examples or 0)
         seeds = max(USUAL_SEEDS, easiest.difference.runs)
         parts.append(
-            f"a test of {easiest.more_examples:,} examples, with {seeds} seeds, would decide between "
+            f"a test of {plural(easiest.more_examples or 0, unit)}, with {seeds} seeds, would decide between "
             f"{easiest.contender} and {easiest.other}"
         )
     if not parts:

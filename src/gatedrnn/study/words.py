@@ -43,7 +43,7 @@ def plain_score(row: ContenderResults | PlainScores, results: ComparisonResults)
     mean, name = row.scores["test"].mean, results.metric.name
     if name == "accuracy":
         return f"{100 * mean:.1f} %"
-    return f"{SAID[name]} {mean:.3g}"
+    return f"{SAID[name]} {mean:,.0f}" if mean >= 100 else f"{SAID[name]} {mean:.3g}"
 
 
 def gap_in_words(difference: Estimate, results: ComparisonResults) -> str:
@@ -51,7 +51,9 @@ def gap_in_words(difference: Estimate, results: ComparisonResults) -> str:
     apart = abs(difference.mean)
     if results.metric.name == "accuracy":
         return f"{100 * apart:.1f} points"
-    return f"{100 * apart:.2g} %" if results.metric.score == "perplexity" else f"{apart:.2g}"
+    if results.metric.score == "perplexity":
+        return f"{100 * apart:,.0f} %" if apart >= 0.1 else f"{100 * apart:.2g} %"
+    return f"{apart:,.0f}" if apart >= 10 else f"{apart:.2g}"
 
 
 def duration(seconds: float) -> str:

@@ -74,9 +74,11 @@ class Forecasts(Record):
         """The model beside naive forecasts; how wide its intervals are; whether it leans to one side."""
         nominal = self.levels[-1] - self.levels[0]
         inside = self.coverage[f"{self.levels[-1]!r}"] - self.coverage[f"{self.levels[0]!r}"]
-        found = [self.sentence(), f"{inside:.0%} of the test values lie in the {nominal:.0%} interval"]
+        found = [self.sentence()]
+        if nominal:
+            found.append(f"{inside:.0%} of the test values lie in the {nominal:.0%} interval")
         error = float(np.mean(self.error_by_step["model"]))
-        if self.bias is None or not error:
+        if not self.bias or not error:
             return found
         side, part = "high" if self.bias > 0 else "low", abs(self.bias) / error
         much = f"by {part:.0%} of the mean error" if part >= LEANS else "by little beside the mean error"

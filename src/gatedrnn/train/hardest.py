@@ -58,10 +58,11 @@ def write_hardest(path: Path) -> Hardest | None:
     if not isinstance(test, Examples) or data.labelled != "sequence" or not _can_be_shown(data, test):
         return None
     outcomes = outcomes_of(path, data)["test"]
-    is_number = test.are_numbers
-    off = outcomes.values if is_number else outcomes.counts - outcomes.values
-    worst = np.argsort(-off, kind="stable")[: SHOWN if is_number else MOST_READ]
-    worst = worst[off[worst] > 0]
+    is_number, are_errors = test.are_numbers, test.are_numbers and not test.within
+    off = outcomes.values if are_errors else outcomes.counts - outcomes.values
+    worst = np.argsort(-off, kind="stable")[: SHOWN if are_errors else MOST_READ]
+    # Of ranks, what an example counts does not say whether its class was right.
+    worst = np.arange(min(len(test), MOST_READ)) if test.ranked else worst[off[worst] > 0]
     finished = open_finished(path)
     gaps = None if test.gaps is None else [test.gaps[row] for row in worst]
     outputs = outputs_of(finished, [test.inputs[row] for row in worst], gaps)
@@ -72,6 +73,8 @@ def write_hardest(path: Path) -> Hardest | None:
             names, shares = class_names(finished.model.config), np.exp(output - np.logaddexp.reduce(output))
             true, predicted = names[test.labels[row]], names[int(output.argmax())]
             sure = float(shares.max())
+            if int(output.argmax()) == test.labels[row]:
+                continue
         text = data.texts["test"].texts[row][:MOST_LETTERS] if data.texts else None
         values = [] if data.texts else _values(test.inputs[row])
         found.append(Hard(row=row + 1, true=true, predicted=predicted, probability=sure, words=text, values=values))
