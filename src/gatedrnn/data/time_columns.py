@@ -25,6 +25,7 @@ PARTS_OF_YEARS: Mapping[str, tuple[tuple[str, ...], int, str]] = {
     "week": (("week", "wk", "weekno", "weeknumber"), 53, "-W{:02}"), "quarter": (("quarter", "qtr"), 4, "Q{}"),
 }  # fmt: skip
 """Beside a year: what each is called, its largest number, and how both are written."""
+OF_YEARS = {name for usual, _, _ in PARTS_OF_YEARS.values() for name in usual}
 PARTS: Mapping[str, tuple[tuple[str, ...], int, int]] = {
     "year": (YEAR_COLUMNS, FIRST_YEAR, LAST_YEAR), "month": (("month", "mon", "mo", "mnth"), 1, 12),
     "day": (("day", "dayofmonth", "mday"), 1, 31), "hour": (("hour", "hr", "hours"), 0, 23),
@@ -45,19 +46,19 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
     """
     names = data.column_names
     if wanted is None and _are_values(names):
-        data = data.without_header()
+        data = _from_the_first_day(data.without_header())
         names = data.column_names
         dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
         if len(dated) != 1:
             first = _listed([str(own[0]) for own in data.columns.values()])
             raise DataError(f"{place}: the first line holds values, {first}; write a line of names of columns above it")
         return data, dated[0]
+    data = _from_the_first_day(data)
     if wanted is not None and wanted not in names and "," in wanted:
         parts = [column_of(names, place, "time", name.strip(), ()) for name in wanted.split(",")]
         return _joined(data, parts, place)
     if wanted is not None:
         return data, column_of(names, place, "time", wanted, ())
-    data = _from_the_first_day(data)
     usual = [name for name in names if name.lower() in TIME_COLUMNS]
     dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
     if len(dated) > 1:
@@ -68,7 +69,10 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
         raise DataError(f"{place}: which column is the time? {_listed(dated)} hold dates; name it with --time-column")
     parts = _parts(names, data)
     if len(parts) > 1:
-        return _joined(data, parts, place)
+        joined, name = _joined(data, parts, place)
+        # A week or a quarter beside a year may be a covariate.
+        if _letters(parts[-1]) not in OF_YEARS or (not usual and are_dates(joined[name])):
+            return joined, name
     if len(usual) == 1:
         return data, usual[0]
     years = [name for name in names if _are_years(data[name])]
@@ -99,6 +103,8 @@ def _are_values(names: Sequence[str]) -> bool:
 
 
 def _is_value(field: str) -> bool:
+    if PERIOD.fullmatch(field):
+        return True
     try:
         return np.isfinite(float(field)) or are_dates([field])
     except ValueError:
@@ -146,7 +152,7 @@ def _parts(names: Sequence[str], data: RawTable) -> list[str]:
         if numbers is None or numbers.min() < least or numbers.max() > most:
             break
         found.append(own[0])
-    if len(found) == 1:
+    if len(found) == 1 and not _are_years(data[found[0]]):
         for usual, most, _ in PARTS_OF_YEARS.values():
             own = [name for name in names if _letters(name) in usual]
             numbers = _whole(data[own[0]]) if len(own) == 1 else None

@@ -400,3 +400,28 @@ def test_classes_with_one_row_and_labels_of_several_kinds_are_said(tmp_path):
     file.write_text("text,label\n" + "".join(f"text of {n} words,{label}\n" for n, label in enumerate(labels)))
     notes = " ".join(load_task(data_settings("text-classification", train_file=file, split_seed=1)).notes)
     assert "Labels with a single row: 'odd'" in notes and "Labels are numbers, such as '1', and words" in notes
+
+
+def test_periods_are_read_by_name_and_below_no_header_and_a_week_beside_a_year_may_be_a_covariate(tmp_path):
+    rows = [f"{day(n)}/{day(n, 6)},{n % 7}.5" for n in range(60)]
+    file = tmp_path / "a.csv"
+    file.write_text("week,y\n" + "\n".join(rows) + "\n")
+    guessed = read_table(file, Columns())
+    again = read_table(file, guessed.columns)
+    assert (again.series[0].times == guessed.series[0].times).all() and guessed.columns.time == "week"
+    file.write_text("\n".join(rows) + "\n")
+    assert len(read_table(file, Columns()).series[0].values) == 60
+    for header, row, time in (
+        ("year,quarter,y", lambda n: f"{1950 + n},{1 + n % 4},{n % 5}.5", "year"),
+        ("t,year,week,y", lambda n: f"{n},{2015 + n // 365},{1 + n // 7 % 52},{n % 5}.5", "t"),
+    ):
+        file.write_text(f"{header}\n" + "\n".join(map(row, range(60))) + "\n")
+        assert read_table(file, Columns(target=("y",))).columns.time == time
+
+
+def test_a_header_of_usual_words_stays_one_though_its_label_comes_again(tmp_path):
+    file = tmp_path / "mails.csv"
+    rows = "".join(f"this is mail number {n},{'spam' if n % 2 else 'ham'}\n" for n in range(90))
+    file.write_text("Text of the mail,spam\n" + rows)
+    assert read_file(file, Wanted("Text of the mail", "spam")).columns == ("Text of the mail", "spam")
+    assert len(read_file(file).texts) == 90
