@@ -166,14 +166,17 @@ def _scores_alone(run: RunResult) -> RunScores:
 
 
 def _gained_lately(curve: Curve, metric: Metric) -> float:
-    """By how much the score improved in the last fifth of the steps, as a part of it for perplexities; negative where
-    it became worse."""
-    earlier = [score for step, score in zip(curve.step, curve.score, strict=True) if step <= 0.8 * curve.step[-1]]
+    """By how much the score improved in the last fifth of the steps, as a part of it for perplexities; where
+    validations are further apart, a fifth's share of what the last of them gained."""
+    last = curve.step[-1] if curve.step else 0
+    points = list(zip(curve.step, curve.score, strict=True))
+    earlier = [(step, score) for step, score in points if step <= 0.8 * last]
     if not earlier:
         return 0.0
-    best = max(earlier) if metric.higher_is_better else min(earlier)
-    gain = metric.sign * (curve.score[-1] - best)
-    return gain / curve.score[-1] if metric.score == "perplexity" else gain
+    best = max if metric.higher_is_better else min
+    before, after = best(score for _, score in earlier), best(score for _, score in points[len(earlier) :])
+    gain = metric.sign * (after - before) * min(1.0, 0.2 * last / (last - earlier[-1][0]))
+    return gain / after if metric.score == "perplexity" else gain
 
 
 def curves_of(runs: dict[str, RunSettings], data: TaskData, folder: Path) -> Curves:

@@ -1,5 +1,6 @@
 """The records of a study: results.json and probes.json."""
 
+import math
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
@@ -325,7 +326,8 @@ class ComparisonResults(Record):
     def ranked(self) -> list["ContenderResults | PlainScores"]:
         """Contenders and plain baselines, the best on test first; equal ones in this order, as in `rivals`."""
         everyone: list[ContenderResults | PlainScores] = [*self.contenders, *self.baseline.plain]
-        return sorted(everyone, key=lambda row: -self.metric.sign * row.scores["test"].mean)
+        means = {row.name: row.scores["test"].mean for row in everyone}
+        return sorted(everyone, key=lambda row: (math.isnan(means[row.name]), -self.metric.sign * means[row.name]))
 
     def best_on_validation(self) -> ContenderResults:
         """The contender with the best mean validation score: the one to choose before the test."""

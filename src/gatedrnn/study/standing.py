@@ -105,7 +105,7 @@ def _against(plain: Outcomes, own: Outcomes, metric: Metric) -> Literal["better"
         return "open"
     rate = off.sum() / own.counts.sum()
     spread = float(np.square(off - rate * own.counts).sum()) * examples / (examples - 1)
-    if abs(rate) <= -stdtrit(examples - 1, ERROR / 2) * math.sqrt(spread) / own.counts.sum():
+    if not abs(rate) > -stdtrit(examples - 1, ERROR / 2) * math.sqrt(spread) / own.counts.sum():  # of NaN neither
         return "open"
     return "better" if (rate > 0) == metric.higher_is_better else "worse"
 

@@ -257,7 +257,7 @@ class Table:
         95 tables in a hundred: by the largest of studentised differences that depend on each other, as of Tukey's and
         Dunnett's."""
         # Too few examples do not say how contenders depend on each other.
-        if len(first) < 2 or self.examples <= len(self.samples):
+        if len(first) < 2 or self.examples <= 2 * len(self.samples):
             return ERROR / sides / max(1, len(first))
         apart = self._draws[:, first] - self._draws[:, second]
         spread = apart.std(0)
@@ -390,6 +390,6 @@ def _verdict(gain: float, half: float, margin: float) -> Verdict:
     """What the interval of a pair says: it lies within the margin, or leaves out zero."""
     if abs(gain) + half < margin:
         return "equivalent"
-    if abs(gain) <= half:
+    if not abs(gain) > half:  # of NaN neither
         return "cannot tell"
     return "better" if gain > 0 else "worse"

@@ -78,7 +78,8 @@ class Standing(Record):
                 f"Test {own} is not shown to be better than {beside[0].name}, {_shown(beside[0].score)}: the simpler "
                 "method may do."
             )
-        return f"Test {own} is better than {ranked[0].name}, {_shown(ranked[0].score)}, the best of the plain methods."
+        best = f"{ranked[0].name}, {_shown(ranked[0].score)}, the best of the plain methods that ran"
+        return f"Test {own} is better than {best}."
 
 
 def _shown(score: float) -> str:

@@ -82,7 +82,7 @@ def test_what_loses_is_said_first():
         said(third, first, second)[0] == "A plain method does better here: a has test accuracy 0.9000, this run 0.8000."
     )
     assert said(third, second)[0].startswith("Test accuracy 0.8000 is not shown to be better than b, 0.8100")
-    assert said(third)[0] == "Test accuracy 0.8000 is better than c, 0.5000, the best of the plain methods."
+    assert said(third)[0] == "Test accuracy 0.8000 is better than c, 0.5000, the best of the plain methods that ran."
     assert said(third, second)[1].endswith("accuracy: b 0.8100 (0.1 s), c 0.5000 (0.1 s).") and not said()
 
 
