@@ -73,13 +73,10 @@ def read_labelled_rows(
     data, place, notes = read_all_columns(file, quoting=quoting), str(file), list[str]()
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
-    if (
-        tokenizer is not None
-        and text_column is None
-        and _recorded(tokenizer, "text_column", "text") not in data.columns
-    ):
-        data = with_names(data, place)
-        column = _column(data, place, "text", text_column, [_recorded(tokenizer, "text_column", "text")])
+    if tokenizer is not None:
+        recorded = _recorded(tokenizer, "text_column", "text")
+        data = with_names(data, place) if text_column is None and recorded not in data.columns else data
+        column = _column(data, place, "text", text_column, [recorded])
         longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
         inputs = encode_texts(tokenizer, texts_in_column(data, place, column), longest, file.name, notes)
     else:
