@@ -15,7 +15,7 @@ from gatedrnn.data.date_forms import Order
 from gatedrnn.data.lines import ending_of
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.fields import is_number
-from gatedrnn.data.tables import NESTED, column_of, kind_of, read_all_columns, reader
+from gatedrnn.data.tables import FORMATS, NESTED, column_of, kind_of, read_all_columns, reader
 from gatedrnn.data.time_columns import with_time_column
 from gatedrnn.data.times import read_times
 from gatedrnn.errors import DataError
@@ -95,7 +95,7 @@ def read_hub(name: str, split: str, wanted: Wanted) -> Table:
 def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
-    if wanted.text is None and wanted.label is None and ending_of(Path(place)) not in (".parquet", ".json", ".jsonl"):
+    if wanted.text is None and wanted.label is None:
         data = with_names(data, place)
     text, roles, groups, times = text_column_of(data, place, wanted.text), {}, None, None
     if wanted.group is not None:
@@ -120,6 +120,8 @@ def with_names(data: RawTable, place: str) -> RawTable:
     """A table of texts, with the numbers of its columns as names, and a warning, where its first line is a row: a text
     stands in it above texts, a label above labels, among which it comes again, a number above all else; and no word of
     it is a usual name."""
+    if FORMATS.get(ending_of(Path(place))) not in ("csv", "sheet"):
+        return data  # whose names are never a row
     names = data.column_names
     words = {word for name in names for word in name.lower().split()}
     texts = [name for name in names if len(name.split()) >= FEWEST_WORDS and holds_texts(data[name][:LOOKED_AT])]

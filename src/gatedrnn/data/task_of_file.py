@@ -48,9 +48,7 @@ def _task_and_why(path: Path) -> tuple[str, str]:
         return SERIES, f"{path.name} holds a series a row, its class first"
     if named_files(path) is not None:
         return SERIES, f"{path.name} names a file for each series"
-    data = read_all_columns(path)
-    data = with_names(data, str(path)) if ending_of(path) not in (".parquet", ".json", ".jsonl") else data
-    return _of_table(data, str(path), path.name)
+    return _of_table(with_names(read_all_columns(path), str(path)), str(path), path.name)
 
 
 def _found(ask: Callable[..., Any], *given: object) -> Any:
