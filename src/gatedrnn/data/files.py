@@ -13,7 +13,7 @@ from datasets import ClassLabel, load_dataset
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.date_forms import Order
 from gatedrnn.data.lines import ending_of
-from gatedrnn.data.rows import RawTable
+from gatedrnn.data.rows import RawTable, is_number_of_column
 from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.tables import FORMATS, NESTED, column_of, kind_of, read_all_columns, reader
 from gatedrnn.data.time_columns import with_time_column
@@ -58,6 +58,8 @@ class Wanted(NamedTuple):
     timed: bool = False
     """Whether times are read."""
     date_order: Order | None = None
+    like: tuple[str, str] | None = None
+    """The columns of texts and labels of a table that this one goes with; None of the first."""
 
 
 GUESSED = Wanted()
@@ -96,7 +98,9 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     if wanted.text is None and wanted.label is None:
-        data = with_names(data, place)
+        data = with_names(data, place, wanted.like and wanted.like[0])
+        if wanted.like is not None and {*wanted.like} <= {*data.column_names}:
+            wanted = wanted._replace(text=wanted.like[0], label=wanted.like[1])
     text, roles, groups, times = text_column_of(data, place, wanted.text), {}, None, None
     if wanted.group is not None:
         roles["group"] = column_of(data.column_names, place, "group", wanted.group, ())
@@ -116,19 +120,26 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     return Table(texts, labels, names, source, (text, label), groups, times, said)
 
 
-def with_names(data: RawTable, place: str) -> RawTable:
+def with_names(data: RawTable, place: str, like: str | None = None) -> RawTable:
     """A table of texts, with the numbers of its columns as names, and a warning, where its first line is a row: a text
     stands in it above texts, a label above labels, among which it comes again, a number above all else; and no word of
-    it is a usual name."""
-    if FORMATS.get(ending_of(Path(place))) not in ("csv", "sheet"):
-        return data  # whose names are never a row
+    it is a usual name.
+
+    Args:
+        like: the column of texts of a table that it goes with, which says it of both.
+    """
     names = data.column_names
     words = {word for name in names for word in name.lower().split()}
+    named = like is not None and not is_number_of_column(like)
+    if named or FORMATS.get(ending_of(Path(place))) not in ("csv", "sheet") or words & {*TEXT_COLUMNS, *LABEL_COLUMNS}:
+        return data
+    if like is not None:
+        return data if like in names else data.without_header()
     texts = [name for name in names if len(name.split()) >= FEWEST_WORDS and holds_texts(data[name][:LOOKED_AT])]
     others = [name for name in names if name not in texts]
     labels = [name for name in others if name in data[name] and holds_labels(data[name])]
     alike = all(name in labels or is_number(name) for name in others)
-    if not texts or not labels or not alike or words & {*TEXT_COLUMNS, *LABEL_COLUMNS}:
+    if not texts or not labels or not alike:
         return data
     LOG.warning("%s: the first line is a row, so that its columns are called 'column 1', 'column 2' …", place)
     return data.without_header()

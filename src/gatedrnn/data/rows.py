@@ -16,6 +16,8 @@ from gatedrnn.data.lines import check_width
 from gatedrnn.errors import DataError, reason
 
 Kind: TypeAlias = Literal["json", "parquet"]
+COLUMN = "column"
+"""What a column without a name is called, before its number."""
 MOST_FOOTER = 1 << 24
 """Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
 
@@ -42,11 +44,17 @@ class RawTable:
 
     def without_header(self) -> "RawTable":
         """The table whose first line is a row, with the numbers of its columns as names."""
-        named = {f"column {n}": [name, *own] for n, (name, own) in enumerate(self.columns.items(), start=1)}
+        named = {f"{COLUMN} {n}": [name, *own] for n, (name, own) in enumerate(self.columns.items(), start=1)}
         return RawTable(named, sha256=self.sha256)
 
     def rows(self) -> Iterator[dict[str, object]]:
         return (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
+
+
+def is_number_of_column(name: str) -> bool:
+    """Whether a column bears its number, for want of a name."""
+    word, _, number = name.partition(" ")
+    return word == COLUMN and number.isdecimal()
 
 
 def read_columns(path: Path, kind: Kind) -> RawTable:

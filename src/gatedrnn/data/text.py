@@ -76,13 +76,17 @@ def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict
         settings.text_column, settings.label_column, settings.group, settings.time_column, settings.split == "time",
         settings.date_order,
     )  # fmt: skip
+    tables: dict[str, Table] = {}
     if settings.train_file is None:
         assert hub is not None
         tables = {split: read_hub(hub, split, wanted) for split in ("train", "test")}
     else:
         files = {"train": settings.train_file, "validation": settings.validation_file, "test": settings.test_file}
         given = {split: path for split, path in files.items() if path is not None}
-        tables = {split: read_file(path, wanted, quoting=settings.quoting) for split, path in given.items()}
+        for split, path in given.items():
+            first = tables.get("train")
+            own = wanted if first is None else wanted._replace(like=first.columns)
+            tables[split] = read_file(path, own, quoting=settings.quoting)
     sources = [{"split": split, **table.source} for split, table in tables.items()]
     notes += dict.fromkeys(table.said for table in tables.values())
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
@@ -148,9 +152,9 @@ def _label_names(splits: dict[str, Table]) -> tuple[str, ...]:
 
 def _demand_unlike(train: Table) -> None:
     """Refuse texts of which a model can learn nothing."""
-    first = train.texts[0]
-    if all(text == first for text in train.texts):
-        which = "empty" if not first.strip() else f"{first[:40]!r}"
+    first = train.texts[0].strip()
+    if all(text.strip() == first for text in train.texts):
+        which = "empty" if not first else f"{first[:40]!r}"
         raise DataError(
             f"{train.source['name']}: every training text, in column {train.columns[0]!r}, is {which}: there is "
             "nothing to learn; name another column with --text-column"

@@ -166,7 +166,11 @@ def _letters(name: str) -> str:
 
 
 def _joined(data: RawTable, parts: Sequence[str], place: str) -> tuple[RawTable, str]:
-    """The table with one column of dates in the place of several."""
+    """The table with one column of dates in the place of several, which are in any order where their names tell it."""
+    usual_names = [usual for usual, *_ in (*PARTS.values(), *PARTS_OF_YEARS.values())]
+    ranks = {name: next((n for n, own in enumerate(usual_names) if _letters(name) in own), None) for name in parts}
+    if None not in ranks.values():
+        parts = sorted(parts, key=lambda name: ranks[name] or 0)
     numbers = [_whole(data[name]) for name in parts]
     for name, own in zip(parts, numbers, strict=True):
         if own is None:

@@ -74,6 +74,8 @@ def _taken(results: ComparisonResults, best: Row) -> str:
 def _undecided(results: ComparisonResults, best: Row, rivals: list[Row]) -> str:
     ahead, pairs = f"Not decided: {_named([best], results)} is ahead", [results.pair(r.name, best.name) for r in rivals]
     if any(pair.difference.low is None for pair in pairs):
+        if results.contenders[0].scores["test"].runs > 1:
+            return f"{ahead}, but one {results.data.unit} does not say what others give: the test needs 2 or more."
         return f"{ahead}, but one seed does not say what others give: give 2 or more with --seeds."
     return f"{ahead}, but {_named(rivals, results)} may be better: {_too_few(pairs)} to say."
 

@@ -1,5 +1,7 @@
 """Scores, differences and margins in words, the same in sentences and tables."""
 
+import math
+
 from gatedrnn.pages import signed
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores
 from gatedrnn.study.statistics import Estimate
@@ -49,6 +51,8 @@ def plain_score(row: ContenderResults | PlainScores, results: ComparisonResults)
 def gap_in_words(difference: Estimate, results: ComparisonResults) -> str:
     """1.7 points, 12 % or 0.021: how far apart two scores are."""
     apart = abs(difference.mean)
+    if math.isinf(apart):
+        return "more than any number"
     if results.metric.name == "accuracy":
         return f"{100 * apart:.1f} points"
     if results.metric.score == "perplexity":

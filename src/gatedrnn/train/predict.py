@@ -75,7 +75,7 @@ def read_labelled_rows(
         raise DataError(f"{place}: there are columns but no rows")
     if tokenizer is not None:
         recorded = _recorded(tokenizer, "text_column", "text")
-        data = with_names(data, place) if text_column is None and recorded not in data.columns else data
+        data = data if text_column is not None else with_names(data, place, recorded)
         column = _column(data, place, "text", text_column, [recorded])
         longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
         inputs = encode_texts(tokenizer, texts_in_column(data, place, column), longest, file.name, notes)

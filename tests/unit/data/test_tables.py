@@ -11,7 +11,7 @@ from pages import SHARED, needs_shared_data
 from text_files import refused, written
 
 from gatedrnn.data import data_settings, load_task
-from gatedrnn.data.files import Wanted, read_file
+from gatedrnn.data.files import Wanted, read_file, with_names
 from gatedrnn.data.forecast.table import Columns, read_table
 from gatedrnn.data.series.fields import Fields, numbers_of
 from gatedrnn.data.series.files import Reading, read_series
@@ -331,7 +331,7 @@ def test_groups_are_on_one_side_times_are_in_order_and_repeats_are_said(tmp_path
             data_settings("series-classification", train_file=wrong, group="patient"))  # fmt: skip
 
 
-def forecast_notes(tmp_path, lines, *given):
+def forecast_notes(tmp_path, lines, **given):
     file = tmp_path / "table.csv"
     file.write_text("\n".join(lines) + "\n")
     return " ".join(load_task(data_settings("forecast", train_file=file, **dict(given))).notes)
@@ -348,6 +348,7 @@ def forecast_notes(tmp_path, lines, *given):
         ("year,quarter,y", lambda n: f"{1980 + n // 4},{1 + n % 4}", "QS-OCT", 4),
         ("time,y", lambda n: f"{1949 + n / 12}", "every 0.0833333333333", 12),
         ("time,y", lambda n: f"{1949 + n / 4}", "every 0.25", 4),
+        ("time,y", lambda n: f"{1949 + n / 12:.2f}", "every 0.0833333333333", 12),
     ],
 )  # fmt: skip
 def test_periods_of_any_kind_have_the_season_of_a_year(header, time, step, season, tmp_path):
@@ -425,3 +426,20 @@ def test_a_header_of_usual_words_stays_one_though_its_label_comes_again(tmp_path
     file.write_text("Text of the mail,spam\n" + rows)
     assert read_file(file, Wanted("Text of the mail", "spam")).columns == ("Text of the mail", "spam")
     assert len(read_file(file).texts) == 90
+
+
+def test_files_beside_a_table_without_names_have_none_either(tmp_path):
+    """Though their rows, few or of one class, do not show it."""
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    train.write_text("".join(f"one of {n} fine words,{'good' if n % 2 else 'bad'}\n" for n in range(60)))
+    test.write_text("a fine word,good\nanother of them,good\n")
+    data = load_task(data_settings("text-classification", train_file=train, test_file=test))
+    assert data.texts["test"].texts == ["a fine word", "another of them"]
+    few = read_all_columns(test)
+    assert with_names(few, str(test), "column 1").column_names == ["column 1", "column 2"]
+    assert with_names(few, str(test), "text") is few
+
+
+def test_parts_of_a_time_may_be_given_in_any_order(tmp_path):
+    rows = [f"{1 + n % 52},{2015 + n // 52},{n % 7}" for n in range(120)]
+    assert "(W-MON)" in forecast_notes(tmp_path, ["week,year,y", *rows], time_column="week,year")

@@ -49,7 +49,7 @@ OF_A_YEAR, MOST_ROUNDED_YEAR = (4, 12, 52), 0.005
 """Steps that a year of fractions may have: quarters, months, weeks; and how far a year of them may be off."""
 LONGEST_STEP = 1 << 63
 """As a number, or in nanoseconds."""
-MOST_ROUNDED = 0.07
+MOST_ROUNDED = 0.125
 """Of a step: the last decimal of times that are rounded, such as 0.333, at most."""
 MOST_GATHERED = 1e-6
 """Of a step, by which a sum of binary fractions may be off."""
@@ -159,6 +159,14 @@ class Frequency:
         except (OverflowError, pd.errors.OutOfBoundsDatetime) as error:
             raise DataError(f"{steps} steps ({self}) after {last} end too late to be written; forecast less") from error
 
+    def of_years(self, times: np.ndarray) -> "Frequency":
+        """Itself, or with the steps of a year where times are years with a fraction of quarters, months or weeks."""
+        if self.name != NUMBERS or not FIRST_YEAR <= times[0] <= times[-1] <= LAST_YEAR:
+            return self
+        count = next((count for count in OF_A_YEAR if abs(count * self.step - 1) < MOST_ROUNDED_YEAR), None)
+        exact = self if count is None else replace(self, step=1 / count)
+        return replace(exact if (exact.places(times) >= 0).all() else self, of_a_year=count)
+
     def _shift(self, moment: np.datetime64) -> np.timedelta64:
         """How far times lie behind the first days of months."""
         day = pd.Timestamp(moment).day
@@ -230,9 +238,7 @@ def frequency_of(times: np.ndarray) -> Frequency | None:
         return None
     kinds = {"i": _of_whole_numbers, "f": _of_fractions, "m": _of_equal_steps, "M": _of_dates}
     found = next((one for one in kinds[times.dtype.kind](times) if (one.places(times) >= 0).all()), None)
-    if found is None or found.name != NUMBERS or not FIRST_YEAR <= times[0] <= times[-1] <= LAST_YEAR:
-        return found
-    return replace(found, of_a_year=next((n for n in OF_A_YEAR if abs(n * found.step - 1) < MOST_ROUNDED_YEAR), None))
+    return None if found is None else found.of_years(times)
 
 
 def _of_whole_numbers(times: np.ndarray) -> Iterator[Frequency]:

@@ -269,7 +269,7 @@ def _named_frequency(name: str, found: list[_Rows], columns: Columns, times: Tim
     if times.form.kind == "clock" and frequency.nanoseconds is None:
         raise DataError(f"{what}; give a step such as h or 15min")
     alike = (one for one in (frequency, *others) if all((one.places(times.values[r.rows]) >= 0).all() for r in found))
-    return next(alike, frequency) if others else frequency
+    return next(alike, frequency) if others else frequency.of_years(np.sort(times.order))
 
 
 def _irregular(one: _Rows, columns: Columns, times: Times, path: Path) -> str:
