@@ -32,7 +32,7 @@ def _model(cell: str, width: int, device: str) -> GatedRNNForForecasting:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         config = GatedRNNForecastConfig(
-            cell=cell, input_size=2, embedding_size=width // 2, hidden_size=width, num_hidden_layers=1,
+            cell=cell, embedding_size=width // 2, hidden_size=width, num_hidden_layers=1,
             horizon=HORIZON, seasons=[SEASON],
         )  # fmt: skip
         return GatedRNNForForecasting(config).to(device).eval()
@@ -43,16 +43,15 @@ def _stream(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
     setting, model = Setting((1, 1, width), device), _model(cell, width, device)
     past, value = setting.normal(1, context), setting.normal(1, 1)
     begun = model.start(past)
-    first = begun.cache.tensors()
+    before, first = begun.past, {name: tensor.clone() for name, tensor in begun.cache.tensors().items()}
     leaves: dict[str, Tensor] = dict(model.model.named_parameters())
-    exact, units = in_float64(model.model), begun.scale.units(value)
-    features = torch.stack([units, units - begun.seasons[0][:, :1]], dim=2).double()
+    exact = in_float64(model.model)
+    smoothed, _ = model.smooth(begun.scale.units(value), before, 1)
+    features = model.joined(smoothed, begun.scale).double()
 
     def update() -> Tensor:
         # The same state each time: a stream is brought up to date in place.
-        begun.single.clear()
-        assert begun.one_by_one is not None
-        begun.one_by_one.states = model.model.states_of(begun.cache)
+        begun.past, begun.cache = before, GatedRNNCache.of_tensors(model.config, first)
         return model.update(begun, value).hidden
 
     def hidden(of: Weights) -> list[Tensor]:

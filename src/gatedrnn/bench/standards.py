@@ -91,8 +91,8 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
     yield Standard(
         "ETTh1", (hours[0], ahead + day - 1, hours[2]), widths(mingru=128, lstm=56),
         lambda cell, hidden: GatedRNNForForecasting(GatedRNNForecastConfig(
-            cell=cell, hidden_size=hidden, input_size=3, embedding_size=hours[2], num_hidden_layers=1, horizon=ahead,
-            context=ahead, seasons=[day, 1], linear_size=ahead, embedding_dropout=0.2, head_dropout=0.5,
+            cell=cell, hidden_size=hidden, embedding_size=hours[2], num_hidden_layers=1, horizon=ahead,
+            context=ahead, seasons=[day], linear_size=ahead, embedding_dropout=0.2, head_dropout=0.5,
         )),
         partial(_windows, ahead), lambda model, batch: cast(Tensor, model(**batch, origins=day).loss),
     )  # fmt: skip

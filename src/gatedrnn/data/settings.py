@@ -231,11 +231,13 @@ class ForecastTask(TaskSettings):
     season: tuple[PositiveInt, ...] = ()
     """Steps after which a pattern repeats, such as 24 168 of hours; guessed from the frequency if not given."""
     context: int | None = Field(None, ge=1)
-    """Steps that a forecast is made from; twice the longest season or the horizon, 32 at least, if not given."""
+    """Steps that a forecast is made from; if not given, twice the longest season or the horizon, 120 at least, as far
+    as the longest series has them."""
     quantiles: tuple[float, ...] = (0.1, 0.5, 0.9)
     """Quantiles to forecast, rising, with the median, 0.5, among them."""
-    origins: int = Field(24, ge=1)
-    """Forecasts in a window of training, each a step after the one before; the window is read once for all."""
+    origins: int | None = Field(None, ge=1)
+    """Forecasts in a window of training, each a step after the one before; the window is read once for all. If not
+    given, one after each step, or of long horizons fewer."""
     stride: int | None = Field(None, ge=1)
     """Steps from one forecast of the validation and test parts to the next; the horizon if not given."""
     validation_fraction: float = Field(0.1, gt=0, lt=1)

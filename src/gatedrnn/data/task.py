@@ -49,4 +49,4 @@ class TaskData:
         validation = self.evaluation["validation"]
         if isinstance(validation, Examples):
             return max(1, round(float(validation.lengths.mean())))
-        return validation.length
+        return validation.context if isinstance(validation, Windows) else validation.length

@@ -39,8 +39,8 @@ class OneSeries:
 class Windows:
     """Windows whose labels lie in one range of times of each series.
 
-    An origin is the number of steps before the first one that is forecast. A window of evaluation has one origin; one
-    of training has several that follow each other, and is read once for all of them.
+    An origin is the number of steps before the first one that is forecast. A window ends at one; one of training has
+    others before it, each a step from the next, and is read once for all of them.
     """
 
     series: Sequence[OneSeries]
@@ -55,7 +55,7 @@ class Windows:
     """(series,): of the training values, which scaled errors are in units of, and what windows of equal values are
     measured in; 0 where they are all equal."""
     context: int
-    """Steps before the first origin that the model reads; fewer where a series begins later."""
+    """Steps of a window that the model reads; fewer where a series begins later."""
     horizon: int
     origins: int = 1
     """Of a window."""
@@ -70,11 +70,6 @@ class Windows:
         """The median deviation of the series that vary; 1 if none does."""
         found = self.deviation[self.deviation > 0]
         return float(np.median(found)) if len(found) else 1.0
-
-    @property
-    def length(self) -> int:
-        """Steps of a window that a model reads."""
-        return self.context + self.origins - 1
 
     @cached_property
     def places(self) -> np.ndarray:
@@ -99,19 +94,19 @@ class Windows:
 
     @cached_property
     def training_places(self) -> np.ndarray:
-        """(windows, 2): series and first origin of each window of an epoch: all that there are.
+        """(windows, 2): series and last origin of each window of an epoch: all that have the whole context, and of a
+        shorter series the last one. The horizon may go beyond the steps that may be forecast, which are no labels then.
 
         Raises:
-            DataError: no series is long enough.
+            DataError: no series has two steps.
         """
         found = []
         for number, (first, stop) in enumerate(zip(self.first, self.stop, strict=True)):
-            if stop - first > self.horizon:
-                last = max(1, stop - self.horizon - self.origins + 1)
-                origins = np.arange(max(1, first, min(self.context, last)), last + 1)
+            if stop > first:
+                origins = np.arange(max(first, min(self.context, stop - 1)), stop)
                 found.append(np.stack([np.full(len(origins), number), origins], axis=1))
         if not found:
-            raise DataError(f"no series has more than the {self.horizon} steps of the horizon left for training")
+            raise DataError("no series has two steps left for training")
         return np.concatenate(found)
 
     def steps_per_epoch(self, batch_size: int) -> int:
@@ -127,13 +122,13 @@ class Windows:
 
     def evaluation_places(self) -> Iterator[np.ndarray]:
         """The places of each of `evaluation_batches`."""
-        rows = max(1, EVALUATION_STEPS // (self.length + self.horizon))
+        rows = max(1, EVALUATION_STEPS // (self.context + self.horizon))
         return (self.places[start : start + rows] for start in range(0, len(self.places), rows))
 
     def collate(self, places: np.ndarray) -> Batch:
         """These windows as one batch; NaN before a series begins, where a value is missing, and where a label lies
         after the last step that may be forecast."""
-        length, whole = self.length, self.length + self.horizon
+        length, whole = self.context, self.context + self.horizon
         some = self.series[0]
         values = np.full((len(places), whole), np.nan, np.float64)
         known = np.full((len(places), whole, some.known.shape[1]), np.nan, np.float64)

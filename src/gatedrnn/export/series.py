@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gatedrnn.export.onnx import demand_alike, graph_of, input_name, largest_difference, state_names
 from gatedrnn.models import GatedRNNCache, GatedRNNForForecasting
 from gatedrnn.models.forecast_units import Scale
-from gatedrnn.models.forecasting import ForecastState
+from gatedrnn.models.forecasting import ForecastState, stream_of
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 
 BATCH, STEPS = 3, 11  # of the check; others than the export's example, so that a fixed size shows
@@ -26,7 +26,7 @@ class Window(nn.Module):
         self.model = model
 
     def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
-        named = dict(zip(_given(self.model, ahead=True), given, strict=True))
+        named: dict[str, Any] = dict(zip(_given(self.model, ahead=True), given, strict=True))
         ahead = named.pop("known_ahead", None)
         state = self.model.start(named.pop("past_values"), **named)
         return self.model.forecast(state, ahead), *_carried(self.model, state)
@@ -41,13 +41,12 @@ class NextValue(nn.Module):
 
     def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
         model, names = self.model, _given(self.model, ahead=True)
-        named, stream = dict(zip(names, given, strict=False)), list(given[len(names) :])
-        mean, deviation, before, *rest = stream
-        seasons, states = rest[: len(model.config.periods)], rest[len(model.config.periods) :]
-        cache = GatedRNNCache.of_tensors(model.config, dict(zip(state_names(model), states, strict=True)))
-        state = ForecastState(
-            cache, Scale(mean, deviation), torch.empty(0), seasons, before, {"static": named.get("static")}
+        named = dict(zip(names, given, strict=False))
+        stream = dict(zip(_stream(model), given[len(names) :], strict=True))
+        cache = GatedRNNCache.of_tensors(
+            model.config, {name: stream.pop(input_name(name)) for name in state_names(model)}
         )
+        state = stream_of(model, cache, stream, {"static": named.get("static")})
         model.update(state, named["past_values"], named.get("known_covariates"), named.get("past_covariates"))
         return model.forecast(state, named.get("known_ahead")), *_carried(model, state)
 
@@ -58,8 +57,8 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
     `window` takes `past_values`, float64 (batch, context), whose first step has a value, NaN where a later one is
     missing; `step` takes one value more, (batch, 1). Covariates are further inputs: `known_covariates`,
     `past_covariates` of the same steps, `static`, and `known_ahead` of the horizon. Both give `quantiles` (batch,
-    horizon, quantiles), and the stream (mean, deviation, before, season_N with NaN before the first step, and the state
-    of each layer), which `step` takes again.
+    horizon, quantiles), and the stream (the unit of its values, what the smoothers have seen, and the state of each
+    layer), which `step` takes again.
 
     Returns:
         The largest difference of each, see `gatedrnn.export.onnx.ALLOWED`.
@@ -69,8 +68,7 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
     """
     model, config = model.eval().float(), model.config
     folder.mkdir(parents=True, exist_ok=True)
-    stream = ["mean", "deviation", "before", *(f"season_{season}" for season in config.periods)]
-    stream += [input_name(name) for name in state_names(model)]
+    stream = _stream(model)
     outputs, batch = ["quantiles", *(f"{name}_after" for name in stream)], torch.export.Dim("batch", min=1)
     example, names = _example(model, 2, config.context), _given(model, ahead=True)
 
@@ -164,7 +162,12 @@ def _example(model: GatedRNNForForecasting, batch: int, steps: int) -> dict[str,
     return {name: made[name]() for name in _given(model, ahead=True)}
 
 
+def _stream(model: GatedRNNForForecasting) -> list[str]:
+    """Names of what a stream is between two values."""
+    own = Scale.of(torch.zeros(1, 1)).tensors() | model.nothing_before(torch.zeros(1, 1)).tensors()
+    return [*own, *(input_name(name) for name in state_names(model))]
+
+
 def _carried(model: GatedRNNForForecasting, state: ForecastState) -> tuple[Tensor, ...]:
     states = state.cache.tensors()
-    kept = [state.scale.mean, state.scale.deviation, state.before, *state.seasons]
-    return (*kept, *(states[name] for name in state_names(model)))
+    return (*state.tensors().values(), *(states[name] for name in state_names(model)))

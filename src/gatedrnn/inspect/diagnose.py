@@ -163,7 +163,7 @@ def _of_windows(model: Any, windows: Windows, rows: int, steps: int) -> dict[str
     chosen = np.unique(np.linspace(0, len(windows) - 1, min(rows, len(windows))).round().astype(int))
     batch = windows.collate(windows.places[chosen])
     del batch["labels"]
-    return {"input_values": model.inputs_of(**batch)[:, -_enough(min(steps, windows.length)) :]}
+    return {"input_values": model.inputs_of(**batch)[:, -_enough(min(steps, windows.context)) :]}
 
 
 def _enough(steps: int) -> int:

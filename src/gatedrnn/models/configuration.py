@@ -40,6 +40,7 @@ class GatedRNNConfig(PreTrainedConfig):
         series: how files of series are read: columns, channels, frames. None for a model of anything else.
         embedding_size: width of the embedding of tokens, or of the linear map of numbers; 0 for numbers that go into
             the first layer as they are. With `block` it is the width of the model.
+        embedding_activation: "silu" for x · sigmoid(x) of the embedding; None for the map alone.
         hidden_size: channels of each layer's state.
         num_hidden_layers: recurrent layers.
         bidirectional: each layer runs in both directions; their outputs are concatenated.
@@ -75,6 +76,7 @@ class GatedRNNConfig(PreTrainedConfig):
     label_deviation: float | None = None
     series: dict[str, str | bool | int | list[str] | None] | None = None
     embedding_size: int = 64
+    embedding_activation: str | None = None
     hidden_size: int = 128
     num_hidden_layers: int = 1
     bidirectional: bool = False
@@ -172,6 +174,8 @@ class GatedRNNConfig(PreTrainedConfig):
         refused = why_refused(of_layers, {record.name: record.equations for record in records}, self.backbone)
         if refused is not None:
             raise ValueError(refused)
+        if self.embedding_activation not in (None, "silu"):
+            raise ValueError(f"embedding_activation must be silu or None, got {self.embedding_activation!r}")
         if self.pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, got {self.pooling!r}")
         if self.bidirectional and self.block and self.pooling == "last":

@@ -1,26 +1,29 @@
 """The configuration of a model that forecasts."""
 
+from typing import Any
+
 from huggingface_hub.dataclasses import strict
 
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.smoothing import features_of
 
 
 @strict
 class GatedRNNForecastConfig(GatedRNNConfig):
     """Structure of a model that forecasts series, beside that of all gatedrnn models.
 
-    A step's features are the value in the units of its window, its difference from the value a season before for each
-    season, the known covariates, the past covariates, and the static ones: `input_size` counts them all, as do
-    `channel_means`, `channel_deviations` and `flagged_channels`, of which the first, the value, is always one.
+    A step's features are what smoothers say of the value, its unit, the known covariates, the past covariates, and the
+    static ones. `input_size`, `channel_means`, `channel_deviations` and `flagged_channels` follow from the fields here.
 
     Args:
         horizon: steps that are forecast from an origin.
         context: steps before an origin that the model was trained to read.
-        seasons: steps after which a pattern repeats. A forecast is what the network adds to the last season's values,
-            or to a mixture of those of several seasons; (1,) repeats the last value.
+        seasons: steps after which a pattern repeats, the shortest first; None or [1] for none.
         quantiles: what is forecast, rising, with 0.5, the median, among them.
         known_size, past_size, static_size: covariates whose future is known, whose past alone is known, and those that
             a series has for all times.
+        covariate_means, covariate_deviations: of each covariate, as `channel_means`; None for values as they are.
+        flagged_covariates: those that may be missing.
         linear_size: last values of a window that a linear map to the horizon reads beside the network, its result added
             (the autoregressive part of Lai et al. 2018, arXiv:1703.07015); 0 for none.
         future_size: width in which a state meets the known covariates of a step ahead.
@@ -38,10 +41,28 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     known_size: int = 0
     past_size: int = 0
     static_size: int = 0
+    covariate_means: list[float] | None = None
+    covariate_deviations: list[float] | None = None
+    flagged_covariates: list[int] | None = None
+    embedding_activation: str | None = "silu"
     linear_size: int = 0
     future_size: int = 16
     usual_deviation: float | None = None
     table: dict[str, str | bool | list[str] | None] | None = None
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        own, covariates = self.own_size, self.known_size + self.past_size + self.static_size
+        self.input_size = own + covariates
+        if covariates:
+            self.channel_means = [0.0] * own + (self.covariate_means or [0.0] * covariates)
+            self.channel_deviations = [1.0] * own + (self.covariate_deviations or [1.0] * covariates)
+            self.flagged_channels = [own + place for place in self.flagged_covariates or ()] or None
+        super().__post_init__(**kwargs)
+
+    @property
+    def own_size(self) -> int:
+        """Features of a step that are no covariates."""
+        return features_of(self.periods, self.horizon) + 2
 
     @property
     def periods(self) -> list[int]:
@@ -62,18 +83,19 @@ class GatedRNNForecastConfig(GatedRNNConfig):
         for name in ("horizon", "context", "future_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if min(self.periods) < 1:
-            raise ValueError(f"seasons must be at least 1, got {self.seasons}")
+        if min(self.periods) < 1 or self.periods != sorted(set(self.periods)):
+            raise ValueError(f"seasons must be at least 1, the shortest first, got {self.seasons}")
         if self.levels != sorted(set(self.levels)) or 0.5 not in self.levels or not 0 < self.levels[0]:
             raise ValueError(f"quantiles must rise, lie between 0 and 1 and hold 0.5, got {self.quantiles}")
         if self.levels[-1] >= 1:
             raise ValueError(f"quantiles must lie between 0 and 1, got {self.quantiles}")
-        features = 1 + len(self.periods) + self.known_size + self.past_size + self.static_size
-        if self.input_size != features:
-            raise ValueError(
-                f"input_size must be {features}: the value, {len(self.periods)} differences by season and "
-                f"{self.known_size} + {self.past_size} + {self.static_size} covariates; got {self.input_size}"
-            )
+        covariates = self.known_size + self.past_size + self.static_size
+        for name in ("covariate_means", "covariate_deviations"):
+            values = getattr(self, name)
+            if values is not None and len(values) != covariates:
+                raise ValueError(f"{name} must have a number for each of {covariates} covariates, got {len(values)}")
+        if not self.embedding_size:
+            raise ValueError("a model that forecasts needs an embedding: set embedding_size to 1 or more")
         if self.usual_deviation is not None and not self.usual_deviation > 0:
             raise ValueError(f"usual_deviation must be above 0, got {self.usual_deviation}")
         if self.bidirectional:

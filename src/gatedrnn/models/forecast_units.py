@@ -1,12 +1,20 @@
-"""What a window of values is measured in, its seasons, and the naive forecast: the last season again and again."""
+"""What the values of a series are measured in, and the naive forecast: the last season again and again."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from gatedrnn.models.smoothing import filled, repeated
 
 LEAST_RANGE = 1e-14
 """Of a window's values in units of the largest, up to which they differ by no more than rounding."""
+LOGGED = 1.05, 1000.0
+"""Ratios of the largest value of a window to the smallest, between which its logarithm is read."""
+BEYOND = 1.5
+"""Of logarithms: how far a forecast may lie beyond all values of the window, 4.5 times the largest."""
+SMALLEST = 1e-300
 
 
 @dataclass
@@ -15,9 +23,14 @@ class Scale:
 
     mean: Tensor
     deviation: Tensor
+    logged: Tensor
+    """1 where they are logarithms of the values, of which a growth by a tenth is the same at any level; else 0."""
+    low: Tensor
+    high: Tensor
+    """Between which they and their forecasts lie; infinite where they are no logarithms."""
 
     @classmethod
-    def of(cls, values: Tensor, usual: Tensor | float | None = None) -> "Scale":
+    def of(cls, values: Tensor, usual: Tensor | float | None = None, *, logs: bool = False) -> "Scale":
         """Of the values of a context, (batch, time), those that are there.
 
         Where there is no value at all, the mean is NaN.
@@ -26,78 +39,56 @@ class Scale:
             values: NaN where one is missing.
             usual: the deviation where all values are equal, which say nothing of the series' unit; a number, or
                 (batch,). If None, their size, or 1 for zeros.
+            logs: whether logarithms are taken of positive values that differ neither little nor by many powers of ten.
         """
         seen = ~values.isnan()
-        count = seen.sum(1, keepdim=True)
-        mean = values.nan_to_num().sum(1, keepdim=True) / count
-        spread = ((values - mean).nan_to_num().square().sum(1, keepdim=True) / count).sqrt()
         high = torch.where(seen, values, -torch.inf).amax(1, keepdim=True)
         low = torch.where(seen, values, torch.inf).amin(1, keepdim=True)
+        least, most = LOGGED
+        logged = ((low > 0) & (high >= least * low) & (high <= most * low)).to(values.dtype) * logs
+        taken = torch.where(logged > 0, values.clamp(min=SMALLEST).log(), values)
+        count = seen.sum(1, keepdim=True)
+        mean = taken.nan_to_num().sum(1, keepdim=True) / count
+        spread = ((taken - mean).nan_to_num().square().sum(1, keepdim=True) / count).sqrt()
         varies = (high - low > LEAST_RANGE * torch.maximum(high.abs(), low.abs())) & (spread > 0)
         if usual is None:
             usual = torch.where(mean.abs() > 0, mean.abs(), 1.0)
         elif isinstance(usual, Tensor):
             usual = usual.to(spread).view(-1, 1)
-        return cls(mean, torch.where(varies, spread, usual))
+        bounds = (torch.where(logged > 0, edge.clamp(min=SMALLEST).log() + beyond, math.copysign(math.inf, beyond))
+                  for edge, beyond in ((low, -BEYOND), (high, BEYOND)))  # fmt: skip
+        return cls(mean, torch.where(varies, spread, usual), logged, *bounds)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it by name."""
+        return {f"unit_{name}": own for name, own in vars(self).items()}
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, Tensor]) -> "Scale":
+        """The reverse of `tensors`, among others."""
+        return cls(*(tensors[f"unit_{field.name}"] for field in fields(cls)))
 
     def units(self, values: Tensor) -> Tensor:
         """Values (batch, …) in the units of the window, float32."""
-        mean, deviation = self.mean, self.deviation
-        if values.ndim != 2:
-            mean, deviation = (t.view(-1, *[1] * (values.ndim - 1)) for t in (mean, deviation))
-        return ((values - mean) / deviation).float()
+        mean, deviation, logged, low, high = self._shaped(values)
+        taken = torch.where(logged > 0, values.clamp(min=SMALLEST).log(), values)
+        return ((torch.minimum(torch.maximum(taken, low), high) - mean) / deviation).float()
 
     def original(self, units: Tensor) -> Tensor:
         """The reverse of `units`, float64."""
-        mean, deviation = (t.view(-1, *[1] * (units.ndim - 1)) for t in (self.mean, self.deviation))
-        return mean + deviation * units.double()
+        mean, deviation, logged, low, high = self._shaped(units)
+        found = torch.minimum(torch.maximum(mean + deviation * units.double(), low), high)
+        return torch.where(logged > 0, torch.where(logged > 0, found, 0.0).exp(), found)
 
-
-def last_seasons(units: Tensor, season: int) -> Tensor:
-    """Values (batch, time) in which a missing one is that of a season before, or 0, the mean, if there is none.
-
-    Args:
-        units: (batch, time), NaN where a value is missing.
-        season: in steps.
-    """
-    batch, time = units.shape
-    padded = nn.functional.pad(units, (-time % season, 0), value=float("nan")).view(batch, -1, season)
-    cycles = torch.arange(padded.shape[1], device=units.device)[:, None]
-    latest = _running_maximum(torch.where(padded.isnan(), -1, cycles))
-    filled = padded.gather(1, latest.clamp(min=0)).nan_to_num()
-    return filled.view(batch, -1)[:, -time:]
-
-
-def _running_maximum(numbers: Tensor) -> Tensor:
-    """Along axis 1 of (batch, count, …). ONNX has no operator for it, so that a graph compares all pairs."""
-    if not torch.compiler.is_exporting():
-        return numbers.cummax(1).values
-    count = numbers.shape[1]
-    later = torch.ones(count, count, dtype=torch.bool, device=numbers.device).triu(1)[None, :, :, None]
-    return numbers.unsqueeze(1).masked_fill(later, -1).amax(2)
-
-
-def last_steps(values: Tensor, steps: int, origins: int) -> Tensor:
-    """(batch, origins, steps): the last steps before each of the last origins; 0 where there is none."""
-    needed = steps + origins - 1
-    padded = nn.functional.pad(values, (max(0, needed - values.shape[1]), 0))
-    if not steps:
-        return values[:, :0].unsqueeze(1).expand(-1, origins, -1)
-    return padded[:, padded.shape[1] - needed :].unfold(1, steps, 1)
-
-
-def repeated(season: Tensor, horizon: int) -> Tensor:
-    """(…, season) to (…, horizon): the season again and again."""
-    times = -(-horizon // season.shape[-1])
-    return season.repeat(*[1] * (season.ndim - 1), times)[..., :horizon]
+    def _shaped(self, like: Tensor) -> list[Tensor]:
+        return [own.view(-1, *[1] * (like.ndim - 1)) for own in vars(self).values()]
 
 
 def naive_forecast(past_values: Tensor, season: int, horizon: int) -> Tensor:
     """The last season of windows (batch, time) again and again, (batch, horizon), float64.
 
-    A missing value is that of a season before, or the window's mean where there is none.
+    A missing value is that of a season before, or the last one where there is none; NaN before the first.
     """
-    values = past_values.double()
-    scale = Scale.of(values)
-    filled = last_seasons(scale.units(values), season)
-    return scale.original(repeated(last_steps(filled, season, 1)[:, 0], horizon))
+    nothing = past_values.new_full((len(past_values), season), torch.nan, dtype=torch.float64)
+    values = torch.cat([nothing, filled(past_values.double(), nothing)], dim=1)
+    return repeated(values, season, horizon, 1)[:, 0]

@@ -110,6 +110,7 @@ class GatedRNNEmbeddings(nn.Module):
             raise ValueError("a configuration needs vocab_size (tokens) or input_size (numbers); both are None")
         scales = config.gap_unit is None and (config.channel_means is not None or config.flagged_channels)
         self.scale = ChannelScale(config) if scales else None
+        self.activation = nn.SiLU() if config.embedding_activation else nn.Identity()
         self.dropout = KernelDropout(config.embedding_dropout)
         self.output_size = config.embedding_size or config.input_features
 
@@ -119,7 +120,7 @@ class GatedRNNEmbeddings(nn.Module):
         if self.training and self.token_dropout and self.unknown is not None and not inputs.is_floating_point():
             dropped = torch.rand(inputs.shape, device=inputs.device) < self.token_dropout
             inputs = torch.where(dropped, self.unknown, inputs)
-        return self.dropout(self.map(inputs))
+        return self.dropout(self.activation(self.map(inputs)))
 
 
 class GatedRNNBlock(GradientCheckpointingLayer):

@@ -17,7 +17,8 @@ from scipy.stats import norm
 from torch import Tensor, nn
 
 from gatedrnn.data import Batch, TaskData, Windows
-from gatedrnn.models.forecast_units import Scale, last_seasons, naive_forecast
+from gatedrnn.models.forecast_units import Scale, naive_forecast
+from gatedrnn.models.smoothing import filled
 from gatedrnn.study.baseline import PlainBaseline
 from gatedrnn.study.tabular import demand_lightgbm
 from gatedrnn.train.forecast_scores import ForecastTally
@@ -193,7 +194,7 @@ class _Task:
 
         def quantiles(past: Tensor, deviation: Tensor) -> tuple[Scale, Tensor]:
             scale = Scale.of(past, deviation)
-            units = last_seasons(scale.units(past), self.seasons[0])[:, -context:]
+            units = _without_gaps_by_season(scale.units(past), self.seasons[0])[:, -context:]
             edges = torch.cat([units[:, :1].expand(-1, (KERNEL - 1) // 2), units], dim=1)
             edges = torch.cat([edges, units[:, -1:].expand(-1, KERNEL // 2)], dim=1)
             trend = edges.unfold(1, KERNEL, 1).mean(2)
@@ -308,6 +309,11 @@ def _without_gaps(values: np.ndarray) -> np.ndarray:
     return found
 
 
+def _without_gaps_by_season(units: Tensor, season: int) -> Tensor:
+    """Values (batch, time) in units of their windows, a missing one that of a season before; 0 before the first."""
+    return filled(units, units.new_full((len(units), season), torch.nan)).nan_to_num()
+
+
 def _some(windows: Windows, most: int) -> np.ndarray:
     """Places of training, at most so many, spread evenly over series and time."""
     count = windows.steps_per_epoch(1)
@@ -319,7 +325,7 @@ def _lags(batch: Batch, season: int, horizon: int) -> tuple[Scale, np.ndarray, n
     """Of a batch of windows: their scale; features (rows, horizon, features); the seasonal naive forecast, (rows,
     horizon), in units of the window."""
     scale = Scale.of(batch["past_values"], batch["deviation"])
-    units = last_seasons(scale.units(batch["past_values"]), season).numpy()
+    units = _without_gaps_by_season(scale.units(batch["past_values"]), season).numpy()
     width = max(season, 1)
     recent = np.pad(units, ((0, 0), (max(0, 3 * width - units.shape[1]), 0)))
     steps = np.arange(horizon)

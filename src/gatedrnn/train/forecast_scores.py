@@ -90,7 +90,7 @@ class ForecastTally:
 
 @torch.no_grad()
 def tally_windows(model: GatedRNNForForecasting, windows: Windows, each: Each = map) -> tuple[ForecastTally, float]:
-    """Sums over every window, each with the mean and deviation of its own context; and the mean loss. In `eval()`.
+    """Sums over every window, each in units of its own; and the mean loss. In `eval()`.
 
     Args:
         each: calls a function with each group of windows.
@@ -110,14 +110,17 @@ def tally_windows(model: GatedRNNForForecasting, windows: Windows, each: Each = 
 
 @torch.no_grad()
 def tally_streams(model: GatedRNNForForecasting, windows: Windows) -> tuple[ForecastTally, float]:
-    """The same of each series as a stream, with the mean and deviation of the context before its first origin."""
+    """The same of each series as a stream, in the units of the context before its first origin."""
     tally, loss, done = ForecastTally(windows, model.config.levels), 0.0, 0
     for number in np.unique(windows.places[:, 0]):
         own = windows.places[windows.places[:, 0] == number]
         first, last = int(own[0, 1]), int(own[-1, 1])
-        whole = replace(windows, origins=last - first + 1)
-        output = model(**cast(dict[str, Any], whole.collate(own[:1])), origins=whole.origins)
-        quantiles = output.quantiles.reshape(1, whole.origins, windows.horizon, -1)[0, own[:, 1] - first].numpy()
+        origins = last - first + 1
+        whole = replace(windows, context=windows.context + origins - 1, origins=origins).collate(own[-1:])
+        begin = windows.collate(own[:1])
+        scale = model.scale_of(begin["past_values"], begin["deviation"])
+        output = model(**cast(dict[str, Any], whole), origins=origins, scale=scale)
+        quantiles = output.quantiles.reshape(1, origins, windows.horizon, -1)[0, own[:, 1] - first].numpy()
         tally.add(done, quantiles, windows.collate(own)["labels"].numpy())
         loss, done = loss + float(output.loss) * len(own), done + len(own)
     return tally, loss / len(windows)

@@ -116,8 +116,8 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     SERIES_REGRESSION: _SERIES,
     FORECAST: {
         "contenders": {"hidden_size": 64},
-        "model": {"embedding_size": 64},
-        "train": {"total_steps": 400, "batch_size": 32, "learning_rate": 5e-3, "validate_every": 50},
+        "model": {"embedding_size": 64, "head_dropout": 0.1},
+        "train": {"total_steps": 200, "batch_size": 64, "learning_rate": 2e-3, "warmup": 0.25, "validate_every": 50},
     },
     LANGUAGE: _CHARACTERS,
 }

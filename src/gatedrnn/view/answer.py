@@ -15,7 +15,7 @@ from gatedrnn.models import (
     GatedRNNForTokenClassification,
 )
 from gatedrnn.models.forecast_units import Scale
-from gatedrnn.models.forecasting import ForecastState
+from gatedrnn.models.forecasting import stream_of
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.shapes import Step
 from gatedrnn.view.record import Answers
@@ -109,38 +109,24 @@ class NumbersSoFar(LabelSoFar):
 class Ahead(StepAnswer):
     """Quantiles of the steps ahead, (1, horizon · quantiles), in the units of the series.
 
-    A step reads (value, mean, deviation), float64; the last two are those of the whole context.
+    A step reads a value and the unit of the whole context, (1, 6), float64.
     """
 
     answers = "forecast"
 
     def __init__(self, model: GatedRNNForForecasting) -> None:
-        config = model.config
-        carried = {"counted": torch.zeros(1, 1)}
-        carried |= {f"season_{season}": torch.zeros(1, season) for season in config.periods}
-        if config.linear_size:
-            carried["before"] = torch.zeros(1, config.linear_size)
-        super().__init__(model, carried)
-        self.example = torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64)
+        super().__init__(model, model.nothing_before(torch.zeros(1, 1)).tensors())
+        self.example = Context(None)(torch.tensor([[1.0], [2.0]], dtype=torch.float64))[:1]
 
-    def forward(self, read: Tensor, cache: GatedRNNCache, counted: Tensor, *kept: Tensor) -> Said:
-        periods = self.model.config.periods
-        seasons, before = kept[: len(periods)], kept[len(periods) :]
-        value, scale = read[:, :1], Scale(read[:, 1:2], read[:, 2:3])
-        # In its first season a value differs from nothing: from itself.
-        own = scale.units(value).nan_to_num()
-        begun = [
-            torch.cat([torch.where(counted < period, own, season[:, :1]), season[:, 1:]], dim=1)
-            for period, season in zip(periods, seasons, strict=True)
-        ]
-        state = ForecastState(cache, scale, torch.empty(0), begun, before[0] if before else torch.zeros(1, 0), {})
-        self.model.update(state, value)
-        answer = self.model.forecast(state).flatten(1).float()
-        return Said(answer, (counted + 1, *state.seasons, *([state.before] if before else [])))
+    def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
+        unit = dict(zip(Scale.of(read[:, :1]).tensors(), read[:, 1:].split(1, 1), strict=True))
+        past = dict(zip(self.carried, carried, strict=True))
+        state = self.model.update(stream_of(self.model, cache, unit | past, {}), read[:, :1])
+        return Said(self.model.forecast(state).flatten(1).float(), tuple(state.past.tensors().values()))
 
 
 class Context(nn.Module):
-    """Values (time, 1), float64, to what `Ahead` reads: (time, 3).
+    """Values (time, 1), float64, to what `Ahead` reads: (time, 6).
 
     Args:
         usual: what equal values are measured in, see `Scale.of`.
@@ -151,8 +137,8 @@ class Context(nn.Module):
         self.usual = usual
 
     def forward(self, values: Tensor) -> Tensor:
-        scale = Scale.of(values.t(), self.usual)
-        return torch.cat([values, scale.mean.expand_as(values), scale.deviation.expand_as(values)], dim=1)
+        scale = Scale.of(values.t(), self.usual, logs=True)
+        return torch.cat([values, *(own.expand_as(values) for own in vars(scale).values())], dim=1)
 
 
 ANSWERS: dict[type, Callable[[Any], StepAnswer]] = {

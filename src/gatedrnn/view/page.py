@@ -78,7 +78,7 @@ def view_of(folder: Path) -> ViewModel:
         title=f"{', '.join(dict.fromkeys(str(cell.name) for cell in config.cells))} · {folder.name}",
         reads="numbers" if config.vocab_size is None else "symbols" if found.tokenizer is None else "text",
         columns=1 if forecasts or config.vocab_size is not None else config.input_size,
-        missing=bool(config.flagged_channels),
+        missing=forecasts or bool(config.flagged_channels),
         read_type=str(answer.example.dtype).removeprefix("torch."),  # type: ignore[arg-type]
         context=_packed(context_graph(config.usual_deviation)) if forecasts else None,
         answers=answer.answers,

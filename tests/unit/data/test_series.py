@@ -409,7 +409,8 @@ def test_splits_are_by_time_and_every_label_of_a_part_is_forecast(tmp_path):
     assert test.places[test.places[:, 0] == 0, 1].tolist() == list(range(180, 195))  # 20 - 6 + 1 origins, none left out
     assert validation.places[:, 1].max() + 6 == 180 and data.train.stop.tolist() == [162, 162]
     assert len(data.train.batch(0, 0, 0, 10_000)["labels"]) == len(data.train.training_places)
-    assert max(data.train.training_places[:, 1]) + data.train.origins - 1 + 6 == 162
+    last = data.train.collate(np.array([[0, max(data.train.training_places[:, 1])]]))["labels"]
+    assert last.isnan().tolist() == [[False] + [True] * 5], "one step of training, and none of validation"
     rolled = task(long(tmp_path, 200), horizon=6, season=(24,), context=30, validation_steps=18, test_steps=20)
     assert rolled.evaluation["test"].places[:3, 1].tolist() == [182, 188, 194]
     shipped = task(None)  # the series that comes with a library
@@ -479,10 +480,24 @@ def test_series_that_are_too_short_or_in_which_no_error_can_be_scaled_are_refuse
         lines = [f"{moment},{value.format(step=step, wave=step % 24)}" for step, moment in enumerate(hours(200))]
         refused(said, task, written(tmp_path, "\n".join(["ds,y", *lines]) + "\n", "flat.csv"), horizon=6, **given)
     for steps, given, said in (
-        (40, {"horizon": 24}, "of 40 steps, 0 are left for training, which must be more than the horizon, 24"),
+        (
+            40,
+            {"horizon": 24},
+            "the longest, a, has 40 steps, and training, validation and test need 51; take a shorter",
+        ),
         (200, {"horizon": 6, "test_steps": 3}, "no series has a test part as long as the horizon, 6"),
     ):
         refused(said, task, long(tmp_path, steps), season=(24,), **given)
+
+
+def test_short_series_are_trained_on_and_those_that_are_long_enough_are_scored(tmp_path):
+    lines = [f"{name},{2000 + n},{n * n % 7}" for name, count in (("a", 30), ("b", 9), ("c", 4)) for n in range(count)]
+    data = task(written(tmp_path, "\n".join(["id,year,y", *lines]) + "\n"), horizon=4)
+    assert data.train.stop.tolist() == [20, 5, 4] and data.train.context == 26
+    for split, scored in (("validation", {0}), ("test", {0, 1})):
+        assert set(data.evaluation[split].places[:, 0]) == scored
+    batch = data.train.collate(data.train.training_places)
+    assert batch["past_values"].shape == (3, 26) and (~batch["past_values"].isnan()).sum(1).tolist() == [19, 4, 3]
 
 
 def test_a_column_that_no_flag_names_is_to_be_called_otherwise(tmp_path):

@@ -279,8 +279,8 @@ def test_a_season_that_does_not_fit_gives_no_horizon_and_a_test_file_continues_f
     lines = [f"{one},{moment},{n % 9}" for one, count in (("a", 300), ("b", 900))
              for n, moment in enumerate(dates("h", "2020-01-04", count).astype("M8[s]"))]  # fmt: skip
     both = written(tmp_path, "\n".join(["id,date,y", *lines]) + "\n", "both.csv")
-    # The week of the longer one does not fit the shorter.
-    assert "Season of 24 steps" in " ".join(load_forecast(data_settings("forecast", train_file=both)).notes)
+    # The week of the longer one, which the shorter does not show.
+    assert "Season of 24 and 168 steps" in " ".join(load_forecast(data_settings("forecast", train_file=both)).notes)
     thirds = [f"{round(n / 3, 3)},{n % 9}" for n in range(120)]
     train = written(tmp_path, "\n".join(["ds,y", *thirds[:100]]) + "\n", "train.csv")
     test = written(tmp_path, "\n".join(["ds,y", *thirds[100:]]) + "\n", "test.csv")

@@ -71,10 +71,8 @@ def test_a_graph_with_other_numbers_is_refused_and_removed(plain, tmp_path, monk
 
 def forecaster(cell="mingru", **given):
     torch.manual_seed(0)
-    size = 3 + sum(given.get(name, 0) for name in ("known_size", "past_size", "static_size"))
     fields = {"horizon": 5, "seasons": [3, 4], "context": 9, "hidden_size": 8, "embedding_size": 6, **given}
-    fields |= {"channel_means": [0.0] * size, "channel_deviations": [1.0] * size, "flagged_channels": [0]}
-    fields |= {"input_size": size, "num_hidden_layers": len(cell.split(","))}
+    fields["num_hidden_layers"] = len(cell.split(","))
     model = GatedRNNForForecasting(GatedRNNForecastConfig(cell=cell, **fields)).eval()
     for parameter in model.head.parameters():
         torch.nn.init.normal_(parameter, std=0.3)

@@ -17,8 +17,9 @@ from gatedrnn.models import (
     GatedRNNForForecasting,
     GatedRNNForSequenceClassification,
 )
-from gatedrnn.models.forecast_units import naive_forecast
+from gatedrnn.models.forecast_units import Scale, naive_forecast
 from gatedrnn.models.inputs import DecayedInputs, UnevenInputs
+from gatedrnn.models.smoothing import SmoothingPast, smooth
 
 SIZES = {"known_size": 2, "past_size": 1, "static_size": 1}
 CELLS = ("mingru", "lstm", "lstm,mingru", "gru-input-gated")
@@ -29,13 +30,10 @@ def model_of(cell="mingru", *, drawn=True, **given):
     torch.manual_seed(0)
     covariates = sum(given.get(name, 0) for name in SIZES)
     fields = {
-        "horizon": 5, "seasons": [4, 7], "context": 40, "hidden_size": 8, "embedding_size": 6, "flagged_channels": [0],
-        "num_hidden_layers": len(cell.split(",")),
+        "horizon": 5, "seasons": [4, 7], "context": 40, "hidden_size": 8, "embedding_size": 6,
+        "num_hidden_layers": len(cell.split(",")), "covariate_deviations": [1.0 + n for n in range(covariates)],
     }  # fmt: skip
-    fields |= given
-    size = 1 + len(fields["seasons"]) + covariates
-    scale = {"channel_means": [0.0] * size, "channel_deviations": [1.0 + n for n in range(size)]}
-    model = GatedRNNForForecasting(GatedRNNForecastConfig(cell=cell, input_size=size, **scale, **fields)).eval()
+    model = GatedRNNForForecasting(GatedRNNForecastConfig(cell=cell, **fields | given)).eval()
     if drawn:
         for parameter in model.head.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
@@ -55,18 +53,22 @@ def windows(steps=40, horizon=5):
 
 
 @pytest.mark.parametrize("linear_size", [0, 9])
-def test_a_new_model_is_the_seasonal_naive_forecast_and_a_missing_value_is_that_of_a_season_before(linear_size):
-    model, expected = model_of(drawn=False, seasons=[4], linear_size=linear_size), [5.0, 7.0, 6.0, 9.0, 5.0]
-    values = torch.tensor([expected[:4] * 3])
-    holes = values.clone()
-    holes[0, 8] = holes[0, 10] = torch.nan
-    masked = {"past_values": holes.nan_to_num(99.0), "past_mask": ~holes.isnan()}
-    for given in ({"past_values": values}, {"past_values": holes}, masked):
-        found = model.predict(**given)[0, :, 1]
-        torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
+def test_a_new_model_says_the_mean_of_its_smoothers(linear_size):
+    """Of values and, where all are positive, of logarithms."""
+    model = model_of(drawn=False, linear_size=linear_size)
+    for values in (windows()["past_values"], windows()["past_values"].abs() + 20):
+        scale = Scale.of(values, logs=True)
+        assert scale.logged.all() == (values.nan_to_num(1.0) > 0).all()
+        past = SmoothingPast.empty(scale.units(values), [4, 7], 0)
+        smoothed, _ = smooth(scale.units(values), [4, 7], 5, past, 1)
+        found, expected = model.predict(values), scale.original(smoothed.ahead().mean(-1))[:, 0]
+        assert_equal_within(found[..., 1], expected, torch.float32, "median")
+        unit = smoothed.change[:, -1:] * 1.3133 * torch.arange(1, 6).sqrt()
+        upper = scale.original(smoothed.ahead().mean(-1) + unit[:, None])[:, 0]
+        torch.testing.assert_close(found[..., 2], upper, rtol=1e-4, atol=1e-3)
     nan = float("nan")
     found = naive_forecast(torch.tensor([[1.0, 2.0, 3.0, nan], [nan, 4.0, nan, 6.0]]), 2, 3)
-    torch.testing.assert_close(found, torch.tensor([[3.0, 2.0, 3.0], [5.0, 6.0, 5.0]], dtype=torch.float64))
+    torch.testing.assert_close(found, torch.tensor([[3.0, 2.0, 3.0], [4.0, 6.0, 4.0]], dtype=torch.float64))
     assert naive_forecast(torch.tensor([[1.0, 2.0, nan]]), 1, 2).tolist() == [[2, 2]]
 
 
@@ -77,11 +79,14 @@ def test_quantiles_never_cross_and_follow_the_units_of_the_series(cell):
     assert found.shape == (3, 5, 4) and (found.diff(dim=2) > 0).all()
     other = model.predict(**{**batch, "past_values": 1000 * batch["past_values"] - 7e5})
     torch.testing.assert_close(other, 1000 * found - 7e5, rtol=1e-4, atol=1.0)
+    positive = batch["past_values"].abs() + 20
+    found, other = (model.predict(**{**batch, "past_values": times * positive}) for times in (1, 1000))
+    torch.testing.assert_close(other, 1000 * found, rtol=1e-4, atol=1e-3)
 
 
 @over(cell=CELLS, linear_size=(0, 9), last=(13, 33))
 @torch.no_grad()
-def test_a_stream_is_the_window_with_the_same_mean_and_deviation(cell, linear_size, last):
+def test_a_stream_is_the_window_in_the_same_units(cell, linear_size, last):
     """One that begins with fewer steps than a season too."""
     model, batch = model_of(cell, **SIZES, linear_size=linear_size, seasons=[4, 12]), windows()
     whole, known = model(**batch, labels=torch.randn(3, 5), origins=last + 1).quantiles, batch["known_covariates"]
@@ -90,7 +95,8 @@ def test_a_stream_is_the_window_with_the_same_mean_and_deviation(cell, linear_si
         names = ("past_values", "known_covariates", "past_covariates")
         return {name: batch[name][:, low:high] for name in names}
 
-    state, at_once = (model.start(**steps(0, 40 - last), static=batch["static"]) for _ in range(2))
+    scale = Scale.of(batch["past_values"], logs=True)
+    state, at_once = (model.start(**steps(0, 40 - last), static=batch["static"], scale=scale) for _ in range(2))
     for step, place in enumerate(range(40 - last, 40)):
         found = model.forecast(state, known[:, place : place + 5])
         assert_equal_within(found, whole[:, step], torch.float32, "forecast")
@@ -102,22 +108,22 @@ def test_a_stream_is_the_window_with_the_same_mean_and_deviation(cell, linear_si
     assert_equal_within(fresh, model.predict(**batch), torch.float32, "forecast")
 
 
-@over(cell=CELLS, seasons=([4], [4, 7], [1]), linear_size=(0, 9), every=(1, 6), last=(13, 38))
+@over(cell=CELLS, seasons=([4], [4, 12], [1], None), linear_size=(0, 9), last=(13, 38))
 @torch.no_grad()
-def test_a_stream_of_values_alone_takes_one_at_a_time(cell, seasons, linear_size, every, last):
-    """Which is a shorter way through the model; a missing value takes the longer one."""
+def test_a_stream_of_positive_values_is_the_window_of_its_units(cell, seasons, linear_size, last):
     model = model_of(cell, context=27, seasons=seasons, linear_size=linear_size)
     values = 50 + 10 * torch.randn(3, 40, dtype=torch.float64)
     values[1, 30] = values[0, 35] = torch.nan
-    whole = model(values, labels=torch.randn(3, 5), origins=last + 1).quantiles
-    state = model.start(values[:, : 40 - last])
+    whole = model(values, origins=last + 1).quantiles
+    state = model.start(values[:, : 40 - last], scale=Scale.of(values, logs=True))
     for step in range(last):
-        if step % every == 0:
-            assert_equal_within(model.forecast(state), whole[:, step], torch.float32, f"forecast after {step}")
+        assert_equal_within(model.forecast(state), whole[:, step], torch.float32, f"forecast after {step}")
         model.update(state, values[:, 40 - last + step : 40 - last + step + 1])
     assert_equal_within(model.forecast(state), whole[:, -1], torch.float32, "last forecast")
     fresh = model.forecast(model.renormalise(state))
     assert_equal_within(fresh, model.predict(values[:, -27:]), torch.float32, "forecast in units of the last context")
+    below = model.forecast(model.update(state, torch.full((3, 1), -5.0)))
+    assert below.isfinite().all() and (below > 0).all(), "a value that has no logarithm is the lowest that has one"
 
 
 @pytest.mark.parametrize("dtype, within", [(torch.float64, 1e-5), (torch.bfloat16, 0.05)])
@@ -139,7 +145,12 @@ def test_a_stream_does_not_grow():
     for steps in (0, 300, *[1] * 30):
         if steps:
             model.update(state, torch.randn(1, steps))
-        tensors = [state.hidden, state.before, *state.seasons, *state.cache.tensors().values(), *state.recent.values()]
+        tensors = [
+            state.hidden,
+            *state.past.tensors().values(),
+            *state.cache.tensors().values(),
+            *state.recent.values(),
+        ]
         sizes.add(sum(tensor.numel() for tensor in tensors if tensor is not None))
     assert len(sizes) == 1
 
@@ -155,7 +166,7 @@ def test_the_loss_counts_known_labels_alone_and_no_later_value_reaches_an_earlie
     batch["past_values"][:, -5:] += 1000
     batch["past_covariates"][:, -5:] += 1000
     later = model(**batch, origins=10).quantiles
-    torch.testing.assert_close(later[:, :5], several[:, :5])
+    assert_equal_within(later[:, :5], several[:, :5], torch.float32, "forecasts before")
     assert (later[:, 5:] != several[:, 5:]).any()
 
 
@@ -191,7 +202,8 @@ def test_covariates_of_another_shape_a_configuration_that_cannot_be_and_streams_
     for fields, said in (
         ({"quantiles": [0.1, 0.9]}, "hold 0.5"), ({"quantiles": [0.5, 0.1]}, "must rise"),
         ({"quantiles": [0.5, 1.0]}, "between 0 and 1"), ({"bidirectional": True}, "forwards alone"),
-        ({"seasons": [0]}, "seasons must be at least 1"), ({"horizon": 0}, "horizon must be at least 1"),
+        ({"seasons": [0]}, "seasons must be at least 1"), ({"seasons": [7, 4]}, "the shortest first"),
+        ({"horizon": 0}, "horizon must be at least 1"),
     ):  # fmt: skip
         with pytest.raises(Exception, match=said):
             model_of(**fields)

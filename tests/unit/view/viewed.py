@@ -40,7 +40,7 @@ def expected_of(folder, text):
 
 def forecast(folder, cell="mingru", **fields):
     torch.manual_seed(0)
-    sizes = {"input_size": 2, "flagged_channels": [0], "seasons": [4], "horizon": 3, "context": 20} | fields
+    sizes = {"seasons": [4], "horizon": 3, "context": 20} | fields
     model = GatedRNNForForecasting(GatedRNNForecastConfig(cell=cell, hidden_size=12, num_hidden_layers=2, **sizes))
     for parameter in model.head.parameters():
         torch.nn.init.normal_(parameter, std=0.3)  # a new head is the seasonal naive forecast

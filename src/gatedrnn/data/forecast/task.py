@@ -18,10 +18,13 @@ from gatedrnn.data.windows import Windows
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
-WITHOUT_SEASON, SHORTEST_CONTEXT = 8, 32
+WITHOUT_SEASON, USUAL_CONTEXT = 8, 120
 """Steps of a horizon and of a context that nothing else is known of."""
-LEAST_SEASONS = 3
-"""A season that is guessed must fit so many times into the training part of the shortest series."""
+FEWEST_ORIGINS, MOST_FORECASTS = 24, 2048
+"""Forecasts in a window of training: all, as long as they are not too many steps together."""
+LEAST_SEASONS, LEAST_STEPS = 3, 3
+"""A season that is guessed must fit so many times into the training part of the longest series; and steps of training
+of any: a shorter one has no part in validation and test."""
 
 
 class Read(NamedTuple):
@@ -51,13 +54,12 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     notes = _notes(read.table)
     table = with_calendar(read.table, settings.calendar)
     whole = np.array([len(one.values) for one in table.series])
-    horizon = settings.horizon or _horizon(table.frequency, int(whole.min()))
+    horizon = settings.horizon or _horizon(table.frequency, int(np.median(whole)))
     cuts = _cuts(settings, table, horizon, whole, read.apart)
-    seasons = settings.season or _seasons(table, cuts)
-    context = settings.context or max(2 * seasons[-1], 2 * horizon, SHORTEST_CONTEXT)
-    shortest = int(cuts.validation.min())
-    if settings.context is None:
-        context = max(min(context, shortest - horizon), seasons[-1], 1)
+    seasons = tuple(sorted(settings.season)) or _seasons(table, cuts)
+    longest = int(cuts.stop.max()) - horizon
+    context = settings.context or max(1, min(max(2 * seasons[-1], 2 * horizon, USUAL_CONTEXT), longest))
+    origins = min(context, settings.origins or max(FEWEST_ORIGINS, MOST_FORECASTS // horizon))
     said = " and ".join(map(str, seasons))
     notes.append(f"Season of {said} steps ({table.frequency}), horizon {horizon}, context {context}.")
 
@@ -69,7 +71,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
             table.series, first, stop, naive, deviation, context, horizon, origins, settings.stride or horizon
         )
 
-    train = windows(np.ones_like(whole), cuts.validation, min(settings.origins, max(1, shortest - horizon - 1)))
+    train = windows(np.ones_like(whole), cuts.validation, origins)
     evaluation = {
         "validation": windows(cuts.validation, cuts.test), "test": windows(cuts.test, cuts.stop),
     }  # fmt: skip
@@ -84,8 +86,8 @@ def load_forecast(settings: ForecastTask) -> TaskData:
                 f"{context} steps before, or in series that are constant; give other splits, such as a longer "
                 f"--{split}-steps"
             )
-    features = _features(table, cuts, seasons)
-    demand_float32(table, *(cast(list[float], features[name]) for name in ("channel_means", "channel_deviations")))
+    features = _features(table, cuts)
+    demand_float32(table, *(cast(list[float], features[name]) for name in ("covariate_means", "covariate_deviations")))
     return TaskData(
         name=settings.task,
         model_inputs={
@@ -228,18 +230,20 @@ def _cuts(
         return np.full_like(of, given) if given else np.maximum(horizon, np.round(fraction * of).astype(of.dtype))
 
     test = apart if apart is not None else steps(settings.test_steps, settings.test_fraction, whole)
+    test = np.where(whole - test < LEAST_STEPS, 0, test) if apart is None else test
     validation = steps(settings.validation_steps, settings.validation_fraction, whole - test)
+    validation = np.where(whole - test - validation < LEAST_STEPS, 0, validation)
+    if not validation.any() or not test.any():
+        longest = int(whole.argmax())
+        raise DataError(
+            f"{table.source['name']}: no series is long enough for a horizon of {horizon}: the longest, "
+            f"{table.series[longest].name}, has {whole[longest]:,} steps, and training, validation and test need "
+            f"{LEAST_STEPS + int(validation[longest] or horizon) + int(test[longest] or horizon):,}; take a shorter "
+            "--horizon or shorter splits"
+        )
     if settings.train_steps:
         whole = np.minimum(whole, settings.train_steps + validation + test)
     found = Cuts(whole - test - validation, whole - test, whole)
-    short = int(found.validation.argmin())
-    if found.validation[short] < horizon + 2:
-        one, left = table.series[short], max(0, int(found.validation[short]))
-        raise DataError(
-            f"{table.source['name']}: series {one.name}: of {len(one.values):,} steps, {left:,} are left for training, "
-            f"which must be more than the horizon, {horizon}; take a shorter --horizon or shorter splits, or leave the "
-            "series out"
-        )
     for one, stop in zip(table.series, found.validation, strict=True):
         if np.isnan(one.values[:stop]).all():
             raise DataError(f"{table.source['name']}: series {one.name}: all training values are missing")
@@ -260,18 +264,18 @@ def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows
     )
 
 
-def _horizon(frequency: Frequency, shortest: int) -> int:
-    """A season, or where none is usual or fits a few steps, in a series of that length."""
+def _horizon(frequency: Frequency, steps: int) -> int:
+    """A season, or where none is usual or fits a few steps, in a series of so many."""
     season = frequency.seasons[0]
-    fits = 3 * season + 2 <= shortest  # a test, a validation and a training part
-    return season if season > 1 and fits else max(1, min(WITHOUT_SEASON, shortest // 10))
+    fits = 3 * season + 2 <= steps  # a test, a validation and a training part
+    return season if season > 1 and fits else max(1, min(WITHOUT_SEASON, steps // 10))
 
 
 def _seasons(table: SeriesTable, cuts: Cuts) -> tuple[int, ...]:
-    """Those of the frequency that fit into the shortest series."""
-    usual, shortest = table.frequency.seasons, int(cuts.validation.min())
-    found = tuple(season for season in usual if LEAST_SEASONS * season <= shortest)
-    return found or usual[:1] if usual[0] <= shortest else (1,)
+    """Those of the frequency that fit into the longest series."""
+    usual, longest = table.frequency.seasons, int(cuts.validation.max())
+    found = tuple(season for season in usual if LEAST_SEASONS * season <= longest)
+    return found or usual[:1] if usual[0] <= longest else (1,)
 
 
 def _naive_error(values: np.ndarray, season: int) -> float:
@@ -288,14 +292,13 @@ def over_series(of: Callable[[np.ndarray], float], table: SeriesTable, stop: np.
         return np.array([of(one.values[:end]) for one, end in zip(table.series, stop, strict=True)])
 
 
-def _features(table: SeriesTable, cuts: Cuts, seasons: tuple[int, ...]) -> dict[str, Json]:
-    """Fields of the model's configuration: how many features a step has, and mean, deviation and flag of each."""
+def _features(table: SeriesTable, cuts: Cuts) -> dict[str, Json]:
+    """Fields of the model's configuration: how many covariates a step has, and mean, deviation and flag of each."""
     parts = zip(table.series, cuts.validation, strict=True)
     training = [(one.known[:stop], one.past[:stop], one.fixed) for one, stop in parts]
     columns = [np.concatenate([part[kind] for part in training]) for kind in (0, 1)]
     columns.append(np.stack([part[2] for part in training]))
-    # The value in units of its window, which is flagged where it is missing, and less that of each season before.
-    means, deviations, flagged = [0.0] * (1 + len(seasons)), [1.0] * (1 + len(seasons)), [0]
+    means, deviations, flagged = list[float](), list[float](), list[int]()
     for column in columns:
         flagged += [len(means) + int(place) for place in np.flatnonzero(np.isnan(column).any(0))]
         mean, deviation = scale_of(column)
@@ -303,6 +306,6 @@ def _features(table: SeriesTable, cuts: Cuts, seasons: tuple[int, ...]) -> dict[
         deviations += deviation.tolist()
     known, past, fixed = (column.shape[1] for column in columns)
     return {
-        "input_size": len(means), "channel_means": means, "channel_deviations": deviations,
-        "flagged_channels": flagged, "known_size": known, "past_size": past, "static_size": fixed,
+        "covariate_means": means, "covariate_deviations": deviations, "flagged_covariates": flagged,
+        "known_size": known, "past_size": past, "static_size": fixed,
     }  # fmt: skip

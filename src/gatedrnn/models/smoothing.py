@@ -1,0 +1,379 @@
+"""What simple smoothers say of a series at each of its steps: its seasons, levels and trends, each from the past alone.
+
+A value less its seasons is smoothed by a fixed set of filters. All of it can be continued: what `read` returns for the
+steps of a window is what it returns for the same steps one at a time.
+
+References: Hyndman and Athanasopoulos (2021), Forecasting: Principles and Practice, 3rd edition, chapters 3 and 8;
+Assimakopoulos and Nikolopoulos (2000) for half the trend beside exponential smoothing.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool1d, pad
+
+SMOOTHED = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+"""Weights of the newest value in simple exponential smoothing; with 1 the last value."""
+HALVED = (0.1, 0.2, 0.35, 0.5, 0.75)
+"""The same, with half the slope of all values in the memory added: the Theta method."""
+DISCOUNTED = (0.5, 0.65, 0.8, 0.9, 0.95)
+"""Weights of a line by least squares, by which a value counts less than the next one; its slope is damped."""
+DAMPING = 0.85
+SMOOTHERS = len(SMOOTHED) + len(HALVED) + len(DISCOUNTED)
+MEMORY, OF_ERRORS = 120, 12
+"""Steps that the filters look back; and those over which they are compared."""
+CHANGE_DECAY = 0.97
+"""By which a change counts less than the next one."""
+FORGETTING = 0.95
+"""By which a season counts less than the next one."""
+LEAST_CHANGE = 1e-4
+"""The unit of a series that does not change, in those of its window."""
+SEASON_STEPS = 8
+"""Steps ahead whose season is an input."""
+MOST_LAGS = 26
+TINY = 1e-6
+
+
+@dataclass
+class SeasonPast:
+    """One season of some series up to a step. By phase: that of the next step first."""
+
+    values: Tensor
+    """(batch, 2 · half): the last values without shorter seasons."""
+    begun: Tensor
+    """(batch, 2 · half), 1 from the first value on."""
+    sums: Tensor
+    """(batch, season): of what exceeded the moving mean."""
+    counts: Tensor
+    """(batch, season)."""
+    squares: Tensor
+    """(batch, season)."""
+    totals: Tensor
+    """(batch, 5), over phases: count, squares about their means, squares of means, means, phases seen."""
+
+    @classmethod
+    def empty(cls, like: Tensor, season: int) -> "SeasonPast":
+        """Before the first step of series such as (batch, time)."""
+        half = season // 2
+        return cls(*(like.new_zeros(like.shape[0], size) for size in (2 * half, 2 * half, season, season, season, 5)))
+
+
+@dataclass
+class SmoothingPast:
+    """Some series up to a step: all that what follows depends on, in a size that does not grow."""
+
+    begun: Tensor
+    """(batch, 1): 1 where there was a value."""
+    filled: Tensor
+    """(batch, kept): the last values, a missing one as a season before; NaN before the first."""
+    seasons: list[SeasonPast]
+    deseasonalised: Tensor
+    """(batch, MEMORY - 1)."""
+    there: Tensor
+    """(batch, MEMORY - 1): 1 from the first value on."""
+    errors: Tensor
+    """(batch, SMOOTHERS, OF_ERRORS - 1): how far each smoother was off a step ahead."""
+    expected: Tensor
+    """(batch, SMOOTHERS): what each says of the next step."""
+
+    @classmethod
+    def empty(cls, like: Tensor, periods: list[int], kept: int) -> "SmoothingPast":
+        """Before the first step of series such as (batch, time).
+
+        Args:
+            periods: the seasons.
+            kept: last values that are kept as they are.
+        """
+
+        def zeros(*size: int) -> Tensor:
+            return like.new_zeros(like.shape[0], *size)
+
+        seasons = [SeasonPast.empty(like, season) for season in periods if season > 1]
+        return cls(
+            zeros(1), zeros(max(kept, *periods)) + torch.nan, seasons,
+            zeros(MEMORY - 1), zeros(MEMORY - 1), zeros(SMOOTHERS, OF_ERRORS - 1), zeros(SMOOTHERS),
+        )  # fmt: skip
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it by name, each (batch, size)."""
+        found = {f"past_{name}": own.flatten(1) for name, own in vars(self).items() if isinstance(own, Tensor)}
+        for number, season in enumerate(self.seasons):
+            found |= {f"season_{number}_{name}": own for name, own in vars(season).items()}
+        return found
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, Tensor]) -> "SmoothingPast":
+        """The reverse of `tensors`, among others."""
+        own = {name.removeprefix("past_"): tensor for name, tensor in tensors.items() if name.startswith("past_")}
+        seasons = dict[str, dict[str, Tensor]]()
+        for name, tensor in tensors.items():
+            if name.startswith("season_"):
+                _, number, field = name.split("_", 2)
+                seasons.setdefault(number, {})[field] = tensor
+        own["errors"] = own["errors"].view(own["errors"].shape[0], SMOOTHERS, -1)
+        return cls(**own, seasons=[SeasonPast(**fields) for fields in seasons.values()])
+
+
+@dataclass
+class Smoothed:
+    """What is known after each of some steps."""
+
+    features: Tensor
+    """(batch, time, features_of(…))."""
+    levels: Tensor
+    """(batch, origins, SMOOTHERS), of the last steps."""
+    slopes: Tensor
+    """(batch, origins, SMOOTHERS): of a step."""
+    seasons: Tensor
+    """(batch, origins, horizon): what the seasons add to the steps ahead."""
+    repeated: Tensor
+    """(batch, origins, horizon, periods): the values of the last season, again and again."""
+    change: Tensor
+    """(batch, time): mean distance of a value from the one before, seasons taken out: the series' own unit."""
+    recent: Tensor
+    """(batch, origins, kept): the last values less the last of them."""
+
+    def ahead(self) -> Tensor:
+        """(batch, origins, horizon, SMOOTHERS + periods): the forecast of each smoother, and of each season."""
+        steps = _steps_of_slopes(self.seasons.shape[2], self.levels)
+        found = self.levels.unsqueeze(2) + self.slopes.unsqueeze(2) * steps + self.seasons.unsqueeze(3)
+        return torch.cat([found, self.repeated], dim=3)
+
+
+def lags_of(periods: list[int]) -> int:
+    """How many of the last values are inputs."""
+    return min(periods[0] + 2, MOST_LAGS)
+
+
+def features_of(periods: list[int], horizon: int) -> int:
+    """Numbers that are read at each step."""
+    seasons = sum(season > 1 for season in periods)
+    return lags_of(periods) - 1 + 3 * SMOOTHERS + seasons * min(horizon, SEASON_STEPS) + 5
+
+
+def smooth(
+    units: Tensor, periods: list[int], horizon: int, past: SmoothingPast, origins: int, kept: int = 0
+) -> tuple[Smoothed, SmoothingPast]:  # fmt: skip
+    """Read further steps of some series.
+
+    Args:
+        units: (batch, time), float32, in any unit; NaN where a value is missing, and before a series begins.
+        periods: seasons in steps, the shortest first; 1 for none.
+        horizon: steps ahead.
+        past: what was before.
+        origins: of how many of the last steps forecasts are wanted.
+        kept: last values in `Smoothed.recent`.
+    """
+    time, size = units.shape[1], past.filled.shape[1]
+    seen = (~units.isnan()).to(units.dtype)
+    begun = (seen.cumsum(1) + past.begun).clamp(max=1)
+    whole = torch.cat([past.filled, filled(units, past.filled[:, -periods[0] :])], dim=1)
+    values, seasons, ahead, inputs = whole[:, size:].nan_to_num(), list[SeasonPast](), list[Tensor](), list[Tensor]()
+    of_seasons = [season for season in periods if season > 1]
+    for season, own in zip(of_seasons, past.seasons, strict=True):
+        now, later, first, own = _season(values, begun, season, own, horizon, origins)
+        values = values - now
+        seasons.append(own)
+        ahead.append(later)
+        inputs.append(first)
+    level = _Filtered(torch.cat([past.deseasonalised, values * begun], 1), torch.cat([past.there, begun], 1))
+    one, last = level.ahead(1), level.ahead(horizon)
+    expected = torch.cat([past.expected.unsqueeze(1), one], dim=1)[:, :-1]
+    off = (expected - values.unsqueeze(2)).abs() * level.there[:, MEMORY - 2 : -1].unsqueeze(2)
+    errors = torch.cat([past.errors, off.transpose(1, 2)], dim=2)
+    now, change, lags = values.unsqueeze(2), level.change.unsqueeze(2), lags_of(periods)
+    before, there = (
+        of[:, MEMORY - lags : -1].unfold(1, lags - 1, 1) for of in (level.values, level.there)
+    )  # fmt: skip
+    features = [
+        torch.asinh((before - now) * there / change), torch.asinh((one - now) / change),
+        torch.asinh((last - now) / change), _relative(errors), *(torch.asinh(own / change) for own in inputs),
+        level.count.clamp(min=1).log().unsqueeze(2) / 3, change / (level.spread.unsqueeze(2) + change),
+        torch.asinh(level.slopes_read / change), (1 - seen).unsqueeze(2),
+    ]  # fmt: skip
+    found = Smoothed(
+        torch.cat(features, dim=2), level.levels[:, -origins:], level.slopes[:, -origins:],
+        torch.stack(ahead).sum(0) if ahead else values.new_zeros(values.shape[0], origins, horizon),
+        torch.stack([repeated(whole, season, horizon, origins) for season in periods], 3).nan_to_num(),
+        level.change, _recent(whole, kept, origins),
+    )  # fmt: skip
+    return found, SmoothingPast(
+        begun[:, -1:], whole[:, time:], seasons, level.values[:, time:], level.there[:, time:], errors[:, :, time:],
+        one[:, -1],
+    )  # fmt: skip
+
+
+def filled(values: Tensor, past: Tensor) -> Tensor:
+    """Values (batch, time) in which a missing one is that of a season before; or, where there is none, the last one;
+    NaN before the first.
+
+    Args:
+        values: NaN where one is missing.
+        past: (batch, season): those before them, filled; NaN where there are none.
+    """
+    season, steps = past.shape[1], past.shape[1] + values.shape[1]
+    padded = pad(torch.cat([past, values], 1), (0, -steps % season), value=torch.nan).view(values.shape[0], -1, season)
+    cycles = torch.arange(padded.shape[1], device=values.device)[:, None]
+    latest = _running_maximum(torch.where(padded.isnan(), -1, cycles))
+    by_season = padded.gather(1, latest.clamp(min=0)).flatten(1)[:, :steps]
+    there = torch.where(by_season.isnan(), -1, torch.arange(steps, device=values.device))
+    return by_season.gather(1, _running_maximum(there).clamp(min=0))[:, season:]
+
+
+def _running_maximum(numbers: Tensor) -> Tensor:
+    """Along axis 1 of (batch, count, …). ONNX has no operator for it, so that a graph compares all pairs."""
+    if not torch.compiler.is_exporting():
+        return numbers.cummax(1).values
+    count = numbers.shape[1]
+    later = torch.ones(count, count, dtype=torch.bool, device=numbers.device).triu(1)
+    return numbers.unsqueeze(1).masked_fill(later.view(1, count, count, *[1] * (numbers.ndim - 2)), -1).amax(2)
+
+
+def _season(
+    values: Tensor, begun: Tensor, season: int, past: SeasonPast, horizon: int, origins: int
+) -> tuple[Tensor, Tensor, Tensor, SeasonPast]:  # fmt: skip
+    """What a season adds to each step, (batch, time), to the horizon of the last of them, and to the first steps after
+    each: at each phase, the discounted mean of what values exceed the moving mean of a whole season around them by.
+
+    All of it is shrunk towards 0 by what chance makes of such means (James and Stein), and 0 until each phase was seen.
+    """
+    half, time = season // 2, values.shape[1]
+    whole, there = torch.cat([past.values, values], 1), torch.cat([past.begun, begun], 1)
+    moving = avg_pool1d(whole.unsqueeze(1), season, 1)[:, 0]
+    if season % 2 == 0:  # as many steps before as after
+        moving = (moving[:, 1:] + moving[:, :-1]) / 2
+    known = there[:, :time] * there[:, half : half + time]  # a series that has begun does not end
+    over = (whole[:, half : half + time] - moving) * known
+    cycles = -(-time // season)
+    age = torch.arange(cycles, device=values.device)
+    discounts = (FORGETTING ** (age[:, None] - age).clamp(min=0)).tril().to(values.dtype)
+
+    def by_phase(new: Tensor, before: Tensor) -> Tensor:
+        """(batch, season + time): discounted sums at the phase of each step, after it; first those before all."""
+        padded = pad(new, (0, cycles * season - time)).view(new.shape[0], cycles, season)
+        running = discounts @ padded + (FORGETTING * discounts[:, :1]) * before.unsqueeze(1)
+        return torch.cat([before, running.flatten(1)[:, :time]], 1)
+
+    sums, counts = by_phase(over, past.sums), by_phase(known, past.counts)
+    squares = by_phase(over.square(), past.squares)
+    means = sums / counts.clamp(min=TINY)
+    of_phases = torch.stack(
+        [counts, squares - counts * means.square(), means.square(), means, (counts > 0).to(values.dtype)], 2
+    )
+    # A phase changes when it comes again alone, so that totals change by what it is and what it was.
+    totals = (of_phases[:, season:] - of_phases[:, :time]).cumsum(1) + past.totals.unsqueeze(1)
+    count, within, of_means, mean, phases = totals.unbind(2)
+    centre = mean / season
+    spread = (of_means - season * centre.square()).clamp(min=TINY**2)
+    error = within.clamp(min=0) / (count - season).clamp(min=1) / (count / season).clamp(min=1)
+    shrunk = torch.where(count > season, (1 - max(season - 3, 1) * error / spread).clamp(0, 1), 0.5)
+    shrunk = shrunk * (phases > season - 0.5)
+
+    def of_steps_ahead(first: int, stop: int, steps: int) -> Tensor:
+        """(batch, the last `steps`, stop - first): of the steps so far ahead, 0 being the step itself."""
+        ends = [means.shape[1] - (-half - ahead) % season for ahead in range(first, stop)]
+        own = torch.stack([means[:, end - steps : end] for end in ends], 2)
+        return (own - centre[:, -steps:, None]) * shrunk[:, -steps:, None]
+
+    after = SeasonPast(
+        whole[:, time:], there[:, time:], sums[:, time:], counts[:, time:], squares[:, time:], totals[:, -1]
+    )
+    return (
+        of_steps_ahead(0, 1, time)[..., 0], of_steps_ahead(1, horizon + 1, origins),
+        of_steps_ahead(1, 1 + min(horizon, SEASON_STEPS), time), after,
+    )  # fmt: skip
+
+
+class _Filtered:
+    """Levels and slopes of values without their seasons, after each step.
+
+    Args:
+        values: (batch, MEMORY - 1 + time); 0 before the first.
+        there: the same shape; 1 from the first value on.
+    """
+
+    def __init__(self, values: Tensor, there: Tensor) -> None:
+        self.values, self.there = values, there
+        age = torch.arange(MEMORY, dtype=torch.float64, device=values.device)
+        levels = torch.stack([(1 - weight) ** age for weight in dict.fromkeys((*SMOOTHED, *HALVED))])
+        lines = torch.stack([weight**age for weight in (*DISCOUNTED, 1.0)])
+        weights = torch.cat([levels, lines, -age * lines, age**2 * lines]).to(values.dtype)
+        of_values, of_there = self._sums(values, weights[: -len(lines)]), self._sums(there, weights)
+        count, kinds = len(lines), len(levels)
+        level = of_values[..., :kinds] / of_there[..., :kinds].clamp(min=TINY)
+        y0, y1 = of_values[..., kinds:].split(count, 2)
+        s0, s1, s2 = of_there[..., kinds:].split(count, 2)
+        spread = s0 * s2 - s1.square()
+        slope = torch.where(spread > TINY, (s0 * y1 - s1 * y0) / spread.clamp(min=TINY), 0.0)
+        line = (y0 - slope * s1) / s0.clamp(min=TINY)
+        places = {weight: place for place, weight in enumerate(dict.fromkeys((*SMOOTHED, *HALVED)))}
+        order = [places[weight] for weight in (*SMOOTHED, *HALVED)]
+        half = slope[..., -1:] / 2
+        self.levels = torch.cat([level[..., order], line[..., :-1]], 2)
+        """(batch, time, SMOOTHERS)."""
+        self.slopes = torch.cat(
+            [torch.zeros_like(half).expand(-1, -1, len(SMOOTHED)), half.expand(-1, -1, len(HALVED)), slope[..., :-1]], 2
+        )
+        self.slopes_read = slope[..., -2:]
+        """(batch, time, 2): of the longest memories."""
+        self.count = of_there[..., -3 * count + count - 1]
+        """(batch, time): steps in the memory."""
+        squares = self._sums(values.square(), torch.ones_like(weights[:1]))[..., 0]
+        total, seen = y0[..., -1], s0[..., -1].clamp(min=1)
+        self.spread = (squares / seen - (total / seen).square()).clamp(min=0).sqrt()
+        """(batch, time): deviation of the values in the memory."""
+        apart = (values[:, 1:] - values[:, :-1]).abs() * there[:, :-1]
+        decay = (CHANGE_DECAY ** age[: MEMORY - 1]).to(values.dtype)[None]
+        changed = self._sums(pad(apart, (1, 0))[:, 1:], decay), self._sums(there[:, :-1], decay)
+        self.change = (changed[0] / changed[1].clamp(min=TINY))[..., 0].clamp(min=LEAST_CHANGE)
+        """(batch, time)."""
+
+    @staticmethod
+    def _sums(values: Tensor, weights: Tensor) -> Tensor:
+        """Of the newest value first: (batch, time) by (kinds, memory) to (batch, time - memory + 1, kinds)."""
+        return values.unfold(1, weights.shape[1], 1) @ weights.flip(1).t()
+
+    def ahead(self, step: int) -> Tensor:
+        """(batch, time, SMOOTHERS): what each says of the step so far ahead."""
+        return self.levels + self.slopes * _steps_of_slopes(step, self.levels)[-1]
+
+
+def _steps_of_slopes(horizon: int, like: Tensor) -> Tensor:
+    """(horizon, SMOOTHERS): how many slopes lie between a level and a step ahead."""
+    steps = torch.arange(1, horizon + 1, dtype=torch.float64, device=like.device)[:, None]
+    damped = DAMPING * (1 - DAMPING**steps) / (1 - DAMPING)
+    straight, bent = len(SMOOTHED) + len(HALVED), len(DISCOUNTED)
+    return torch.cat([steps.expand(-1, straight), damped.expand(-1, bent)], 1).to(like.dtype)
+
+
+def _relative(errors: Tensor) -> Tensor:
+    """(batch, time, smoothers): the logarithm of each one's recent error in units of their mean, from a tenth on.
+
+    Args:
+        errors: (batch, smoothers, OF_ERRORS - 1 + time).
+    """
+    recent = avg_pool1d(errors, OF_ERRORS, 1).transpose(1, 2) + TINY
+    return (recent / recent.mean(2, keepdim=True) + 0.1).log()
+
+
+def repeated(values: Tensor, season: int, horizon: int, origins: int) -> Tensor:
+    """(batch, origins, horizon): the last season before each of the last steps, again and again; where a phase of it
+    was not seen, the last value.
+
+    Args:
+        values: (batch, season + origins - 1 or more), without gaps; NaN before the first.
+    """
+    steps, count = values.shape[1], min(season, horizon)
+    last = [values[:, steps - season + ahead - origins + 1 : steps - season + ahead + 1] for ahead in range(count)]
+    found = torch.stack(last, 2)
+    found = torch.where(found.isnan(), values[:, -origins:, None], found)
+    return torch.cat([found] * -(-horizon // count), 2)[..., :horizon]
+
+
+def _recent(values: Tensor, kept: int, origins: int) -> Tensor:
+    """(batch, origins, kept): the last values before each of the last steps, less the last of them."""
+    if not kept:
+        return values.new_zeros(values.shape[0], origins, 0)
+    found = values[:, values.shape[1] - kept - origins + 1 :].unfold(1, kept, 1).nan_to_num()
+    return found - found[..., -1:]
