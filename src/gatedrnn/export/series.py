@@ -46,7 +46,7 @@ class NextValue(nn.Module):
         cache = GatedRNNCache.of_tensors(
             model.config, {name: stream.pop(input_name(name)) for name in state_names(model)}
         )
-        state = stream_of(model, cache, stream, {"static": named.get("static")})
+        state = stream_of(cache, stream, {"static": named.get("static")})
         model.update(state, named["past_values"], named.get("known_covariates"), named.get("past_covariates"))
         return model.forecast(state, named.get("known_ahead")), *_carried(model, state)
 

@@ -55,7 +55,7 @@ class ForecastState:
 
 
 def stream_of(
-    model: "GatedRNNForForecasting", cache: GatedRNNCache, tensors: dict[str, Tensor], recent: dict[str, Tensor | None]
+    cache: GatedRNNCache, tensors: dict[str, Tensor], recent: dict[str, Tensor | None]
 ) -> ForecastState:  # fmt: skip
     """A stream that `update` can go on with, from what `ForecastState.tensors` gave.
 

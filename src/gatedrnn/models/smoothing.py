@@ -1,7 +1,7 @@
 """What simple smoothers say of a series at each of its steps: its seasons, levels and trends, each from the past alone.
 
-A value less its seasons is smoothed by a fixed set of filters. All of it can be continued: what `read` returns for the
-steps of a window is what it returns for the same steps one at a time.
+A value less its seasons is smoothed by a fixed set of filters. All of it can be continued: what `smooth` returns for
+the steps of a window is what it returns for the same steps one at a time.
 
 References: Hyndman and Athanasopoulos (2021), Forecasting: Principles and Practice, 3rd edition, chapters 3 and 8;
 Assimakopoulos and Nikolopoulos (2000) for half the trend beside exponential smoothing.

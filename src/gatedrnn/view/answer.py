@@ -121,7 +121,7 @@ class Ahead(StepAnswer):
     def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
         unit = dict(zip(Scale.of(read[:, :1]).tensors(), read[:, 1:].split(1, 1), strict=True))
         past = dict(zip(self.carried, carried, strict=True))
-        state = self.model.update(stream_of(self.model, cache, unit | past, {}), read[:, :1])
+        state = self.model.update(stream_of(cache, unit | past, {}), read[:, :1])
         return Said(self.model.forecast(state).flatten(1).float(), tuple(state.past.tensors().values()))
 
 

@@ -411,6 +411,8 @@ def test_splits_are_by_time_and_every_label_of_a_part_is_forecast(tmp_path):
     assert len(data.train.batch(0, 0, 0, 10_000)["labels"]) == len(data.train.training_places)
     last = data.train.collate(np.array([[0, max(data.train.training_places[:, 1])]]))["labels"]
     assert last.isnan().tolist() == [[False] + [True] * 5], "one step of training, and none of validation"
+    for given, found in (((24, 1), [24]), ((48, 24, 24), [24, 48]), ((1, 1), [1])):
+        assert task(long(tmp_path, 200), horizon=6, season=given).model_inputs["seasons"] == found
     rolled = task(long(tmp_path, 200), horizon=6, season=(24,), context=30, validation_steps=18, test_steps=20)
     assert rolled.evaluation["test"].places[:3, 1].tolist() == [182, 188, 194]
     shipped = task(None)  # the series that comes with a library

@@ -56,7 +56,9 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     whole = np.array([len(one.values) for one in table.series])
     horizon = settings.horizon or _horizon(table.frequency, int(np.median(whole)))
     cuts = _cuts(settings, table, horizon, whole, read.apart)
-    seasons = tuple(sorted(settings.season)) or _seasons(table, cuts)
+    # The last value, a season of 1, is among the smoothers: beside a season it is not one.
+    asked = tuple(sorted({season for season in settings.season if season > 1})) or settings.season[:1]
+    seasons = asked or _seasons(table, cuts)
     longest = int(cuts.stop.max()) - horizon
     context = settings.context or max(1, min(max(2 * seasons[-1], 2 * horizon, USUAL_CONTEXT), longest))
     origins = min(context, settings.origins or max(FEWEST_ORIGINS, MOST_FORECASTS // horizon))
