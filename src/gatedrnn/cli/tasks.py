@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from gatedrnn.data import TASKS, Settings, data_settings
 from gatedrnn.data.settings import TaskSettings, belongs, tasks_with
-from gatedrnn.train.recipes import RECIPES, with_options
+from gatedrnn.train.recipes import recipe_of, with_options
 
 Command = Callable[..., None]
 
@@ -46,7 +46,7 @@ def with_flags_of(task: str, command: Command, *, expert: bool, unnamed: str | N
         unnamed: the task where no flag names one; the command's own if None.
     """
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-    recipe = {name: value for part in RECIPES[task].values() for name, value in part.items()}
+    recipe = recipe_of(task, whole=command.__name__ in ("train", "forecast"))
     parameters = []
     for parameter in signature.parameters.values():
         annotation, default = hints[parameter.name], parameter.default
@@ -87,7 +87,8 @@ def _with_defaults_of(task: str, kind: type[Settings], recipe: Mapping[str, obje
     fields: dict[str, Any] = {}
     for name, field in kind.model_fields.items():
         rare = name in kind.expert or task in kind.without.get(name, ())
-        shown = Parameter(show=expert or not rare)
+        off = "--" + "-".join(["no", *name.split("_")]) if field.annotation is bool else ()
+        shown = Parameter(show=expert or not rare, negative=off)
         fields[name] = (Annotated[field.annotation, *field.metadata, shown], _field(task, name, field, recipe))
     # Its fields have their descriptions, and it has no source: to look for one takes pydantic a walk over all modules.
     return create_model(kind.__name__, __base__=kind, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)

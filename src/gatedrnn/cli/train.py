@@ -169,5 +169,6 @@ def say_standing(console: Console, folder: Path, baselines: Baselines) -> None:
         return
     from gatedrnn.study.standing import write_standing
 
-    for sentence in write_standing(folder).sentences():
+    standing = write_standing(folder)
+    for sentence in [] if standing is None else standing.sentences():
         console.print(sentence, highlight=False)

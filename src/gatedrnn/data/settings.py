@@ -192,8 +192,8 @@ class ForecastTask(TaskSettings):
     """Series of numbers, to be forecast from their past."""
 
     expert = (
-        "origins", "stride", "frequency", "train_steps", "validation_steps", "test_steps", "missing", "quoting",
-        "decimal", "date_order",
+        "origins", "stride", "frequency", "train_steps", "validation_steps", "test_steps", "train_on", "missing",
+        "quoting", "decimal", "date_order",
     )  # fmt: skip
 
     train_file: Path | None = None
@@ -229,10 +229,11 @@ class ForecastTask(TaskSettings):
     horizon: int | None = Field(None, ge=1)
     """Steps to forecast; a season if not given, or 8 where none is usual or fits."""
     season: tuple[PositiveInt, ...] = ()
-    """Steps after which a pattern repeats, such as 24 168 of hours; guessed from the frequency if not given."""
+    """Steps after which a pattern repeats, such as 24 168 of hours; guessed from the frequency and the training values
+    if not given."""
     context: int | None = Field(None, ge=1)
-    """Steps that a forecast is made from; if not given, twice the longest season or the horizon, 120 at least, as far
-    as the longest series has them."""
+    """Steps that a forecast is made from; if not given, two to four of the longest season, 120 at least, as far as the
+    longest series has them."""
     quantiles: tuple[float, ...] = (0.1, 0.5, 0.9)
     """Quantiles to forecast, rising, with the median, 0.5, among them."""
     origins: int | None = Field(None, ge=1)
@@ -250,6 +251,8 @@ class ForecastTask(TaskSettings):
     """Steps of the validation part, in the place of the fraction."""
     test_steps: int | None = Field(None, ge=1)
     """Steps of the test part, likewise."""
+    train_on: Literal["train", "train+validation", "all"] = "train"
+    """Parts of each series that are trained on; those are not scored. What --refit does needs no flag."""
 
     @field_validator("quantiles")
     @classmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from transformers import PreTrainedTokenizerFast
 
@@ -32,7 +32,7 @@ class TaskData:
     values that come after it."""
     train: TrainingSource
     evaluation: Mapping[str, Examples | Lanes | Windows]
-    """"validation" and "test", and whatever else is measured at the end, by name."""
+    """"validation" and "test", as far as there are such parts, and whatever else is measured at the end, by name."""
     sources: list[dict[str, Json]]
     """Name, rows and sha256 of what was read, without any path."""
     label_names: tuple[str, ...] = ()
@@ -46,7 +46,9 @@ class TaskData:
     @property
     def steps(self) -> int:
         """Of a sequence of training, in the mean: of the validation split, or of a batch of running text or windows."""
-        validation = self.evaluation["validation"]
+        if isinstance(self.train, Windows):
+            return self.train.context
+        validation = self.evaluation.get("validation", self.train)
         if isinstance(validation, Examples):
             return max(1, round(float(validation.lengths.mean())))
-        return validation.context if isinstance(validation, Windows) else validation.length
+        return cast(Lanes, validation).length

@@ -122,8 +122,22 @@ class Windows:
 
     def evaluation_places(self) -> Iterator[np.ndarray]:
         """The places of each of `evaluation_batches`."""
+        return self.in_batches(self.places)
+
+    def in_batches(self, places: np.ndarray) -> Iterator[np.ndarray]:
+        """Places in groups that are evaluated together."""
         rows = max(1, EVALUATION_STEPS // (self.context + self.horizon))
-        return (self.places[start : start + rows] for start in range(0, len(self.places), rows))
+        return (places[start : start + rows] for start in range(0, len(places), rows))
+
+    def all_places(self, most: int) -> np.ndarray:
+        """(windows, 2): series and origin of every forecast that begins in the part, whatever the stride, thinned
+        evenly to `most`; labels after its end are missing."""
+        found = [
+            np.stack([np.full(stop - first, number), np.arange(first, stop)], axis=1)
+            for number, (first, stop) in enumerate(zip(self.first, self.stop, strict=True))
+        ]
+        whole = np.concatenate(found)
+        return whole[np.unique(np.linspace(0, len(whole) - 1, most).round().astype(int))] if len(whole) else whole
 
     def collate(self, places: np.ndarray) -> Batch:
         """These windows as one batch; NaN before a series begins, where a value is missing, and where a label lies

@@ -29,6 +29,10 @@ class GatedRNNForecastConfig(GatedRNNConfig):
         future_size: width in which a state meets the known covariates of a step ahead.
         usual_deviation: of the series of training, the median of their deviations: what a window of equal values is
             measured in where nothing says what its own series' is. None for the size of these values.
+        shrinkage: from 0 to 1: how much of what training found is taken back, towards smoothers weighed by their errors
+            (see `gatedrnn.train.calibration`).
+        bands: factors of the distances between neighbouring quantiles, (horizon, quantiles), the median's unused: what
+            makes intervals hold on values that were held back (see `gatedrnn.train.calibration`). None for 1.
         table: how tables are read: columns, frequency, calendar. None for a model of arrays.
     """
 
@@ -48,6 +52,8 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     linear_size: int = 0
     future_size: int = 16
     usual_deviation: float | None = None
+    shrinkage: float = 0.0
+    bands: list[list[float]] | None = None
     table: dict[str, str | bool | list[str] | None] | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
@@ -98,5 +104,10 @@ class GatedRNNForecastConfig(GatedRNNConfig):
             raise ValueError("a model that forecasts needs an embedding: set embedding_size to 1 or more")
         if self.usual_deviation is not None and not self.usual_deviation > 0:
             raise ValueError(f"usual_deviation must be above 0, got {self.usual_deviation}")
+        if not 0 <= self.shrinkage <= 1:
+            raise ValueError(f"shrinkage must lie between 0 and 1, got {self.shrinkage}")
+        shape = {(len(step),) for step in self.bands or ()}
+        if self.bands is not None and (len(self.bands) != self.horizon or shape != {(len(self.levels),)}):
+            raise ValueError(f"bands must be {self.horizon} lists of {len(self.levels)} factors")
         if self.bidirectional:
             raise ValueError("a model that forecasts reads forwards alone: set bidirectional=False")

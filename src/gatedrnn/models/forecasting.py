@@ -1,7 +1,7 @@
 """Forecasts: quantiles of the next steps of a series from those before, in a window or in a stream."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,9 @@ from gatedrnn.shapes import Flags
 
 LEAST_UNIT = 0.01
 """Of the error that the loss is measured in, in units of a window's deviation."""
+SHARPNESS = 10.0
+"""A new model weighs a smoother by its recent error, a step ahead, to the power of minus so much over the root of the
+steps ahead: of later steps it says less."""
 WIDTH = 1.0
 """Where a new model's intervals begin: softplus(1), 1.31, mean changes of the series on either side of the median,
 times the root of the steps ahead: 80 % of a random walk."""
@@ -31,6 +34,19 @@ class ForecastOutput(ModelOutput):
     quantiles: Tensor | None = None
     """(batch, horizon, quantiles), float64, in the units of the series; (batch, origins, horizon, quantiles) for
     several origins. NaN for a series without any value in its context."""
+
+
+class Windowed(NamedTuple):
+    """Windows as the head reads them."""
+
+    scale: Scale
+    smoothed: Smoothed
+    states: Tensor
+    """(batch, origins, features)."""
+    ahead: Tensor | None
+    """Covariates of the steps ahead, (batch, origins, horizon, known_size)."""
+    begun: Tensor | None
+    """(batch, time): the steps from a series' first value on; None where all series begin with the window."""
 
 
 @dataclass
@@ -91,7 +107,8 @@ class ForecastHead(nn.Module):
 
     The median is a mixture of what simple smoothers and seasons say, whose weights the state gives, and a correction in
     units of the series' own change, times the root of the steps ahead. Other quantiles are distances from it that add
-    up, so that no two of them cross. A new head says the mean of the smoothers and seasons.
+    up, so that no two of them cross. A new head weighs smoothers and seasons by their recent errors alone (Bates and
+    Granger 1969).
     """
 
     def __init__(self, config: GatedRNNForecastConfig, size: int) -> None:
@@ -108,6 +125,7 @@ class ForecastHead(nn.Module):
             self.ahead = self.known = None
             self.quantiles = ZeroLinear(width, self.horizon * levels)
         self.linear = ZeroLinear(config.linear_size, self.horizon, bias=False) if config.linear_size else None
+        self.config = config
 
     def forward(self, states: Tensor, smoothed: Smoothed, known: Tensor | None) -> Tensor:
         """Quantiles (batch, origins, horizon, quantiles).
@@ -124,14 +142,19 @@ class ForecastHead(nn.Module):
         else:
             assert known is not None
             found = self.quantiles(gelu(self.ahead(states).view(shape) + self.known(known.to(states.dtype))))
-        weights = self.mixture(states).view(shape).softmax(-1)
+        steps = torch.arange(1, self.horizon + 1, device=states.device)
+        start = -SHARPNESS * smoothed.errors.to(states.dtype).unsqueeze(2) / steps.sqrt().unsqueeze(1)
+        trust = 1 - self.config.shrinkage
+        found = trust * found
+        weights = (start + trust * self.mixture(states).view(shape)).softmax(-1)
         said = (smoothed.ahead().to(states.dtype) * weights).sum(-1)
         if self.linear is not None:
-            said = said + self.linear(smoothed.recent.to(states.dtype))
-        steps = torch.arange(1, self.horizon + 1, device=states.device)
+            said = said + trust * self.linear(smoothed.recent.to(states.dtype))
         unit = smoothed.change[:, -states.shape[1] :].to(states.dtype).unsqueeze(2) * steps.sqrt()
         middle = (said + unit * found[..., self.middle]).unsqueeze(-1)
         distances = softplus(found + WIDTH) * unit.unsqueeze(-1)
+        if self.config.bands is not None:
+            distances = distances * torch.tensor(self.config.bands, dtype=found.dtype, device=found.device)
         above = middle + distances[..., self.middle + 1 :].cumsum(-1)
         below = middle - distances[..., : self.middle].flip(-1).cumsum(-1).flip(-1)
         return torch.cat([below, middle, above], dim=-1)
@@ -149,7 +172,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     Example:
         >>> config = GatedRNNForecastConfig(cell="mingru", horizon=2)
         >>> model = GatedRNNForForecasting(config).eval()
-        >>> model.predict(torch.full((1, 9), 4.0))[0, :, 1]  # a new one says the mean of its smoothers
+        >>> model.predict(torch.full((1, 9), 4.0))[0, :, 1]  # a new one weighs its smoothers by their errors
         tensor([4., 4.], dtype=torch.float64)
     """
 
@@ -189,19 +212,29 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         values = past_values.double()
         if past_mask is not None:
             values = values.masked_fill(~past_mask, float("nan"))
-        self._check(values, known_covariates, static, past_covariates, known_covariates is not None)
-        scale = self.scale_of(values, deviation) if scale is None else scale
-        smoothed, features = self._read(values, scale, origins, known_covariates, past_covariates, static)
-        mask = _begun(values)
-        states = self.model(input_values=features, attention_mask=mask).last_hidden_state[:, -origins:]
-        ahead = None if known_covariates is None else self._ahead(known_covariates, origins)
-        quantiles = scale.original(self.head(states, smoothed, ahead))
+        read = self.read(values, known_covariates, static, past_covariates, origins, deviation, scale)
+        quantiles = read.scale.original(self.head(read.states, read.smoothed, read.ahead))
         loss = None
         if labels is not None:
             future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels.double()], dim=1)
-            begun = None if mask is None else mask[:, -origins:]
+            begun = None if read.begun is None else read.begun[:, -origins:]
             loss = self._loss(quantiles, future.unfold(1, self.config.horizon, 1), values, begun, deviation)
         return ForecastOutput(loss=loss, quantiles=quantiles[:, 0] if origins == 1 else quantiles)
+
+    def read(
+        self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
+        past_covariates: Tensor | None = None, origins: int = 1, deviation: Tensor | None = None,
+        scale: Scale | None = None,
+    ) -> Windowed:  # fmt: skip
+        """What the head reads of windows; arguments and errors as in `forward`."""
+        values = past_values.double()
+        self._check(values, known_covariates, static, past_covariates, known_covariates is not None)
+        scale = self.scale_of(values, deviation) if scale is None else scale
+        smoothed, features = self._read(values, scale, origins, known_covariates, past_covariates, static)
+        begun = _begun(values)
+        states = self.model(input_values=features, attention_mask=begun).last_hidden_state[:, -origins:]
+        ahead = None if known_covariates is None else self._ahead(known_covariates, origins)
+        return Windowed(scale, smoothed, states, ahead, begun)
 
     def inputs_of(
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,

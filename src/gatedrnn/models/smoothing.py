@@ -20,7 +20,8 @@ HALVED = (0.1, 0.2, 0.35, 0.5, 0.75)
 DISCOUNTED = (0.5, 0.65, 0.8, 0.9, 0.95)
 """Weights of a line by least squares, by which a value counts less than the next one; its slope is damped."""
 DAMPING = 0.85
-SMOOTHERS = len(SMOOTHED) + len(HALVED) + len(DISCOUNTED)
+SMOOTHERS = len(SMOOTHED) + len(HALVED) + 1 + len(DISCOUNTED)
+"""The one is drift: the last value, and the mean change of the memory."""
 MEMORY, OF_ERRORS = 120, 12
 """Steps that the filters look back; and those over which they are compared."""
 CHANGE_DECAY = 0.97
@@ -73,9 +74,9 @@ class SmoothingPast:
     there: Tensor
     """(batch, MEMORY - 1): 1 from the first value on."""
     errors: Tensor
-    """(batch, SMOOTHERS, OF_ERRORS - 1): how far each smoother was off a step ahead."""
+    """(batch, SMOOTHERS + periods, OF_ERRORS - 1): how far each smoother, and each season, was off a step ahead."""
     expected: Tensor
-    """(batch, SMOOTHERS): what each says of the next step."""
+    """(batch, SMOOTHERS + periods): what each says of the next step."""
 
     @classmethod
     def empty(cls, like: Tensor, periods: list[int], kept: int) -> "SmoothingPast":
@@ -90,9 +91,10 @@ class SmoothingPast:
             return like.new_zeros(like.shape[0], *size)
 
         seasons = [SeasonPast.empty(like, season) for season in periods if season > 1]
+        kinds = SMOOTHERS + len(periods)
         return cls(
             zeros(1), zeros(max(kept, *periods)) + torch.nan, seasons,
-            zeros(MEMORY - 1), zeros(MEMORY - 1), zeros(SMOOTHERS, OF_ERRORS - 1), zeros(SMOOTHERS),
+            zeros(MEMORY - 1), zeros(MEMORY - 1), zeros(kinds, OF_ERRORS - 1), zeros(kinds),
         )  # fmt: skip
 
     def tensors(self) -> dict[str, Tensor]:
@@ -111,7 +113,7 @@ class SmoothingPast:
             if name.startswith("season_"):
                 _, number, field = name.split("_", 2)
                 seasons.setdefault(number, {})[field] = tensor
-        own["errors"] = own["errors"].view(own["errors"].shape[0], SMOOTHERS, -1)
+        own["errors"] = own["errors"].unflatten(1, (-1, OF_ERRORS - 1))
         return cls(**own, seasons=[SeasonPast(**fields) for fields in seasons.values()])
 
 
@@ -129,6 +131,9 @@ class Smoothed:
     """(batch, origins, horizon): what the seasons add to the steps ahead."""
     repeated: Tensor
     """(batch, origins, horizon, periods): the values of the last season, again and again."""
+    errors: Tensor
+    """(batch, origins, SMOOTHERS + periods): the logarithm of the recent error of each, a step ahead, in units of their
+    mean, from a tenth on."""
     change: Tensor
     """(batch, time): mean distance of a value from the one before, seasons taken out: the series' own unit."""
     recent: Tensor
@@ -149,7 +154,7 @@ def lags_of(periods: list[int]) -> int:
 def features_of(periods: list[int], horizon: int) -> int:
     """Numbers that are read at each step."""
     seasons = sum(season > 1 for season in periods)
-    return lags_of(periods) - 1 + 3 * SMOOTHERS + seasons * min(horizon, SEASON_STEPS) + 5
+    return lags_of(periods) - 1 + 3 * SMOOTHERS + len(periods) + seasons * min(horizon, SEASON_STEPS) + 5
 
 
 def smooth(
@@ -170,6 +175,7 @@ def smooth(
     begun = (seen.cumsum(1) + past.begun).clamp(max=1)
     whole = torch.cat([past.filled, filled(units, past.filled[:, -periods[0] :])], dim=1)
     values, seasons, ahead, inputs = whole[:, size:].nan_to_num(), list[SeasonPast](), list[Tensor](), list[Tensor]()
+    unadjusted = values
     of_seasons = [season for season in periods if season > 1]
     for season, own in zip(of_seasons, past.seasons, strict=True):
         now, later, first, own = _season(values, begun, season, own, horizon, origins)
@@ -179,16 +185,19 @@ def smooth(
         inputs.append(first)
     level = _Filtered(torch.cat([past.deseasonalised, values * begun], 1), torch.cat([past.there, begun], 1))
     one, last = level.ahead(1), level.ahead(horizon)
-    expected = torch.cat([past.expected.unsqueeze(1), one], dim=1)[:, :-1]
-    off = (expected - values.unsqueeze(2)).abs() * level.there[:, MEMORY - 2 : -1].unsqueeze(2)
+    next_ones = torch.cat([one, *(repeated(whole, season, 1, time) for season in periods)], dim=2).nan_to_num()
+    expected = torch.cat([past.expected.unsqueeze(1), next_ones], dim=1)[:, :-1]
+    true = torch.cat([values.unsqueeze(2).expand_as(one), unadjusted.unsqueeze(2).expand(-1, -1, len(periods))], dim=2)
+    off = (expected - true).abs() * level.there[:, MEMORY - 2 : -1].unsqueeze(2)
     errors = torch.cat([past.errors, off.transpose(1, 2)], dim=2)
+    relative = _relative(errors)
     now, change, lags = values.unsqueeze(2), level.change.unsqueeze(2), lags_of(periods)
     before, there = (
         of[:, MEMORY - lags : -1].unfold(1, lags - 1, 1) for of in (level.values, level.there)
     )  # fmt: skip
     features = [
         torch.asinh((before - now) * there / change), torch.asinh((one - now) / change),
-        torch.asinh((last - now) / change), _relative(errors), *(torch.asinh(own / change) for own in inputs),
+        torch.asinh((last - now) / change), relative, *(torch.asinh(own / change) for own in inputs),
         level.count.clamp(min=1).log().unsqueeze(2) / 3, change / (level.spread.unsqueeze(2) + change),
         torch.asinh(level.slopes_read / change), (1 - seen).unsqueeze(2),
     ]  # fmt: skip
@@ -196,11 +205,11 @@ def smooth(
         torch.cat(features, dim=2), level.levels[:, -origins:], level.slopes[:, -origins:],
         torch.stack(ahead).sum(0) if ahead else values.new_zeros(values.shape[0], origins, horizon),
         torch.stack([repeated(whole, season, horizon, origins) for season in periods], 3).nan_to_num(),
-        level.change, _recent(whole, kept, origins),
+        relative[:, -origins:], level.change, _recent(whole, kept, origins),
     )  # fmt: skip
     return found, SmoothingPast(
         begun[:, -1:], whole[:, time:], seasons, level.values[:, time:], level.there[:, time:], errors[:, :, time:],
-        one[:, -1],
+        next_ones[:, -1],
     )  # fmt: skip
 
 
@@ -310,11 +319,16 @@ class _Filtered:
         places = {weight: place for place, weight in enumerate(dict.fromkeys((*SMOOTHED, *HALVED)))}
         order = [places[weight] for weight in (*SMOOTHED, *HALVED)]
         half = slope[..., -1:] / 2
-        self.levels = torch.cat([level[..., order], line[..., :-1]], 2)
+        moved, every = (values[:, 1:] - values[:, :-1]) * there[:, :-1], torch.ones_like(weights[:1, 1:])
+        drift = self._sums(moved, every) / self._sums(there[:, :-1], every).clamp(min=1)
+        self.levels = torch.cat([level[..., order], values[:, MEMORY - 1 :].unsqueeze(2), line[..., :-1]], 2)
         """(batch, time, SMOOTHERS)."""
         self.slopes = torch.cat(
-            [torch.zeros_like(half).expand(-1, -1, len(SMOOTHED)), half.expand(-1, -1, len(HALVED)), slope[..., :-1]], 2
-        )
+            [
+                torch.zeros_like(half).expand(-1, -1, len(SMOOTHED)), half.expand(-1, -1, len(HALVED)), drift,
+                slope[..., :-1],
+            ], 2,
+        )  # fmt: skip
         self.slopes_read = slope[..., -2:]
         """(batch, time, 2): of the longest memories."""
         self.count = of_there[..., -3 * count + count - 1]
@@ -323,9 +337,8 @@ class _Filtered:
         total, seen = y0[..., -1], s0[..., -1].clamp(min=1)
         self.spread = (squares / seen - (total / seen).square()).clamp(min=0).sqrt()
         """(batch, time): deviation of the values in the memory."""
-        apart = (values[:, 1:] - values[:, :-1]).abs() * there[:, :-1]
         decay = (CHANGE_DECAY ** age[: MEMORY - 1]).to(values.dtype)[None]
-        changed = self._sums(pad(apart, (1, 0))[:, 1:], decay), self._sums(there[:, :-1], decay)
+        changed = self._sums(moved.abs(), decay), self._sums(there[:, :-1], decay)
         self.change = (changed[0] / changed[1].clamp(min=TINY))[..., 0].clamp(min=LEAST_CHANGE)
         """(batch, time)."""
 
@@ -343,15 +356,15 @@ def _steps_of_slopes(horizon: int, like: Tensor) -> Tensor:
     """(horizon, SMOOTHERS): how many slopes lie between a level and a step ahead."""
     steps = torch.arange(1, horizon + 1, dtype=torch.float64, device=like.device)[:, None]
     damped = DAMPING * (1 - DAMPING**steps) / (1 - DAMPING)
-    straight, bent = len(SMOOTHED) + len(HALVED), len(DISCOUNTED)
+    straight, bent = SMOOTHERS - len(DISCOUNTED), len(DISCOUNTED)
     return torch.cat([steps.expand(-1, straight), damped.expand(-1, bent)], 1).to(like.dtype)
 
 
 def _relative(errors: Tensor) -> Tensor:
-    """(batch, time, smoothers): the logarithm of each one's recent error in units of their mean, from a tenth on.
+    """(batch, time, smoothers + periods): the logarithm of each one's recent error in units of their mean, above -2.3.
 
     Args:
-        errors: (batch, smoothers, OF_ERRORS - 1 + time).
+        errors: (batch, smoothers + periods, OF_ERRORS - 1 + time).
     """
     recent = avg_pool1d(errors, OF_ERRORS, 1).transpose(1, 2) + TINY
     return (recent / recent.mean(2, keepdim=True) + 0.1).log()

@@ -107,6 +107,8 @@ class Comparison:
         self.asked = _written(settings, [*self.data.sources, *_files(settings)])
         if "test" not in self.data.evaluation:
             raise DataError("a comparison ends on a test split; set --test-fraction above 0, or give --test-file")
+        if "validation" not in self.data.evaluation:
+            raise DataError("a comparison chooses by a validation split, and these data have none: they are too few")
         who = settings.contenders
         demand_room(settings.run(who.cells[0], who.hidden_size, who.seeds[0]), self.data)
         self.contenders = contenders(settings, self.data)

@@ -175,7 +175,8 @@ class _Task:
             for row, (number, origin) in enumerate(places):
                 values = _without_gaps(windows.series[number].values[:origin])
                 parts.append(pd.DataFrame({"unique_id": row, "ds": np.arange(len(values)), "y": values}))
-            engine = StatsForecast([method], freq=1, n_jobs=self.threads)
+            # Of series too short for it, the last value.
+            engine = StatsForecast([method], freq=1, n_jobs=self.threads, fallback_model=models.Naive())
             found = engine.forecast(df=pd.concat(parts), h=windows.horizon, level=levels or None)
             columns = found.sort_values(["unique_id", "ds"])[[repr(method) + name for name in names]].to_numpy()
             result: np.ndarray = columns.reshape(len(places), windows.horizon, len(names))

@@ -38,10 +38,10 @@ EARLY = 0.34
 """Of the steps of a run: best validation before it, and worse since."""
 
 
-def write_standing(path: Path) -> Standing:
+def write_standing(path: Path) -> Standing | None:
     """Fit the plain baselines of a finished run's task to its own data, score them on its test split, and write
     standing.json into its folder. They begin within a fifth of the time that it trained, or three seconds; what does
-    not is left out.
+    not is left out. None for a run without a test.
 
     Raises:
         DataError: the data have changed since the run.
@@ -49,6 +49,8 @@ def write_standing(path: Path) -> Standing:
     """
     folder = RunFolder(path)
     data, result, settings = data_of(folder), read_record(folder.result, RunResult), folder.settings()
+    if "test" not in data.evaluation:
+        return None
     metric, own = metric_of(data), outcomes_of(path, data)["test"]
     plain, left_out = _beside(data, metric, own, settings.threads, result.measured.training_seconds)
     found = Standing(

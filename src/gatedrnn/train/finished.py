@@ -34,6 +34,17 @@ class Finished(NamedTuple):
     """What it predicts: "sequence", a label or number for each; "step", a label for every step; "next", tokens."""
 
 
+def open_tested(folder: Path) -> Finished:
+    """The model of a finished run that was scored on the test: of a forecaster that was trained again on everything,
+    the one before.
+
+    Raises:
+        DataError: as `open_finished`.
+    """
+    tested = RunFolder(folder).tested
+    return open_finished(tested if tested.exists() else folder)
+
+
 def open_finished(folder: Path) -> Finished:
     """The model of a finished run, or of a folder that one wrote, whatever it predicts.
 
@@ -59,7 +70,7 @@ def outcomes_of(path: Path, data: TaskData) -> dict[str, Outcomes]:
     folder = RunFolder(path)
     if not folder.outcomes.exists() and not folder.lists(folder.outcomes.name):
         LOG.info("%s: has no outcomes of single examples; its model is evaluated again", path)
-        model, accelerator = open_finished(path).model, accelerator_for(folder.settings())
+        model, accelerator = open_tested(path).model, accelerator_for(folder.settings())
         model.to(accelerator.device)
         found = {split: evaluate(model, own, accelerator).outcomes for split, own in data.evaluation.items()}
         write_outcomes(folder.outcomes, found)

@@ -1,5 +1,5 @@
 """A run is a folder: config.yaml, data.json (what was read), metrics.jsonl, checkpoint/, then model/, outcomes.npz,
-result.json.
+result.json; and tested/, the model that was scored on the test, where that of model/ was trained on it too.
 
 manifest.json has the sums of what is written once: of config.yaml and data.json from the beginning, of the rest from
 the end on. A file that does not match is refused by name.
@@ -31,7 +31,7 @@ LENGTH = ("epochs", "total_steps")
 """Settings that may change while a run is stopped: `loop.with_length`."""
 LOG = logging.getLogger("gatedrnn")
 Held = TypeVar("Held")
-_MODEL_SUMS = f"model/{manifest.MANIFEST}"
+_MODEL_SUMS, _TESTED_SUMS = (f"{model}/{manifest.MANIFEST}" for model in ("model", "tested"))
 _RESTORE = "restore it, or begin another run in another folder"
 
 
@@ -42,6 +42,7 @@ class RunFolder:
         self.path = path
         self.config, self.data, self.metrics = path / "config.yaml", path / "data.json", path / "metrics.jsonl"
         self.checkpoints, self.model, self.result = path / "checkpoint", path / "model", path / "result.json"
+        self.tested = path / "tested"
         self.outcomes = path / OUTCOMES
         self.samples, self.report, self.curves, self.forecasts, self.standing, self.hardest = (
             path / name for name in DERIVED
@@ -166,8 +167,9 @@ class RunFolder:
             Damaged: one is not.
         """
         self.check(*(name for name in self._listed() if name not in DERIVED))
-        if self.model.exists():
-            manifest.check(self.model)
+        for model in (self.model, self.tested):
+            if model.exists():
+                manifest.check(model)
 
     def check(self, *names: str) -> None:
         """See that these files, as far as the manifest lists them, are as they were written.
@@ -192,7 +194,7 @@ class RunFolder:
         sums = self._listed()  # of settings and data: from the beginning
         for path in (self.config, self.data):
             sums.setdefault(path.name, manifest.entry_at(path))  # of a run begun before there were manifests
-        for name in (self.metrics.name, self.outcomes.name, _MODEL_SUMS):
+        for name in (self.metrics.name, self.outcomes.name, _MODEL_SUMS, _TESTED_SUMS):
             if (self.path / name).exists():  # a trial has no model
                 sums[name] = manifest.entry_at(self.path / name)
         manifest.write(self.path, {**sums, self.result.name: manifest.entry_of(text.encode())})

@@ -16,6 +16,8 @@ def forecast_figures(forecasts: Forecasts) -> dict[str, go.Figure]:
     found |= {f"{one.series}: the last of the test": _bands(one, forecasts.levels) for one in forecasts.test}
     for place, one in enumerate(forecasts.hardest, start=1):
         found[f"{one.series}: furthest off in the test, {place}"] = _bands(one, forecasts.levels)
+    if not forecasts.error_by_step:
+        return found
     return found | {
         "Error against horizon": _error(forecasts.error_by_step), "Coverage of the test": _coverage(forecasts.coverage),
     }  # fmt: skip

@@ -19,7 +19,7 @@ from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecast_units import naive_forecast
 from gatedrnn.records import Json
-from gatedrnn.train.finished import open_finished
+from gatedrnn.train.finished import open_finished, open_tested
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.forecast_scores import ForecastTally
 from gatedrnn.train.predict import write_predictions
@@ -61,9 +61,10 @@ class Forecasts(Record):
     """The last forecast of the test part of a few series."""
     future: list[Drawn]
     """Of the same series after their end; empty where known covariates are missing there."""
-    error_by_step: dict[str, list[float]]
-    """Mean scaled error of the test at each step of the horizon: of the model, and of naive forecasts."""
-    coverage: dict[str, float]
+    error_by_step: dict[str, list[float]] = {}
+    """Mean scaled error of the test at each step of the horizon: of the model, and of naive forecasts; empty without a
+    test."""
+    coverage: dict[str, float] = {}
     """By quantile: the share of test values at or below it."""
     bias: float | None = None
     """Scaled error of the median in the mean of the test, with its sign: above 0 where forecasts are too high."""
@@ -72,6 +73,8 @@ class Forecasts(Record):
 
     def sentences(self) -> list[str]:
         """The model beside naive forecasts; how wide its intervals are; whether it leans to one side."""
+        if not self.error_by_step:
+            return ["no test: the series are too short to set a part apart"]
         nominal = self.levels[-1] - self.levels[0]
         inside = self.coverage[f"{self.levels[-1]!r}"] - self.coverage[f"{self.levels[0]!r}"]
         found = [self.sentence()]
@@ -206,16 +209,17 @@ def write_forecasts(path: Path) -> Forecasts:
     """Write forecasts.json into a finished run's folder, and return it."""
     folder = RunFolder(path)
     settings = folder.settings().data
-    model = cast(GatedRNNForForecasting, open_finished(path).model)
+    tested, final = (cast(GatedRNNForForecasting, opened(path).model) for opened in (open_tested, open_finished))
     data = data_of(folder)
-    assert isinstance(settings, ForecastTask)
-    windows = cast(Windows, data.evaluation["test"])
-    chosen = np.unique(np.linspace(0, len(windows.series) - 1, SHOWN).round().astype(int))
+    assert isinstance(settings, ForecastTask) and isinstance(data.train, Windows)
+    windows = cast(Windows | None, data.evaluation.get("test"))
+    chosen = np.unique(np.linspace(0, len(data.train.series) - 1, SHOWN).round().astype(int))
+    scored = {} if windows is None else _by_step(tested, windows, data)
     forecasts = Forecasts(
-        levels=model.config.levels,
-        test=_last_of_test(model, windows, chosen),
-        future=_after_the_end(model, settings, chosen),
-        **_by_step(model, windows, data),
+        levels=final.config.levels,
+        test=[] if windows is None else _last_of_test(tested, windows, chosen),
+        future=_after_the_end(final, settings, chosen),
+        **scored,
     )
     forecasts.write(folder.forecasts)
     manifest.add(path, folder.forecasts.name)

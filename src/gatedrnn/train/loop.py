@@ -21,6 +21,8 @@ from gatedrnn.data import Batch, TaskData, load_task, tasks_kept, tokens_in
 from gatedrnn.data.ahead import StepBatches
 from gatedrnn.errors import DataError, Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
+from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.processes import demand_cores
 from gatedrnn.records import commit, processor
@@ -31,6 +33,7 @@ from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
 from gatedrnn.train.model import build_model, model_card, write_model
 from gatedrnn.train.objective import objective_of, rows_of
 from gatedrnn.train.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
+from gatedrnn.train.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
 from gatedrnn.train.resources import compile_kernels, demand_room
 from gatedrnn.train.result import RunMeasured, RunResult
 from gatedrnn.train.settings import RunSettings
@@ -117,6 +120,7 @@ def run(
         with accelerator.main_process_first():  # which tokenises, and writes what the others find
             data = load_task(settings.data)
             data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
+            _demand_validation(settings, data)
             demand_room(settings, data)
             if accelerator.is_main_process:
                 if on_notes is not None:
@@ -133,10 +137,22 @@ def run(
         trainer.resume()
         if end:
             trainer.end_here()
-            return trainer.finish(on_step)
-        with set_by_signals(stop) as flag:
-            trainer.fit(on_step, flag, workers)
-        return trainer.finish(on_step)
+        else:
+            with set_by_signals(stop) as flag:
+                trainer.fit(on_step, flag, workers)
+
+        def again(other: RunSettings, name: str) -> RunResult:
+            def tell(progress: Progress) -> None:
+                if on_step is not None:
+                    on_step(progress._replace(doing=AGAIN[name]))
+
+            try:
+                return run(other, path / REFIT / name, tell, stop, workers=workers)
+            except Interrupted as error:
+                message = f"{path}: stopped while it was trained {AGAIN[name]}; kept. To go on: gatedrnn train --resume"
+                raise Interrupted(f"{message} {path}", error.signal_number) from error
+
+        return trainer.finish(again, on_step)
 
 
 @tasks_kept()
@@ -174,7 +190,19 @@ def with_length(path: Path, change: Mapping[str, int]) -> RunSettings:
             )
         LOG.info("%s: %d steps instead of %d; %d are done", path, new, old, done)
         folder.replace_settings(after)
+        shutil.rmtree(path / REFIT, ignore_errors=True)  # trained for another number of steps
     return after
+
+
+def _demand_validation(settings: RunSettings, data: TaskData) -> None:
+    """See that there is a validation part where the run depends on one.
+
+    Raises:
+        DataError: there is none.
+    """
+    flag = "--early-stop" if settings.train.early_stop else "--schedule plateau"
+    if (settings.train.early_stop or settings.train.schedule == "plateau") and "validation" not in data.evaluation:
+        raise DataError(f"{flag} goes by a validation part, and {data.name} has none here; leave it out")
 
 
 def _batches(settings: RunSettings, data: TaskData) -> StepBatches:
@@ -219,7 +247,7 @@ class Trainer:
         logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it warns of tied weights at every saving
         set_seed(settings.seed)
         model = build_model(settings, data)
-        self.objective = objective_of(data, model.config, settings.train.label_smoothing, settings.train.class_weight)
+        self.objective = objective_of(data, model.config, settings.train)
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
         if settings.shard:
@@ -282,16 +310,16 @@ class Trainer:
                 state.waiting += waited
                 state.timed_tokens += tokens
             first = False
-            if main and state.step % train.log_every == 0:
+            if main and (state.step % train.log_every == 0 or state.step == self.total):
                 self.log.append(
                     step=state.step, epoch=epoch, loss=loss, learning_rate=rate, gradient_norm=norm,
                     measured={"seconds": round(state.seconds, 3)},
                 )  # fmt: skip
-            end_of_epoch = state.step % self.steps_per_epoch == 0 or state.step == self.total
-            if end_of_epoch or (train.validate_every and state.step % train.validate_every == 0):
+            validates = state.step % (train.validate_every or self.steps_per_epoch) == 0 or state.step == self.total
+            if validates:
                 self._validate(epoch)
             stopping = self._asked_to_stop(stop)
-            if end_of_epoch or state.step % train.checkpoint_every == 0 or stopping:
+            if validates or state.step % train.checkpoint_every == 0 or stopping:
                 self._save()
             if main and on_step is not None:
                 on_step(self._progress(loss))
@@ -316,7 +344,7 @@ class Trainer:
         if self.state.step == 0:
             raise DataError(f"{self.folder.path}: has no checkpoint yet, and so nothing to end with")
         if not self.best:
-            self._validate((self.state.step - 1) // self.steps_per_epoch)
+            self._validate((self.state.step - 1) // self.steps_per_epoch, last=True)
 
     def rehearse(self, steps: int) -> None:
         """Steps of the last epoch alone, for a measurement: nothing is logged or saved."""
@@ -325,26 +353,50 @@ class Trainer:
         for index in range(steps):
             self._step(self.batches[first + index], index == 0, self.settings.train.learning_rate)
 
-    def finish(self, on_step: OnStep | None = None) -> RunResult:
-        """Test the best weights once (a trial's on validation alone); write the model's folder and the result."""
+    def finish(self, train_again: TrainAgain, on_step: OnStep | None = None) -> RunResult:
+        """Test the best weights once (a trial's on validation alone); write the model's folder and the result.
+
+        Args:
+            train_again: trains a forecaster again on more of its data.
+            on_step: told of the test.
+        """
         if on_step is not None and self.accelerator.is_main_process:
             on_step(self._progress(math.nan, "testing"))
+        settings, folder, data = self.settings, self.folder, self.data
         put_into(self.bare, self.best)
-        splits = [name for name in self.data.evaluation if name == "validation" or not self.settings.trial]
-        found = {name: evaluate(self.bare, self.data.evaluation[name], self.accelerator) for name in splits}
-        result = self._result(found)
-        model = self.sharing.whole(lambda: build_model(self.settings, self.data))
+        found = {split: self._evaluate(self.bare, split) for split in data.evaluation if split == "validation"}
+        fitted: Fitted | None = None
+        if isinstance(self.bare, GatedRNNForForecasting) and not settings.trial:
+            fitted = fit_again(settings, data, self.bare, self.state.best_step, folder.path, train_again)
+        if not settings.trial:
+            tested = self.bare if fitted is None else fitted.tested
+            found = {
+                split: found[split] if split in found else self._evaluate(tested, split) for split in data.evaluation
+            }
+        result = self._result(found, 0.0 if fitted is None else fitted.seconds)
+        model = self.sharing.whole(lambda: build_model(settings, data))
+        if fitted is not None:
+            final = fitted.final.config
+            model.config.update({"shrinkage": final.shrinkage, "bands": final.bands})
         if self.accelerator.is_main_process:
-            if not self.settings.trial:
-                structure, parameters = describe_structure(model, self.data.steps), count_parameters(model)
-                card = model_card(self.settings, self.data, structure, parameters, result)
-                write_model(model, self.data, self.folder.model, card)
-            self.folder.seal(result, {split: one.outcomes for split, one in found.items()})
-            shutil.rmtree(self.folder.checkpoints, ignore_errors=True)  # nothing is left to resume
+            if not settings.trial:
+                structure, parameters = describe_structure(model, data.steps), count_parameters(model)
+                card = model_card(settings, data, structure, parameters, result)
+                again = None if fitted is None or fitted.final is self.bare else fitted.final
+                write_model(again or model, data, folder.model, card)
+                if fitted is not None and fitted.tested is not fitted.final:
+                    write_model(fitted.tested, data, folder.tested, card)
+            folder.seal(result, {split: one.outcomes for split, one in found.items()})
+            for done in (folder.checkpoints, folder.path / REFIT):
+                shutil.rmtree(done, ignore_errors=True)  # nothing is left to resume
         self.accelerator.wait_for_everyone()
         return result
 
-    def _result(self, found: dict[str, Evaluation]) -> RunResult:
+    def _evaluate(self, model: GatedRNNPreTrainedModel, split: str) -> Evaluation:
+        return evaluate(model, self.data.evaluation[split], self.accelerator)
+
+    def _result(self, found: dict[str, Evaluation], further: float) -> RunResult:
+        """Of the whole run, with seconds of further training."""
         state = self.state
         return RunResult(
             cell=self.settings.backbone or self.settings.cell,
@@ -355,7 +407,7 @@ class Trainer:
             scores={split: one.scores for split, one in found.items()},
             confusion={split: one.confusion for split, one in found.items() if one.confusion is not None} or None,
             measured=RunMeasured(
-                training_seconds=state.seconds,
+                training_seconds=state.seconds + further,
                 waiting_share=state.waiting / state.seconds if state.seconds else None,
                 tokens_per_second=state.timed_tokens / state.seconds if state.seconds else None,
                 threads=self.settings.threads,
@@ -412,11 +464,20 @@ class Trainer:
             "Try a lower --learning-rate or --clip, with another --output"
         )
 
-    def _validate(self, epoch: int) -> None:
-        """Every process for itself: all have the same weights, and none waits for another longer than it is used to."""
+    def _validate(self, epoch: int, *, last: bool = False) -> None:
+        """Every process for itself: all have the same weights, and none waits for another longer than it is used to.
+
+        Args:
+            epoch: that it is in.
+            last: whether the run ends here; without a validation part the weights are taken then.
+        """
+        validation, state = self.data.evaluation.get("validation"), self.state
         with self.average.in_place(self.bare) if self.average is not None else nullcontext():
-            state = self.state
-            scores = evaluate(self.bare, self.data.evaluation["validation"], self.accelerator).scores
+            if validation is None:
+                if last or state.step == self.total:
+                    state.best_step, self.best = state.step, weights_of(self.bare)
+                return
+            scores = evaluate(self.bare, validation, self.accelerator).scores
             self._demand_finite("validation loss", scores.loss)
             rank = list(self.objective.metric.rank(scores))
             state.waited += 1

@@ -1,7 +1,7 @@
 """The loss that a run minimises, and the metric by which its best weights are chosen."""
 
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
 from gatedrnn.records import naming
 from gatedrnn.train.result import Scores
+from gatedrnn.train.settings import TrainSettings
 
 
 class Metric(NamedTuple):
@@ -32,8 +33,8 @@ class Metric(NamedTuple):
 
 ACCURACY, AUROC, PERPLEXITY = Metric("accuracy", True), Metric("auroc", True), Metric("perplexity", False)
 ENOUGH = 50
-"""Examples of a validation by which weights are chosen, where files of series are small: an accuracy of so many has a
-standard error of 0.05."""
+"""Examples, or windows, of a validation by which weights are chosen, where files of series are small: an accuracy of so
+many has a standard error of 0.05."""
 MASE, SCALED_MAE = Metric("mase", False), Metric("scaled_mae", False)
 
 
@@ -117,10 +118,8 @@ class Regression(_Stateless):
 class Quantiles(_Stateless):
     """Pinball loss of the quantiles of every forecast of a window; windows count alike, whatever labels are missing."""
 
-    metric = MASE
-
-    def __init__(self, origins: int) -> None:
-        self.origins = origins
+    def __init__(self, origins: int, metric: Metric) -> None:
+        self.origins, self.metric = origins, metric
 
     def count(self, batch: Batch) -> int:
         return len(batch["labels"])
@@ -179,31 +178,31 @@ class NextToken:
 
 def metric_of(data: TaskData) -> Metric:
     """The score of a task."""
-    validation = data.evaluation["validation"]
-    if isinstance(validation, Examples) and validation.are_numbers and not validation.within:
+    examples = data.evaluation.get("validation", data.train)
+    if isinstance(examples, Examples) and examples.are_numbers and not examples.within:
         return SCALED_MAE
-    if isinstance(validation, Examples) and validation.ranked:
+    if isinstance(examples, Examples) and examples.ranked:
         return AUROC
     return {"next": PERPLEXITY, "future": MASE}.get(data.labelled, ACCURACY)
 
 
-def objective_of(
-    data: TaskData, config: GatedRNNConfig, label_smoothing: float, class_weight: Literal["balanced"] | None = None
-) -> Objective:
-    """The one that fits the labels of the data.
+def objective_of(data: TaskData, config: GatedRNNConfig, train: TrainSettings) -> Objective:
+    """The one that fits the labels of the data. A forecaster that is trained again takes all steps each time.
 
     Raises:
         DataError: classes shall be balanced whose examples are drawn without end.
     """
     if data.labelled == "next":
         return NextToken(config, carries=isinstance(data.train, Lanes))
+    validation = data.evaluation.get("validation")
     if isinstance(data.train, Windows):
-        return Quantiles(data.train.origins)
+        few = validation is not None and len(cast(Windows, validation)) < ENOUGH
+        return Quantiles(data.train.origins, MASE._replace(takes_last=few or train.refit))
     if config.problem_type == "regression":
         return Regression(config, metric_of(data))
-    few = data.name == SERIES and len(cast(Examples, data.evaluation["validation"])) < ENOUGH
-    weights = None if class_weight is None else _balanced(data, config.num_labels)
-    return Classification(label_smoothing, metric_of(data)._replace(takes_last=few), weights)
+    few = data.name == SERIES and validation is not None and len(cast(Examples, validation)) < ENOUGH
+    weights = None if train.class_weight is None else _balanced(data, config.num_labels)
+    return Classification(train.label_smoothing, metric_of(data)._replace(takes_last=few), weights)
 
 
 def _balanced(data: TaskData, classes: int) -> Tensor:

@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, Settings
+from gatedrnn.records import Json
 
 S = TypeVar("S", bound=Settings)
 
@@ -10,6 +11,17 @@ S = TypeVar("S", bound=Settings)
 def with_recipe(task: str, part: str, given: S) -> S:
     """Settings of a part (contenders, data, model, train): those given, and the task's recipe for all others."""
     return type(given)(**RECIPES[task].get(part, {}) | given.model_dump(include=given.model_fields_set))
+
+
+def recipe_of(task: str, *, whole: bool) -> dict[str, Json]:
+    """The recipe of a task, by the names of its flags.
+
+    Args:
+        task: its name.
+        whole: as `train` and `forecast` take it, with the parts beside the cells; else as `compare` does.
+    """
+    parts = [*RECIPES[task].values(), *(WHOLE.get(task, {}).values() if whole else ())]
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def with_options(task: str, cells: str) -> str:
@@ -123,6 +135,9 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 }
 """By task and part; chosen on validation splits, those of probes on sequences of other seeds than the tests', at the
 tests' lengths too."""
+WHOLE: dict[str, dict[str, dict[str, Any]]] = {FORECAST: {"train": {"refit": True, "calibrate": True}}}
+"""By task and part: what `train` and `forecast` take besides, or instead. `compare` is of cells, and leaves out the
+parts beside them."""
 OPTIONS: dict[str, dict[str, str]] = {
     "mnist": {"minlstm": "minlstm:activation=identity", "mingru": "mingru:activation=identity"},
     **{task: {"block-orthogonal": "block-orthogonal:block_size=4"} for task in ("s5", "s5-all")},

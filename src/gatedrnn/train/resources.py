@@ -131,7 +131,7 @@ def compile_kernels(runs: Iterable[RunSettings]) -> None:
 def _step(run: RunSettings, data: TaskData) -> None:
     """Forward and backward of the first batch."""
     model = build_model(run, data)
-    objective = objective_of(data, model.config, run.train.label_smoothing, run.train.class_weight)
+    objective = objective_of(data, model.config, run.train)
     if run.train.gradient_checkpointing:
         model.activation_checkpointing_enable()
     batch = data.train.batch(run.seed, 0, 0, run.train.batch_size)

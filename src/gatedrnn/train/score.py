@@ -19,7 +19,7 @@ from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.records import Json
 from gatedrnn.train.evaluate import token_losses
-from gatedrnn.train.finished import open_finished
+from gatedrnn.train.finished import open_finished, open_tested
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.forecast_scores import tally_streams, tally_windows
 from gatedrnn.train.outcomes import of_ranks
@@ -204,11 +204,17 @@ def score_forecasts(path: Path, split: str) -> ForecastsScored:
     Raises:
         DataError: no finished run, no such split, or data that have changed.
     """
-    data, finished = data_of(RunFolder(path)), open_finished(path)
+    folder = RunFolder(path)
+    data = data_of(folder)
     windows = data.evaluation.get(split)
     if not isinstance(windows, Windows):
-        raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
-    model = cast(GatedRNNForForecasting, finished.model)
+        raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation) or 'none'}")
+    if split == "validation" and folder.tested.exists():
+        raise DataError(
+            f"{path}: its models were trained on the validation part in the end; what it scored there before stands in "
+            "result.json; --no-refit leaves such training out"
+        )
+    model = cast(GatedRNNForForecasting, open_tested(path).model)
     fresh, streamed = (
         tally.scores(loss) for tally, loss in (tally_windows(model, windows), tally_streams(model, windows))
     )

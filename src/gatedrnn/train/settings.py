@@ -125,16 +125,25 @@ class TrainSettings(Settings):
     """The training loop."""
 
     expert = (
-        "total_steps", "accumulate", "schedule", "warmup", "patience", "beta2", "clip", "average",
+        "total_steps", "refit", "calibrate", "accumulate", "schedule", "warmup", "patience", "beta2", "clip", "average",
         "gradient_checkpointing", "validate_every", "log_every", "checkpoint_every",
     )  # fmt: skip
 
-    without = dict.fromkeys(("label_smoothing", "class_weight"), (FORECAST, LANGUAGE, SERIES_REGRESSION))
+    without = {
+        **dict.fromkeys(("label_smoothing", "class_weight"), (FORECAST, LANGUAGE, SERIES_REGRESSION)),
+        **dict.fromkeys(("refit", "calibrate"), tuple(task for task in TASKS if task != FORECAST)),
+    }  # fmt: skip
 
     epochs: int = Field(10, ge=1)
     """Passes over the training data (probes: 100 steps each)."""
     total_steps: int = Field(0, ge=0)
     """Optimizer steps in all, in the place of --epochs; 0 for as many as those have."""
+    refit: bool = False
+    """forecast: train again on all before the test, which is scored then, and on everything, which is the model that
+    is handed out; as many steps as were best on validation."""
+    calibrate: bool = False
+    """forecast: by the validation part, decide how far forecasts follow the training instead of smoothers, and how wide
+    their intervals are."""
     batch_size: int = Field(64, ge=1)
     """Sequences in a step; language-model: rows that are read in parallel."""
     accumulate: int = Field(1, ge=1)
@@ -166,13 +175,13 @@ class TrainSettings(Settings):
     """Activation checkpointing: save each layer's input alone and run the layer again in backward: less memory, more
     time."""
     validate_every: int = Field(0, ge=0)
-    """Steps between validations within an epoch; 0 for the one at its end alone."""
+    """Steps between validations, the last step's beside them; 0 for one at the end of each epoch."""
     early_stop: int = Field(0, ge=0)
     """Validations without improvement before training ends; 0 to train to the last epoch."""
     log_every: int = Field(50, ge=1)
     """Steps between lines of metrics.jsonl."""
     checkpoint_every: int = Field(500, ge=1)
-    """Steps between checkpoints; there is one at the end of each epoch too."""
+    """Steps between checkpoints; there is one after each validation too."""
 
 
 class RunSettings(Settings):
@@ -235,6 +244,9 @@ class RunSettings(Settings):
                 raise ValueError(f"--class-weight: {task} has no classes; leave it out")
         if task == LANGUAGE and self.model.bidirectional:
             raise ValueError("--bidirectional: a language model reads forwards alone")
+        for name in ("refit", "calibrate"):
+            if task != FORECAST and getattr(self.train, name):
+                raise ValueError(belongs(name, [FORECAST], task))
         if task != LANGUAGE and not self.model.tied:
             raise ValueError(belongs("tied", [LANGUAGE], task))
         if task != FORECAST and self.model.linear_size:

@@ -483,13 +483,37 @@ def test_series_that_are_too_short_or_in_which_no_error_can_be_scaled_are_refuse
         refused(said, task, written(tmp_path, "\n".join(["ds,y", *lines]) + "\n", "flat.csv"), horizon=6, **given)
     for steps, given, said in (
         (
-            40,
-            {"horizon": 24},
+            40, {"horizon": 24, "test_steps": 24},
             "the longest, a, has 40 steps, and training, validation and test need 51; take a shorter",
         ),
         (200, {"horizon": 6, "test_steps": 3}, "no series has a test part as long as the horizon, 6"),
-    ):
+    ):  # fmt: skip
         refused(said, task, long(tmp_path, steps), season=(24,), **given)
+
+
+@pytest.mark.parametrize(("steps", "parts"), [(40, {"test"}), (20, set()), (4, set())])
+def test_series_too_short_for_a_part_are_trained_on_without_it(tmp_path, steps, parts):
+    lines = [f"{2000 + n},{n * n % 7}" for n in range(steps)]
+    data = task(written(tmp_path, "\n".join(["year,y", *lines]) + "\n"), horizon=24)
+    assert data.evaluation.keys() == parts and data.train.stop.tolist() == [steps - 24 if parts else steps]
+    assert sum("The series are too short for a" in note for note in data.notes) == 2 - len(parts)
+
+
+@pytest.mark.parametrize(
+    ("train_on", "stop", "parts"),
+    [("train+validation", 80, set()), ("all", 100, set()), ("train", 72, {"validation", "test"})],
+)
+def test_more_parts_are_trained_on_where_they_shall(tmp_path, train_on, stop, parts):
+    lines = [f"{1900 + n},{n * n % 7},{n}" for n in range(100)]
+    data = task(
+        written(tmp_path, "\n".join(["year,y,x", *lines]) + "\n"),
+        target=("y",),
+        past=("x",),
+        horizon=5,
+        train_on=train_on,
+    )
+    assert data.evaluation.keys() == parts and data.train.stop.tolist() == [stop]
+    assert data.model_inputs["covariate_means"] == [np.arange(stop).mean()]
 
 
 def test_short_series_are_trained_on_and_those_that_are_long_enough_are_scored(tmp_path):

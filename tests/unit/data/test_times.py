@@ -276,7 +276,7 @@ def test_a_season_that_does_not_fit_gives_no_horizon_and_a_test_file_continues_f
     lines = [f"{moment},{n % 9}" for n, moment in enumerate(dates("W-SAT", "2020-01-04", 120).astype("M8[D]"))]
     path = written(tmp_path, "\n".join(["date,y", *lines]) + "\n")
     assert load_forecast(data_settings("forecast", train_file=path)).model_inputs["horizon"] == 8
-    lines = [f"{one},{moment},{n % 9}" for one, count in (("a", 300), ("b", 900))
+    lines = [f"{one},{moment},{n // 24 % 7 + n % 5}" for one, count in (("a", 300), ("b", 900))
              for n, moment in enumerate(dates("h", "2020-01-04", count).astype("M8[s]"))]  # fmt: skip
     both = written(tmp_path, "\n".join(["id,date,y", *lines]) + "\n", "both.csv")
     # The week of the longer one, which the shorter does not show.

@@ -18,6 +18,7 @@ from gatedrnn.models import (
     GatedRNNForSequenceClassification,
 )
 from gatedrnn.models.forecast_units import Scale, naive_forecast
+from gatedrnn.models.forecasting import SHARPNESS
 from gatedrnn.models.inputs import DecayedInputs, UnevenInputs
 from gatedrnn.models.smoothing import SmoothingPast, smooth
 
@@ -53,7 +54,7 @@ def windows(steps=40, horizon=5):
 
 
 @pytest.mark.parametrize("linear_size", [0, 9])
-def test_a_new_model_says_the_mean_of_its_smoothers(linear_size):
+def test_a_new_model_weighs_its_smoothers_by_their_errors(linear_size):
     """Of values and, where all are positive, of logarithms."""
     model = model_of(drawn=False, linear_size=linear_size)
     for values in (windows()["past_values"], windows()["past_values"].abs() + 20):
@@ -61,10 +62,13 @@ def test_a_new_model_says_the_mean_of_its_smoothers(linear_size):
         assert scale.logged.all() == (values.nan_to_num(1.0) > 0).all()
         past = SmoothingPast.empty(scale.units(values), [4, 7], 0)
         smoothed, _ = smooth(scale.units(values), [4, 7], 5, past, 1)
-        found, expected = model.predict(values), scale.original(smoothed.ahead().mean(-1))[:, 0]
+        steps = torch.arange(1, 6)
+        powers = smoothed.errors.exp().unsqueeze(2) ** (-SHARPNESS / steps.sqrt()).unsqueeze(1)
+        said = (smoothed.ahead() * powers / powers.sum(-1, keepdim=True)).sum(-1)
+        found, expected = model.predict(values), scale.original(said)[:, 0]
         assert_equal_within(found[..., 1], expected, torch.float32, "median")
-        unit = smoothed.change[:, -1:] * 1.3133 * torch.arange(1, 6).sqrt()
-        upper = scale.original(smoothed.ahead().mean(-1) + unit[:, None])[:, 0]
+        unit = smoothed.change[:, -1:] * 1.3133 * steps.sqrt()
+        upper = scale.original(said + unit[:, None])[:, 0]
         torch.testing.assert_close(found[..., 2], upper, rtol=1e-4, atol=1e-3)
     nan = float("nan")
     found = naive_forecast(torch.tensor([[1.0, 2.0, 3.0, nan], [nan, 4.0, nan, 6.0]]), 2, 3)

@@ -11,6 +11,7 @@ from gatedrnn.models.smoothing import (
     FORGETTING,
     HALVED,
     MEMORY,
+    OF_ERRORS,
     SMOOTHED,
     SmoothingPast,
     features_of,
@@ -72,6 +73,7 @@ def forecasts(values):
     trend = line(values, 1.0)[1] / 2
     found = [np.full(HORIZON, weighted(values, 1 - weight)) for weight in SMOOTHED]
     found += [weighted(values, 1 - weight) + trend * steps for weight in HALVED]
+    found.append(values[-1] + (values[-1] - values[0]) / max(len(values) - 1, 1) * steps)
     damped = np.cumsum(DAMPING**steps)
     found += [level + slope * damped for level, slope in (line(values, weight) for weight in DISCOUNTED)]
     return np.stack(found, 1)
@@ -84,13 +86,22 @@ def test_smoothers_are_what_their_names_say():
         for step in (first, first + 1, first + 20, STEPS - 1):
             own = values[row, first : step + 1].double().numpy()
             ahead = whole["levels"][row, step] + whole["slopes"][row, step] * torch.tensor(
-                [[k] * 11 + [sum(DAMPING**j for j in range(1, k + 1))] * 5 for k in range(1, HORIZON + 1)]
+                [[k] * 12 + [sum(DAMPING**j for j in range(1, k + 1))] * 5 for k in range(1, HORIZON + 1)]
             )
             assert_equal_within(ahead, forecasts(own), torch.float32, f"row {row}, step {step}")
             if len(own) > 1:
                 apart, ages = np.abs(np.diff(own)), np.arange(len(own) - 1)[::-1]
                 expected = np.average(apart, weights=0.97**ages)
                 assert_equal_within(whole["change"][row, step], expected, torch.float32, "unit")
+
+
+def test_errors_are_those_of_the_last_dozen_forecasts_a_step_ahead():
+    values, step = series(1), 40
+    whole, _ = read(values, [1], [])
+    own = values[1].double().numpy()
+    said = [np.append(forecasts(own[:now])[0], own[now - 1]) for now in range(step - OF_ERRORS + 1, step + 1)]
+    mean = np.abs(np.array(said) - own[step - OF_ERRORS + 1 : step + 1, None]).mean(0)
+    assert_equal_within(whole["errors"][1, step], np.log(mean / mean.mean() + 0.1), torch.float32, "errors")
 
 
 def season_ahead(values, season, step, ahead):

@@ -17,7 +17,7 @@ from gatedrnn.data import Windows, data_settings, load_task
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
-from gatedrnn.train.finished import open_finished
+from gatedrnn.train.finished import open_finished, open_tested
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.forecast_scores import ForecastTally
 from gatedrnn.train.forecasts import write_forecasts
@@ -121,7 +121,7 @@ def test_the_test_part_does_not_change_the_trained_weights(forecast_run, tmp_pat
     for name in ("one", "two"):
         given = settings | {"train_file": tmp_path / f"{name}.csv", "total_steps": 5}
         run(RunFolder(forecast_run).settings().from_flat(given), tmp_path / name)
-        weights.append(open_finished(tmp_path / name).model.state_dict())
+        weights.append(open_tested(tmp_path / name).model.state_dict())
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
 
 
@@ -197,7 +197,7 @@ def test_intervals_bias_and_the_furthest_forecasts_are_those_of_the_test(forecas
     assert isinstance(windows, Windows)
     batch = windows.collate(windows.places)
     labels = batch.pop("labels").numpy()
-    quantiles = open_finished(run).model.predict(**batch).numpy()
+    quantiles = open_tested(run).model.predict(**batch).numpy()
     off = (quantiles[..., 1] - labels) / windows.naive_error[windows.places[:, 0], None]
     assert found.bias == pytest.approx(np.nanmean(off), rel=1e-5)
     inside = ((labels > quantiles[..., 0]) & (labels <= quantiles[..., 2])).sum() / (~np.isnan(labels)).sum()

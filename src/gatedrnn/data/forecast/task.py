@@ -8,7 +8,8 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from gatedrnn.data.forecast.embedded import weekly_co2
-from gatedrnn.data.forecast.frequency import Frequency, calendar_features
+from gatedrnn.data.forecast.frequency import calendar_features
+from gatedrnn.data.forecast.seasons import seasons_of
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.scale import ROUNDING, deviation_of, first_beyond, scale_of
 from gatedrnn.data.settings import ForecastTask
@@ -20,11 +21,12 @@ from gatedrnn.records import Json
 
 WITHOUT_SEASON, USUAL_CONTEXT = 8, 120
 """Steps of a horizon and of a context that nothing else is known of."""
+MOST_OF_FOUR = 256
+"""Steps that a context of four seasons may have; longer ones are of two."""
 FEWEST_ORIGINS, MOST_FORECASTS = 24, 2048
 """Forecasts in a window of training: all, as long as they are not too many steps together."""
-LEAST_SEASONS, LEAST_STEPS = 3, 3
-"""A season that is guessed must fit so many times into the training part of the longest series; and steps of training
-of any: a shorter one has no part in validation and test."""
+LEAST_STEPS = 3
+"""Steps of training of any series: a shorter one has no part in validation and test."""
 
 
 class Read(NamedTuple):
@@ -43,6 +45,11 @@ class Cuts(NamedTuple):
     test: np.ndarray
     stop: np.ndarray
 
+    def parts(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """First and last cut of validation and test, as far as a series has them."""
+        found = {"validation": (self.validation, self.test), "test": (self.test, self.stop)}
+        return {split: part for split, part in found.items() if (part[0] < part[1]).any()}
+
 
 def load_forecast(settings: ForecastTask) -> TaskData:
     """Series, to be forecast from their past.
@@ -54,18 +61,21 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     notes = _notes(read.table)
     table = with_calendar(read.table, settings.calendar)
     whole = np.array([len(one.values) for one in table.series])
-    horizon = settings.horizon or _horizon(table.frequency, int(np.median(whole)))
+    usual = _seasons(settings, table, whole, read.apart)
+    horizon = settings.horizon or _horizon(usual[0], int(np.median(whole)))
     cuts = _cuts(settings, table, horizon, whole, read.apart)
     # The last value, a season of 1, is among the smoothers: beside a season it is not one.
     asked = tuple(sorted({season for season in settings.season if season > 1})) or settings.season[:1]
-    seasons = asked or _seasons(table, cuts)
-    longest = int(cuts.stop.max()) - horizon
-    context = settings.context or max(1, min(max(2 * seasons[-1], 2 * horizon, USUAL_CONTEXT), longest))
+    seasons = asked or usual
+    longest = int(cuts.stop.max()) - (horizon if cuts.parts() else 1)
+    several = max(2 * seasons[-1], min(4 * seasons[-1], MOST_OF_FOUR))
+    context = settings.context or max(1, min(max(several, 2 * horizon, USUAL_CONTEXT), longest))
     origins = min(context, settings.origins or max(FEWEST_ORIGINS, MOST_FORECASTS // horizon))
     said = " and ".join(map(str, seasons))
     notes.append(f"Season of {said} steps ({table.frequency}), horizon {horizon}, context {context}.")
 
-    deviation = over_series(deviation_of, table, cuts.validation)
+    learned = {"train": cuts.validation, "train+validation": cuts.test, "all": cuts.stop}[settings.train_on]
+    deviation = over_series(deviation_of, table, learned)
 
     def windows(first: np.ndarray, stop: np.ndarray, origins: int = 1) -> Windows:
         naive = over_series(lambda values: _naive_error(values, seasons[0]), table, first)
@@ -73,10 +83,13 @@ def load_forecast(settings: ForecastTask) -> TaskData:
             table.series, first, stop, naive, deviation, context, horizon, origins, settings.stride or horizon
         )
 
-    train = windows(np.ones_like(whole), cuts.validation, origins)
+    train = windows(np.ones_like(whole), learned, origins)
     evaluation = {
-        "validation": windows(cuts.validation, cuts.test), "test": windows(cuts.test, cuts.stop),
+        split: windows(*of) for split, of in cuts.parts().items() if settings.train_on == "train"
     }  # fmt: skip
+    for split in ("validation", "test"):
+        if split not in cuts.parts():
+            notes.append(f"The series are too short for a {split} part of {horizon} steps: there is none.")
     for split, found in evaluation.items():
         if not len(found):
             raise DataError(f"{settings.task}: no series has a {split} part as long as the horizon, {horizon}")
@@ -88,7 +101,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
                 f"{context} steps before, or in series that are constant; give other splits, such as a longer "
                 f"--{split}-steps"
             )
-    features = _features(table, cuts)
+    features = _features(table, learned)
     demand_float32(table, *(cast(list[float], features[name]) for name in ("covariate_means", "covariate_deviations")))
     return TaskData(
         name=settings.task,
@@ -226,7 +239,8 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
 def _cuts(
     settings: ForecastTask, table: SeriesTable, horizon: int, whole: np.ndarray, apart: np.ndarray | None
 ) -> Cuts:
-    """Splits by time. A part that is given by its steps has as many; a fraction, no less than the horizon."""
+    """Splits by time. A part that is given by its steps has as many; a fraction, no less than the horizon, or none in a
+    series that is too short."""
 
     def steps(given: int | None, fraction: float, of: np.ndarray) -> np.ndarray:
         return np.full_like(of, given) if given else np.maximum(horizon, np.round(fraction * of).astype(of.dtype))
@@ -235,7 +249,8 @@ def _cuts(
     test = np.where(whole - test < LEAST_STEPS, 0, test) if apart is None else test
     validation = steps(settings.validation_steps, settings.validation_fraction, whole - test)
     validation = np.where(whole - test - validation < LEAST_STEPS, 0, validation)
-    if not validation.any() or not test.any():
+    lacking = not test.any() or not validation.any()
+    if lacking and (settings.test_steps or settings.validation_steps or apart is not None):
         longest = int(whole.argmax())
         raise DataError(
             f"{table.source['name']}: no series is long enough for a horizon of {horizon}: the longest, "
@@ -266,18 +281,19 @@ def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows
     )
 
 
-def _horizon(frequency: Frequency, steps: int) -> int:
-    """A season, or where none is usual or fits a few steps, in a series of so many."""
-    season = frequency.seasons[0]
+def _seasons(
+    settings: ForecastTask, table: SeriesTable, whole: np.ndarray, apart: np.ndarray | None
+) -> tuple[int, ...]:  # fmt: skip
+    """Those of the frequency and of what would be trained on with a horizon of a step."""
+    stops = _cuts(settings, table, 1, whole, apart).validation
+    training = [one.values[:stop] for one, stop in zip(table.series, stops, strict=True)]
+    return seasons_of(training, table.frequency.seasons)
+
+
+def _horizon(season: int, steps: int) -> int:
+    """A season, or where there is none or it does not fit a few steps, in a series of so many."""
     fits = 3 * season + 2 <= steps  # a test, a validation and a training part
     return season if season > 1 and fits else max(1, min(WITHOUT_SEASON, steps // 10))
-
-
-def _seasons(table: SeriesTable, cuts: Cuts) -> tuple[int, ...]:
-    """Those of the frequency that fit into the longest series."""
-    usual, longest = table.frequency.seasons, int(cuts.validation.max())
-    found = tuple(season for season in usual if LEAST_SEASONS * season <= longest)
-    return found or usual[:1] if usual[0] <= longest else (1,)
 
 
 def _naive_error(values: np.ndarray, season: int) -> float:
@@ -294,9 +310,13 @@ def over_series(of: Callable[[np.ndarray], float], table: SeriesTable, stop: np.
         return np.array([of(one.values[:end]) for one, end in zip(table.series, stop, strict=True)])
 
 
-def _features(table: SeriesTable, cuts: Cuts) -> dict[str, Json]:
-    """Fields of the model's configuration: how many covariates a step has, and mean, deviation and flag of each."""
-    parts = zip(table.series, cuts.validation, strict=True)
+def _features(table: SeriesTable, learned: np.ndarray) -> dict[str, Json]:
+    """Fields of the model's configuration: how many covariates a step has, and mean, deviation and flag of each.
+
+    Args:
+        learned: (series,), the steps of each that are trained on.
+    """
+    parts = zip(table.series, learned, strict=True)
     training = [(one.known[:stop], one.past[:stop], one.fixed) for one, stop in parts]
     columns = [np.concatenate([part[kind] for part in training]) for kind in (0, 1)]
     columns.append(np.stack([part[2] for part in training]))

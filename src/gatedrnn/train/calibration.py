@@ -1,0 +1,114 @@
+"""What values that a forecaster was not trained on say of it: how far to trust its training, and how wide its intervals
+must be.
+
+Intervals by split conformal prediction (Vovk et al. 2005; of quantiles: Romano et al. 2019, arXiv:1905.03222), with the
+distance between two quantiles as the unit of errors, so that a series and a time that are harder keep their wider ones.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from gatedrnn.data import Windows
+from gatedrnn.models import GatedRNNForForecasting
+
+SHRINKAGES = (0.0, 0.25, 0.5, 0.75, 1.0)
+UNTRUSTED = 0.75
+"""The shrinkage where no value was held back."""
+PENALTY = 0.05
+"""By which the error of a model without shrinkage must be below that of the start: few forecasts choose by chance."""
+MOST_WINDOWS = 2048
+"""Forecasts that both are found from."""
+ENOUGH = 200
+"""Errors of a step of the horizon, from which on it has factors of its own."""
+PRIOR = 10
+"""Errors in the place of which a factor of 1 stands: few errors tell little of a tail."""
+LEAST, MOST = 0.2, 5.0
+"""Factors."""
+
+
+class Errors(NamedTuple):
+    """Of forecasts with one shrinkage."""
+
+    scaled: np.ndarray
+    """(windows, horizon): absolute errors of the median, as MASE counts them; NaN where there is no value."""
+    error: np.ndarray
+    """(windows, horizon): value less median, in the units of the window."""
+    distances: np.ndarray
+    """(windows, horizon, quantiles): from the next quantile that is nearer to the median, in the same units."""
+
+
+@torch.no_grad()
+def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Sequence[float]) -> list[Errors]:
+    """Errors of forecasts from all origins of a part that the model was not trained on, in `eval()`, without factors of
+    intervals; one of them for each shrinkage."""
+    places, middle, before = windows.all_places(MOST_WINDOWS), model.config.levels.index(0.5), model.config.shrinkage
+    found: list[list[Errors]] = [[] for _ in shrinkages]
+    for rows in windows.in_batches(places):
+        batch = {name: tensor.to(model.device) for name, tensor in windows.collate(rows).items()}
+        labels, unit = batch.pop("labels"), torch.from_numpy(windows.naive_error[rows[:, 0], None])
+        read = model.read(**cast(dict[str, Any], batch))
+        true = read.scale.units(labels)
+        for shrinkage, into in zip(shrinkages, found, strict=True):
+            model.config.shrinkage = shrinkage
+            quantiles = model.head(read.states, read.smoothed, read.ahead)[:, 0]
+            median, apart = quantiles[..., middle], torch.diff(quantiles, dim=2)
+            distances = torch.cat([apart[..., :middle], torch.ones_like(apart[..., :1]), apart[..., middle:]], dim=2)
+            scaled = (read.scale.original(median) - labels).abs().cpu() / unit
+            into.append(Errors(*(one.cpu().numpy() for one in (scaled, true - median, distances))))
+    model.config.shrinkage = before
+    return [Errors(*map(np.concatenate, zip(*parts, strict=True))) for parts in found]
+
+
+def best_shrinkage(errors: Sequence[Errors]) -> int:
+    """Which of `SHRINKAGES` has the smallest mean error, with a penalty on trust.
+
+    Args:
+        errors: one for each of `SHRINKAGES`.
+    """
+    costs = [
+        float(np.nanmean(one.scaled)) * (1 + PENALTY * (1 - shrinkage)) if np.isfinite(one.scaled).any() else np.inf
+        for one, shrinkage in zip(errors, SHRINKAGES, strict=True)
+    ]
+    return int(np.argmin(costs))
+
+
+def bands_of(errors: Sequence[Errors], levels: Sequence[float]) -> list[list[float]] | None:
+    """Factors (horizon, quantiles) of the distances between quantiles; None without an error.
+
+    Each quantile is moved so that the share of the values beyond it is its own, those nearer to the median first.
+    Steps of the horizon with few errors share their factors.
+
+    Args:
+        errors: of one or more parts.
+        levels: of the quantiles, 0.5 among them.
+    """
+    error = np.concatenate([one.error for one in errors])
+    distances = np.concatenate([one.distances for one in errors])
+    seen = np.isfinite(error) & np.isfinite(distances).all(2)
+    if not seen.any():
+        return None
+    bands, middle = np.ones(distances.shape[1:]), list(levels).index(0.5)
+    own = seen.sum(0) >= ENOUGH
+    for steps in ([step] for step in np.flatnonzero(own)):
+        bands[steps] = _factors(error[:, steps][seen[:, steps]], distances[:, steps][seen[:, steps]], levels, middle)
+    if not own.all():
+        rows = seen[:, ~own]
+        bands[~own] = _factors(error[:, ~own][rows], distances[:, ~own][rows], levels, middle)
+    return cast(list[list[float]], bands.tolist())
+
+
+def _factors(error: np.ndarray, distances: np.ndarray, levels: Sequence[float], middle: int) -> np.ndarray:
+    """(quantiles,), of errors (count,) and distances (count, quantiles)."""
+    found = np.ones(len(levels))
+    for side, places in ((1, range(middle + 1, len(levels))), (-1, range(middle - 1, -1, -1))):
+        beyond = side * error
+        for place in places:
+            share = levels[place] if side > 0 else 1 - levels[place]
+            ratios = beyond / np.maximum(distances[:, place], np.finfo(np.float32).tiny)
+            ratios = np.concatenate([ratios, [1.0] * PRIOR])
+            found[place] = np.clip(np.quantile(ratios, share), LEAST, MOST)
+            beyond = beyond - found[place] * distances[:, place]
+    return found

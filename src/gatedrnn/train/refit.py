@@ -1,0 +1,87 @@
+"""A forecaster that is trained again on more of its data, with the steps that its validation found."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from gatedrnn.data import TaskData, Windows
+from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.models.opening import open_model
+from gatedrnn.train.calibration import SHRINKAGES, UNTRUSTED, Errors, bands_of, best_shrinkage, errors_of
+from gatedrnn.train.result import RunResult
+from gatedrnn.train.settings import RunSettings
+
+REFIT = "refit"
+"""In a run's folder: the folders of its further trainings, until it has ended."""
+AGAIN = {"tested": "again, on all before the test", "final": "again, on everything"}
+"""What each of them is."""
+
+TrainAgain = Callable[[RunSettings, str], RunResult]
+"""Train with other settings, in a folder of that name, as far as it is not done."""
+
+
+class Fitted(NamedTuple):
+    """Models of one run, with their intervals."""
+
+    tested: GatedRNNForForecasting
+    """Was not trained on the test part."""
+    final: GatedRNNForForecasting
+    """The one that is handed out."""
+    seconds: float
+    """Of further training."""
+
+
+def fit_again(
+    settings: RunSettings, data: TaskData, model: GatedRNNForForecasting, steps: int, path: Path, train: TrainAgain
+) -> Fitted:  # fmt: skip
+    """Train on all before the test, and on everything, if the run shall; and find the intervals of both.
+
+    Args:
+        settings: of the run.
+        data: its own.
+        model: trained on the training part.
+        steps: of further trainings.
+        path: the run's folder.
+        train: trains again.
+    """
+    parts = {"tested": "train+validation", "final": "all"} if settings.train.refit else {}
+    if "validation" not in data.evaluation:
+        parts.pop("tested", None)
+    if not data.evaluation:
+        parts.clear()
+    models, seconds = {"tested": model, "final": model}, 0.0
+    for name, part in parts.items():
+        again = settings.model_copy(
+            update={
+                "data": settings.data.model_copy(update={"train_on": part}),
+                "train": settings.train.model_copy(update={"total_steps": steps, "refit": False}),
+            }
+        )
+        seconds += train(again, name).measured.training_seconds
+        models[name] = open_model(GatedRNNForForecasting, path / REFIT / name / "model").to(model.device)
+    tested, final = models["tested"], models["final"]
+    if settings.train.calibrate:
+        _calibrate(data, model, tested, final)
+    return Fitted(tested, final, seconds)
+
+
+def _calibrate(
+    data: TaskData, model: GatedRNNForForecasting, tested: GatedRNNForForecasting, final: GatedRNNForForecasting
+) -> None:  # fmt: skip
+    """Set the shrinkage and the intervals of all, by what the first says of the validation part; the intervals of the
+    last by what the second says of the test too."""
+    levels, errors, shrinkage = model.config.levels, list[Errors](), UNTRUSTED
+    if "validation" in data.evaluation:
+        found = errors_of(model, cast(Windows, data.evaluation["validation"]), SHRINKAGES)
+        best = best_shrinkage(found)
+        shrinkage = SHRINKAGES[best]
+        errors.append(found[best])
+    for one in (model, tested, final):
+        one.config.shrinkage = shrinkage
+    held = bands_of(errors, levels) if errors else None
+    if "test" in data.evaluation and final is not tested:
+        errors += errors_of(tested, cast(Windows, data.evaluation["test"]), (shrinkage,))
+        final.config.bands = bands_of(errors, levels)
+    else:
+        final.config.bands = held
+    tested.config.bands = held
