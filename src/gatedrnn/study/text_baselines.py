@@ -2,7 +2,6 @@
 of tagged words, the most frequent tag of each.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,13 +10,13 @@ import numpy as np
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.study.baseline import Fit, Fitted
 from gatedrnn.study.tabular import answered, training_of
-from gatedrnn.train.metrics import judge
+from gatedrnn.train.metrics import IGNORED, judge
 from gatedrnn.train.outcomes import Outcomes
 
 PENALTIES = (0.1, 1.0, 10.0)
 """Of the ridge, chosen by leaving one out."""
 SURE = 10.0
-"""Of an answer without a probability: its score above that of all others."""
+"""The score of a label that every training row has; with another sign of one that none has."""
 
 
 def text_baselines(data: TaskData) -> Iterator[tuple[str, Fit]]:
@@ -70,7 +69,8 @@ def _linear(data: TaskData, model: Any) -> Fitted | None:
         features = words.fit_transform(data.texts["train"].texts)
     except ValueError:
         return None
-    seen = np.asarray(train.labels.any(0) & ~train.labels.all(0)) if train.several else np.array([True])
+    always = np.asarray(train.labels.all(0))
+    seen = np.asarray(train.labels.any(0) & ~always)
     model.fit(features, train.labels[:, seen].astype(np.int64) if train.several else train.labels)
     pipeline = make_pipeline(words, model)
 
@@ -78,20 +78,26 @@ def _linear(data: TaskData, model: Any) -> Fitted | None:
         examples, texts = _examples(data, split), data.texts[split].texts
         if examples.metric is None:
             return answered(pipeline.predict(texts), examples)
-        return judge(examples, _outputs(pipeline, examples, texts, seen)).outcomes
+        return judge(examples, _outputs(pipeline, examples, texts, seen, always)).outcomes
 
     return Fitted(_size(model), answer)
 
 
-def _outputs(pipeline: Any, examples: Examples, texts: list[str], seen: np.ndarray) -> list[np.ndarray]:
-    """As a model has them: numbers, or scores of classes or labels; a label that training never has, or always, is
-    answered so."""
+def _outputs(
+    pipeline: Any, examples: Examples, texts: list[str], seen: np.ndarray, always: np.ndarray
+) -> list[np.ndarray]:
+    """As a model has them: numbers, or scores of classes or labels.
+
+    Args:
+        seen: of several labels a row, those that some training rows have and some lack; others are answered as there.
+        always: those that all training rows have.
+    """
     if examples.are_numbers:
         return list(np.asarray(pipeline.predict(texts))[:, None])
     scores = np.asarray(pipeline.decision_function(texts))
     if not examples.several:
         return list(scores if scores.ndim == 2 else np.stack([np.zeros(len(scores)), scores], axis=1))
-    found = np.full((len(texts), len(seen)), -SURE)
+    found = np.tile(np.where(always, SURE, -SURE), (len(texts), 1))
     found[:, seen] = scores.reshape(len(texts), -1)
     return list(found)
 
@@ -103,31 +109,26 @@ def _size(model: Any) -> int:
 
 
 def _tags(data: TaskData) -> Fitted:
-    """The tag that a word, as it is written, has most often in training; of an unseen word the most frequent tag."""
-    counts = dict[str, Counter[int]]()
-    for word, tag in _tagged(data, "train"):
-        counts.setdefault(word, Counter())[tag] += 1
-    chosen = {word: own.most_common(1)[0][0] for word, own in counts.items()}
-    usual = sum(counts.values(), Counter[int]()).most_common(1)[0][0]
+    """How often a word, as it is written, has each tag in training, with one more of the usual shares: the likeliest is
+    the most frequent one; of an unseen word that of all."""
+    counts = dict[str, np.ndarray]()
+    for words, tags in zip(_words(data, "train"), data.texts["train"].labels, strict=True):
+        for word, tag in zip(words, tags, strict=True):
+            counts.setdefault(word, np.zeros(len(data.label_names)))[tag] += 1
+    usual = np.sum(list(counts.values()), axis=0) + 1
+    usual /= usual.sum()
 
     def answer(split: str) -> Outcomes:
-        examples, classes = _examples(data, split), len(data.label_names)
-        outputs = []
+        examples, outputs = _examples(data, split), []
         for words, inputs, labels in zip(_words(data, split), examples.inputs, examples.labels, strict=True):
-            found = np.zeros((len(inputs), classes))
-            places = np.flatnonzero(labels[: len(inputs)] != -100)
-            found[places, [chosen.get(word, usual) for word in words]] = SURE
+            found = np.zeros((len(inputs), len(usual)))
+            places = np.flatnonzero(labels[: len(inputs)] != IGNORED)
+            for place, word in zip(places, words, strict=True):
+                found[place] = np.log(counts.get(word, 0.0) + usual)
             outputs.append(found)
         return judge(examples, outputs).outcomes
 
-    return Fitted(len(chosen), answer)
-
-
-def _tagged(data: TaskData, split: str) -> Iterator[tuple[str, int]]:
-    """Every word of a split with its tag."""
-    examples = training_of(data) if split == "train" else _examples(data, split)
-    for words, labels in zip(_words(data, split), examples.labels, strict=True):
-        yield from zip(words, labels[labels != -100].tolist(), strict=True)
+    return Fitted(len(counts), answer)
 
 
 def _words(data: TaskData, split: str) -> list[list[str]]:
