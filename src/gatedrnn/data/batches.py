@@ -62,6 +62,15 @@ class Examples:
         return not self.several and bool(np.issubdtype(self.labels.dtype, np.floating))
 
     @property
+    def of_steps(self) -> bool:
+        """Whether every step has a label."""
+        return self.labels.ndim == 2 and not self.several
+
+    def own_labels(self) -> list[np.ndarray]:
+        """The labels of each row, as long as it is where every step has one."""
+        return [row[:length] if self.of_steps else row for row, length in zip(self.labels, self.lengths, strict=True)]
+
+    @property
     def ranked(self) -> bool:
         """Whether what counts is how well the outputs separate classes."""
         return self.metric == "auroc"
@@ -94,7 +103,7 @@ class Examples:
         inputs = _padded([self.inputs[row] for row in rows])
         name = "input_values" if inputs.is_floating_point() else "input_ids"
         labels = self.labels[rows]
-        if labels.ndim == 2 and not self.several:  # one a step
+        if self.of_steps:
             labels = labels[:, : lengths.max()]
         batch = {name: inputs, "labels": torch.from_numpy(labels)}
         if self.gaps is not None:

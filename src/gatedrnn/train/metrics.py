@@ -254,9 +254,9 @@ def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Judged:
 def _answers(examples: Examples, outputs: Sequence[np.ndarray]) -> tuple[Answers, np.ndarray]:
     """Answers, and the row of each label."""
     labels, unit = examples.labels, examples.unit
-    if examples.several or labels.ndim == 1:
+    if not examples.of_steps:
         return Answers(np.stack(outputs).astype(np.float64), labels, unit), np.arange(len(labels))
-    every = [label[: len(own)] for label, own in zip(labels, outputs, strict=True)]
+    every = examples.own_labels()
     flat, true = np.concatenate(outputs).astype(np.float64), np.concatenate(every)
     rows = np.repeat(np.arange(len(every)), [len(own) for own in every])[true != IGNORED]
     return Answers(flat[true != IGNORED], true[true != IGNORED], unit), rows
@@ -268,7 +268,7 @@ def _beside(examples: Examples, answers: Answers) -> tuple[str, ...]:
         return ("scaled_mae", "r2", "spearman")
     if answers.several:
         return ("accuracy", "micro_f1", "macro_f1")
-    return ("accuracy",) if examples.labels.ndim == 1 else ("accuracy", "macro_f1")
+    return ("accuracy", "macro_f1") if examples.of_steps else ("accuracy",)
 
 
 class ClassScore(NamedTuple):

@@ -227,7 +227,7 @@ def objective_of(
     if config.problem_type == "regression":
         return Regression(config, metric_of(data))
     if config.problem_type == "multi_label_classification":
-        return SeveralLabels(label_smoothing, metric_of(data), None if class_weight is None else _balancing(data))
+        return SeveralLabels(label_smoothing, metric_of(data), None if class_weight is None else balancing(data))
     few = data.name == SERIES and len(cast(Examples, data.evaluation["validation"])) < ENOUGH
     weights = None if class_weight is None else _balanced(data, config.num_labels)
     return Classification(label_smoothing, metric_of(data)._replace(takes_last=few), weights)
@@ -242,7 +242,7 @@ def _balanced(data: TaskData, classes: int) -> Tensor:
     return torch.tensor(counts.sum() / (classes * np.maximum(counts, 1)), dtype=torch.float32)
 
 
-def _balancing(data: TaskData) -> Tensor:
+def balancing(data: TaskData) -> Tensor:
     """Weights of having each of several labels, so that all rows that have it weigh as much as all that lack it."""
     labels = cast(Examples, data.train).labels
     having = labels.sum(0)

@@ -231,7 +231,7 @@ def score_predictions(
         }  # fmt: skip
         if split not in splits:
             raise DataError(f"{path}: has no split {split!r}; there are {', '.join(splits)}")
-        inputs, labels, gaps = splits[split].inputs, list(splits[split].labels), splits[split].gaps
+        inputs, labels, gaps = splits[split].inputs, splits[split].own_labels(), splits[split].gaps
     else:
         rows = read_labelled_rows(finished, file, text_column, label_column, data_root, labelled=True)
         assert rows.labels is not None
