@@ -16,6 +16,7 @@ from gatedrnn.data import data_settings, load_task
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.loop import run as train
 from gatedrnn.train.objective import balancing
+from gatedrnn.train.predict import label_of
 
 SMALL = "--cell mingru --hidden-size 16 --embedding-size 16 --threads 1 --batch-size 16 --learning-rate 0.02".split()
 SMALL += ["--epochs", "12"]
@@ -185,6 +186,12 @@ def test_texts_are_cut_by_predict_where_they_were_in_training_and_both_say_so(tm
         found, of_short = (read_lines(tmp_path / name) for name in (f"{limit}.jsonl", "short-found.jsonl"))
         same = [one["prediction"] == other["prediction"] for one, other in zip(found, of_short, strict=True)]
         assert all(same) == cut
+
+
+def test_labels_that_are_likelier_than_not_are_written_with_a_bar_between_them():
+    names = ["comic", "long", "war"]
+    assert label_of(np.array([0.1, -0.1, 3.0]), names) == "comic|war"
+    assert label_of(np.array([-1.0, -0.1, -3.0]), names) == ""
 
 
 BAD = {
