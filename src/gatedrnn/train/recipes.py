@@ -116,7 +116,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         "contenders": {"hidden_size": 128},
         "data": {"tokenizer": "bpe"},
         "model": _TEXT_MODEL,
-        "train": {**_TEXT_TRAIN, "label_smoothing": 0.0},
+        "train": {**_TEXT_TRAIN, "epochs": 12, "batch_size": 16, "label_smoothing": 0.0},
     },
     TAGGING: {
         "contenders": {"hidden_size": 128},
@@ -128,7 +128,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
             "embedding_dropout": 0.3,
             "head_dropout": 0.3,
         },
-        "train": {"epochs": 8, "batch_size": 32, "learning_rate": 3e-3, "schedule": "linear"},
+        "train": {"epochs": 12, "batch_size": 16, "learning_rate": 3e-3, "schedule": "linear"},
     },
     SERIES: _SERIES,
     SERIES_REGRESSION: _SERIES,
