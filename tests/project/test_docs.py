@@ -16,6 +16,7 @@ import pytest
 import yaml
 from commands import call
 from pages import ENGLISH, GUIDE, KOREAN, PAGES, ROOT, blocks, commands
+from text_targets import films, sentences, write_lines
 from train_helpers import small_text
 
 import gatedrnn.cli
@@ -53,6 +54,11 @@ def files(tmp_path_factory):
     rows = "".join(f"{'good' if i % 2 else 'bad'} book number {i},{i % 2}\n" for i in range(100))
     for name in ("reviews.csv", "labelled.csv", "unlabelled.csv"):
         (folder / name).write_text("text,label\n" + rows)
+    write_lines(folder / "films.jsonl", [{"text": row["text"], "genres": row["genres"]} for row in films(100)])
+    write_lines(folder / "tagged.jsonl", sentences(100))
+    genres = "".join(f"film {i},{i % 2},{i % 3 == 0:d}\n" for i in range(100))
+    (folder / "genres.csv").write_text("text,war,comic\n" + genres)
+    (folder / "scores.csv").write_text("text,score\n" + "".join(f"film {i},{i / 7}\n" for i in range(100)))
     hours = [f"2024-01-{1 + i // 24:02d} {i % 24:02d}:00,{10 + 3 * (i % 24) + i % 7}\n" for i in range(300)]
     for name, target in (("sales.csv", "sales"), ("load.csv", "load"), ("energy.csv", "OT"), ("new.csv", "OT")):
         (folder / name).write_text(f"date,{target}\n" + "".join(hours))

@@ -8,14 +8,15 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from gatedrnn.cli.arguments import at_least_one
+from gatedrnn.cli.classes import print_classes, print_confusion, shown
 from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
 
 if TYPE_CHECKING:
-    from gatedrnn.train.score import LabelScores, Scored
+    from gatedrnn.train.score import Scored
 
-MOST_SHOWN = 16
-"""Classes whose confusion is shown as a table."""
+TABLES = ("classes", "confusion", "each_label")
+"""What of the scores is shown in tables of their own."""
 
 
 def evaluate(
@@ -23,7 +24,7 @@ def evaluate(
     split: str = "test",
     file: Path | None = None,
     text_column: str | None = None,
-    label_column: str | None = None,
+    label_column: Annotated[tuple[str, ...], Parameter(consume_multiple=False)] = (),
     data_root: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     threads: Annotated[int | None, Parameter(validator=at_least_one)] = None,
@@ -31,10 +32,11 @@ def evaluate(
     """Score trained models on a split of their own data or on a file.
 
     Classifiers, and models with a label for every step: accuracy, precision, recall and F1 of each class, confusion.
-    Regressions: errors. Forecasts: errors and coverage, with the scale of each window and with one kept in a stream.
-    Language models: perplexity and bits per byte. The state is carried from the first token to the
-    last; every token of the text is predicted, the first from the <eos> before it. Perplexities of different
-    vocabularies are never put side by side: bits per byte are.
+    Several labels a row: F1, and the same of each label. Regressions: errors, R² and the correlation of ranks.
+    Forecasts: errors and coverage, with the scale of each window and with one kept in a stream. Language models:
+    perplexity and bits per byte. The state is carried from the first token to the last; every token of the text is
+    predicted, the first from the <eos> before it. Perplexities of different vocabularies are never put side by side:
+    bits per byte are.
 
     Args:
         runs: Folders of runs of `gatedrnn train`; with --file, also of models that they wrote.
@@ -42,7 +44,8 @@ def evaluate(
         file: What to score instead. Classifiers: CSV, TSV, JSON lines or Parquet with labels; language models: a text,
             .txt, .txt.gz, JSON lines or Parquet.
         text_column: Of that file; the one of training, if not given (language models: guessed where one is obvious).
-        label_column: Of that file; the one of training, if not given.
+        label_column: Of that file; the one of training, or those, if not given. For each of several columns a flag of
+            its own.
         data_root: Folder of the files that a table names; the table's own, if not given.
         as_json: Print all scores as JSON instead of tables.
         threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
@@ -57,7 +60,7 @@ def evaluate(
     if "future" in labelled:
         if set(labelled) != {"future"}:
             raise UsageError("models that forecast and models that do not have no score in common; name them apart")
-        if file is not None or text_column is not None or label_column is not None:
+        if file is not None or text_column is not None or label_column:
             raise UsageError("models that forecast are scored on a split of their own data; give --split alone")
         use_threads(threads)
         _print_forecasts(runs, split, as_json)
@@ -67,7 +70,7 @@ def evaluate(
         raise UsageError("language models and models that predict labels have no score in common; name them apart")
     use_threads(threads)
     if all(kinds):
-        if label_column is not None:
+        if label_column:
             raise UsageError("--label-column: a language model reads no labels; leave it out")
         _print_texts([score_run(run, split, file, text_column) for run in runs], file.name if file else split, as_json)
         return
@@ -117,55 +120,27 @@ def _print_texts(rows: list[dict[str, Any]], source: str, as_json: bool) -> None
     for column in columns:
         table.add_column(column, justify="left" if column == "run" else "right")
     for row in rows:
-        table.add_row(*(_shown(row[column]) for column in columns))
+        table.add_row(*(shown(row[column]) for column in columns))
     console.print(table)
 
 
 def _print_labels(found: "list[Scored]", console: Console) -> None:
     """The scores of all models in one table, then each one's classes."""
-    from gatedrnn.train.score import LabelScores
+    from gatedrnn.train.score import LabelScores, NumberScores
 
-    whole = [
-        {name: value for name, value in one.scores._asdict().items() if name not in ("classes", "confusion")}
-        for one in found
-    ]
+    whole = [{name: value for name, value in one.scores._asdict().items() if name not in TABLES} for one in found]
     table = Table(title=f"{found[0].source}: {found[0].rows:,} rows", title_justify="left")
     for column in ("run", "cell", *whole[0]):
         table.add_column(column.replace("_", " "), justify="left" if column in ("run", "cell") else "right")
     for one, scores in zip(found, whole, strict=True):
         if scores.keys() != whole[0].keys():
             raise UsageError("classes and numbers have no score in common; name the runs apart")
-        table.add_row(one.run, one.cell, *map(_shown, scores.values()))
+        table.add_row(one.run, one.cell, *map(shown, scores.values()))
     console.print(table)
     for one in found:
         for note in one.notes:
             console.print(note, markup=False, highlight=False)
+        if not isinstance(one.scores, NumberScores):
+            print_classes(one.run, one.scores.classes, console)
         if isinstance(one.scores, LabelScores):
-            _print_classes(one.run, one.scores, console)
-
-
-def _print_classes(run: str, scores: "LabelScores", console: Console) -> None:
-    table = Table(title=f"{run}: each class", title_justify="left")
-    for column in ("class", "precision", "recall", "F1", "labels"):
-        table.add_column(column, justify="left" if column == "class" else "right")
-    for score in scores.classes:
-        table.add_row(score.name, *map(_shown, score[1:]))
-    console.print(table)
-    if len(scores.classes) > MOST_SHOWN:
-        console.print(f"The confusion of {len(scores.classes)} classes is in what --json prints.", highlight=False)
-        return
-    table = Table(title=f"{run}: confusion, true classes in rows", title_justify="left")
-    table.add_column("true \\ predicted")
-    for score in scores.classes:
-        table.add_column(score.name, justify="right")
-    for score, row in zip(scores.classes, scores.confusion, strict=True):
-        table.add_row(score.name, *map(_shown, row))
-    console.print(table)
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:,.4f}" if abs(value) < 10 else f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+            print_confusion(one.run, one.scores.classes, one.scores.confusion, console, "in what --json prints")

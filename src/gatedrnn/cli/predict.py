@@ -24,7 +24,9 @@ def predict(
     """Predict the label of every row of a file, with the probability of each class; or forecast its series.
 
     The rows are written in their order with all their columns, then `prediction` and a `probability_...` for each
-    class; a list with an entry for each step where the model has a label at every step. Rows need no label.
+    class; a list with an entry for each step where the model has a label at every step, and for each word where it
+    tags words. Where a row has several labels, `prediction` is those that are likelier than not, with | between them.
+    Rows need no label. Texts are cut where those of training were, and it is said how many.
 
     A model of forecasts writes the steps after the last value of each series: columns named as in the file, the median
     under the target's name, and every other quantile with its level after it, as in `y_0.9`, or `y_q0.9` where the
@@ -46,6 +48,7 @@ def predict(
         outputs_of,
         prediction_columns,
         read_labelled_rows,
+        word_columns,
         write_predictions,
     )
     from gatedrnn.train.resources import use_threads
@@ -62,8 +65,10 @@ def predict(
     if labelled == "future":
         _forecast(finished.model, file, output)
         return
-    rows = read_labelled_rows(finished, file, text_column, None, data_root, labelled=False)
+    rows = read_labelled_rows(finished, file, text_column, (), data_root, labelled=False)
     added = prediction_columns(finished, outputs_of(finished, rows.inputs, rows.gaps))
+    if rows.words is not None:
+        added = word_columns(added, rows.words)
     write_predictions(output, rows.data, added, str(file))
     console = Console()
     for note in rows.notes:

@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, not_negative, use_large_pages
+from gatedrnn.cli.classes import print_classes_of
 from gatedrnn.cli.progress import NOTICES, RunsDisplay
 from gatedrnn.data import FORECAST, LANGUAGE, Settings
 from gatedrnn.data.settings import Seed, TaskSettings
@@ -80,6 +81,7 @@ def train(
     use_large_pages()
     from gatedrnn.locks import sole_writer
     from gatedrnn.train.loop import run
+    from gatedrnn.train.model import scores_of
     from gatedrnn.train.report import write_report
 
     console = Console()
@@ -110,9 +112,11 @@ def train(
             on_notes=display.show_notes,
             end=finish is not None,
         )
-    for split, scores in result.scores.items():
-        for name, value in scores.model_dump(exclude={"loss", "tokens"}, exclude_none=True).items():
-            console.print(f"{split} {name}: {value:.4f}".replace("_", " "), highlight=False)
+    for split, scores in scores_of(result).items():
+        for name, value in scores.items():
+            if name not in ("loss", "tokens"):
+                console.print(f"{split} {name}: {value:.4f}", highlight=False)
+    print_classes_of(folder, result, console)
     with sole_writer(folder, wait=True):
         if settings.data.task == LANGUAGE:
             from gatedrnn.train.sample import write_samples

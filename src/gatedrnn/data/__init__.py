@@ -10,7 +10,9 @@ from gatedrnn.data.settings import (
     LANGUAGE,
     SERIES,
     SERIES_REGRESSION,
+    TAGGING,
     TASKS,
+    TEXT_REGRESSION,
     DataSettings,
     DigitsTask,
     ForecastTask,
@@ -19,6 +21,8 @@ from gatedrnn.data.settings import (
     ProbeTask,
     SeriesTask,
     Settings,
+    TaggingTask,
+    TextRegressionTask,
     TextTask,
     data_settings,
 )
@@ -79,6 +83,14 @@ def _loaded(settings: DataSettings) -> TaskData:
             from gatedrnn.data.text import load_ag_news, load_text_classification
 
             return (load_ag_news if settings.task == "ag_news" else load_text_classification)(settings)
+        case TextRegressionTask():
+            from gatedrnn.data.text import load_text_regression
+
+            return load_text_regression(settings)
+        case TaggingTask():
+            from gatedrnn.data.tagging import load_tagging
+
+            return load_tagging(settings)
         case SeriesTask():
             from gatedrnn.data.series.task import load_series_task
 
@@ -94,7 +106,7 @@ def _loaded(settings: DataSettings) -> TaskData:
 
 
 __all__ = [
-    "FORECAST", "LANGUAGE", "SERIES", "SERIES_REGRESSION", "TASKS", "Batch", "DataSettings", "Examples", "Lanes",
-    "RunningText", "Settings", "TaskData", "Texts", "TrainingSource", "Windows", "data_settings", "load_task",
-    "tasks_kept", "tokens_in",
+    "FORECAST", "LANGUAGE", "SERIES", "SERIES_REGRESSION", "TAGGING", "TASKS", "TEXT_REGRESSION", "Batch",
+    "DataSettings", "Examples", "Lanes", "RunningText", "Settings", "TaskData", "Texts", "TrainingSource", "Windows",
+    "data_settings", "load_task", "tasks_kept", "tokens_in",
 ]  # fmt: skip

@@ -34,16 +34,19 @@ class Examples:
     """Sequences in memory with their labels.
 
     `inputs`: arrays (time,) of token numbers or (time, features) of numbers. `labels`: (rows,), or (rows, time) with a
-    label at every step (-100 where there is none); classes, or numbers. `within`: of numbers, an answer is right when
-    it is off by less; 0 where its error counts. `unit`: what errors are in units of. `ranked`: of two classes, what
-    counts is how well the outputs separate them. `gaps`: of uneven series, (time,) each, since the step before.
+    label at every step (-100 where there is none); classes, or numbers; or (rows, labels), 1 for each that a row has
+    and 0 for all others, where a row has `several`. `within`: of numbers, an answer is right when it is off by less; 0
+    where its error counts. `unit`: what errors are in units of. `metric`: the score that counts, by its name in
+    `Scores`; None for the accuracy of classes and the error of numbers. `gaps`: of uneven series, (time,) each, since
+    the step before.
     """
 
     inputs: list[np.ndarray]
     labels: np.ndarray
     within: float = 0.0
     unit: float = 1.0
-    ranked: bool = False
+    several: bool = False
+    metric: str | None = None
     gaps: list[np.ndarray] | None = None
     lengths: np.ndarray = field(init=False)
 
@@ -56,7 +59,21 @@ class Examples:
     @property
     def are_numbers(self) -> bool:
         """Whether labels are numbers, not classes."""
-        return bool(np.issubdtype(self.labels.dtype, np.floating))
+        return not self.several and bool(np.issubdtype(self.labels.dtype, np.floating))
+
+    @property
+    def of_steps(self) -> bool:
+        """Whether every step has a label."""
+        return self.labels.ndim == 2 and not self.several
+
+    def own_labels(self) -> list[np.ndarray]:
+        """The labels of each row, as long as it is where every step has one."""
+        return [row[:length] if self.of_steps else row for row, length in zip(self.labels, self.lengths, strict=True)]
+
+    @property
+    def ranked(self) -> bool:
+        """Whether what counts is how well the outputs separate classes."""
+        return self.metric == "auroc"
 
     def steps_per_epoch(self, batch_size: int) -> int:
         return -(-len(self) // batch_size)
@@ -85,7 +102,10 @@ class Examples:
         lengths = self.lengths[rows]
         inputs = _padded([self.inputs[row] for row in rows])
         name = "input_values" if inputs.is_floating_point() else "input_ids"
-        batch = {name: inputs, "labels": torch.from_numpy(self.labels[rows])}
+        labels = self.labels[rows]
+        if self.of_steps:
+            labels = labels[:, : lengths.max()]
+        batch = {name: inputs, "labels": torch.from_numpy(labels)}
         if self.gaps is not None:
             batch["gaps"] = _padded([self.gaps[row] for row in rows])
         if lengths.min() < lengths.max():

@@ -5,13 +5,26 @@ import logging
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from datasets import ClassLabel, load_dataset
 
-from gatedrnn.data.columns import said_columns
+from gatedrnn.data.columns import said_columns, without_row_numbers
 from gatedrnn.data.date_forms import Order
+from gatedrnn.data.labels import (
+    SEPARATOR,
+    demand_as_many,
+    demand_classes,
+    demand_numbers,
+    holds_lists,
+    holds_several,
+    listed,
+    several_in_column,
+    several_in_columns,
+    tags_in_column,
+    words_in_column,
+)
 from gatedrnn.data.lines import ending_of
 from gatedrnn.data.rows import RawTable, is_number_of_column
 from gatedrnn.data.series.fields import is_number
@@ -29,6 +42,11 @@ TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", 
 
 
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment")
+NUMBER_COLUMNS = ("label", "target", "score", "rating", "stars", "value", "price", "number", "y")
+WORD_COLUMNS = ("tokens", "words")
+TAG_COLUMNS = ("tags", "ner_tags", "pos_tags", "labels", "label")
+Kind: TypeAlias = Literal["class", "number", "tags"]
+"""What a row has: one class or several, a number, or a tag for each word."""
 
 
 class Table(NamedTuple):
@@ -36,30 +54,39 @@ class Table(NamedTuple):
 
     texts: list[str]
     labels: list[str]
+    """Where a row has several, with | between them."""
     label_names: tuple[str, ...] | None
     source: dict[str, Any]
-    columns: tuple[str, str]
-    """Of the text and of the label."""
+    columns: tuple[str, *tuple[str, ...]]
+    """Of the text, and of the label or of each of several."""
     groups: list[str] | None
     """Of each row: what belongs together, where it is asked for."""
     times: np.ndarray | None
     """(rows,): what rises with time, where it is asked for."""
     said: str
     """Which columns were taken as what."""
+    sets: list[tuple[str, ...]] | None = None
+    """The labels of each row, where it has several, or the tags of its words; None where it has one."""
+    words: list[tuple[str, ...]] | None = None
+    """Of each row that has tags; its text is these with blanks between them."""
 
 
 class Wanted(NamedTuple):
     """Columns of a table of texts, and how they are read; None for what is guessed."""
 
     text: str | None = None
-    label: str | None = None
+    label: str | Sequence[str] | None = None
+    """Or several columns of 0 and 1."""
     group: str | None = None
     time: str | None = None
     timed: bool = False
     """Whether times are read."""
     date_order: Order | None = None
-    like: tuple[str, str] | None = None
+    like: tuple[str, *tuple[str, ...]] | None = None
     """The columns of texts and labels of a table that this one goes with; None of the first."""
+    kind: Kind = "class"
+    several: bool | None = None
+    """Whether a row has several labels; None where the column says it."""
 
 
 GUESSED = Wanted()
@@ -97,11 +124,29 @@ def read_hub(name: str, split: str, wanted: Wanted) -> Table:
 def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
+    if wanted.kind == "tags":
+        return _tagged(data, name, place, wanted)
     if wanted.text is None and wanted.label is None:
         data = with_names(data, place, wanted.like and wanted.like[0])
         if wanted.like is not None and {*wanted.like} <= {*data.column_names}:
-            wanted = wanted._replace(text=wanted.like[0], label=wanted.like[1])
-    text, roles, groups, times = text_column_of(data, place, wanted.text), {}, None, None
+            wanted = wanted._replace(text=wanted.like[0], label=wanted.like[1:])
+    text = text_column_of(data, place, wanted.text)
+    data, roles, groups, times = _together(data, place, wanted)
+    found = _labels(data, place, wanted, [text, *roles.values()])
+    labels, names = found.labels, found.names
+    texts = texts_in_column(data, place, text)
+    digest = data.sha256 or hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
+    what = "number" if wanted.kind == "number" else "label" if found.sets is None else "several labels"
+    said = said_columns(name, {"text": text, what: found.columns, **roles}, data.column_names)
+    source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
+    return Table(texts, labels, names, source, (text, *found.columns), groups, times, said, found.sets)
+
+
+def _together(
+    data: RawTable, place: str, wanted: Wanted
+) -> tuple[RawTable, dict[str, str], list[str] | None, np.ndarray | None]:
+    """The table, the columns that say which rows belong together and when they were, the groups, and the times."""
+    roles, groups, times = dict[str, str](), None, None
     if wanted.group is not None:
         roles["group"] = column_of(data.column_names, place, "group", wanted.group, ())
         groups = [str(value) for value in data[roles["group"]]]
@@ -111,13 +156,98 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
         times = read_times(
             data[column], lambda row: f"{place}: row {row + 1}, column {column!r}", wanted.date_order
         ).order
-    label = label_column_of(data, place, wanted.label, [text, *roles.values()])
-    labels, names = labels_in_column(data, place, label)
-    texts = texts_in_column(data, place, text)
+    return data, roles, groups, times
+
+
+def _tagged(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
+    """Lists of words, with a tag for each."""
+    columns = (wanted.label,) if isinstance(wanted.label, str) else tuple(wanted.label or ())
+    if len(columns) > 1:
+        raise DataError(f"--label-column: the tags stand in one column, got {', '.join(columns)}")
+    asked = columns[0] if columns else None
+    if wanted.text is None and asked is None and wanted.like is not None and {*wanted.like} <= {*data.column_names}:
+        text, label = wanted.like[0], wanted.like[-1]
+    else:
+        text, label = tag_columns_of(data, place, wanted.text, asked)
+    data, roles, groups, times = _together(data, place, wanted)
+    words, tags = words_in_column(data, place, text), tags_in_column(data, place, label)
+    demand_as_many(words, tags, place, text, label)
+    texts, labels = ([" ".join(own) for own in rows] for rows in (words, tags))
     digest = data.sha256 or hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
-    said = said_columns(name, {"text": text, "label": label, **roles}, data.column_names)
+    said = said_columns(name, {"words": text, "tags": label, **roles}, data.column_names)
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
-    return Table(texts, labels, names, source, (text, label), groups, times, said)
+    names = data.class_names.get(label)
+    return Table(texts, labels, names, source, (text, label), groups, times, said, tags, words)
+
+
+def tag_columns_of(data: RawTable, place: str, text: str | None, label: str | None) -> tuple[str, str]:
+    """The columns of words and of tags: those asked for, the only usual names, or the only two columns of lists, of
+    which tags are the one with fewer different ones.
+
+    Raises:
+        DataError: one is not there, or several could be it.
+    """
+    names = {name.lower() for name in data.column_names}
+    if text is None and label is None and not (names & {*WORD_COLUMNS} and names & {*TAG_COLUMNS}):
+        lists = [name for name in data.column_names if holds_lists(data[name])]
+        if len(lists) == 2:
+            different = {name: len({word for own in data[name] for word in listed(own) or ()}) for name in lists}
+            label, text = sorted(lists, key=lambda name: different[name])
+    text = column_of(data.column_names, place, "text", text, WORD_COLUMNS)
+    return text, column_of(data.column_names, place, "label", label, TAG_COLUMNS, [text])
+
+
+class _Labels(NamedTuple):
+    """The labels of a table."""
+
+    columns: tuple[str, ...]
+    labels: list[str]
+    names: tuple[str, ...] | None = None
+    sets: list[tuple[str, ...]] | None = None
+
+
+def _labels(data: RawTable, place: str, wanted: Wanted, taken: Sequence[str]) -> _Labels:
+    """One class a row, several, or a number; as it is asked for, or as the column says."""
+    columns = (wanted.label,) if isinstance(wanted.label, str) else tuple(wanted.label or ())
+    asked = columns[0] if len(columns) == 1 else None
+    if wanted.kind == "number":
+        if len(columns) > 1:
+            raise DataError(f"--label-column: a number stands in one column, got {', '.join(columns)}")
+        column = number_column_of(data, place, asked, taken)
+        labels, _ = labels_in_column(data, place, column)
+        demand_numbers(labels, place, column, "text-regression")
+        return _Labels((column,), labels)
+    if len(columns) > 1:
+        if wanted.several is False:
+            raise DataError("--label-column: several columns are several labels; name one, or leave --several-labels")
+        columns = tuple(column_of(data.column_names, place, "label", column, ()) for column in columns)
+        return _with_several(columns, several_in_columns(data, place, columns))
+    column = label_column_of(data, place, asked, taken)
+    if wanted.several if wanted.several is not None else is_several_of(data[column], place, column):
+        return _with_several((column,), several_in_column(data, place, column))
+    labels, names = labels_in_column(data, place, column)
+    demand_classes(labels, place, column)
+    return _Labels((column,), labels, names)
+
+
+def _with_several(columns: tuple[str, ...], sets: list[tuple[str, ...]]) -> _Labels:
+    return _Labels(columns, [SEPARATOR.join(labels) for labels in sets], None, sets)
+
+
+def is_several_of(values: Sequence[object], place: str, column: str) -> bool:
+    """Whether a column holds several labels a row.
+
+    Raises:
+        DataError: it may be either; the flag that says it is named.
+    """
+    several = holds_several(values)
+    if several is None:
+        one = next(value for value in values if isinstance(value, str) and SEPARATOR in value)
+        raise DataError(
+            f"{place}: column {column!r}: is {one[:40]!r} one label or several? say --several-labels or "
+            "--several-labels=false"
+        )
+    return several
 
 
 def with_names(data: RawTable, place: str, like: str | None = None) -> RawTable:
@@ -170,10 +300,28 @@ def label_column_of(data: RawTable, place: str, wanted: str | None, taken: Seque
     """
     names = [name for name in data.column_names if name not in taken]
     if wanted is None and not any(name.lower() in LABEL_COLUMNS for name in names):
-        found = [name for name in names if holds_labels(data[name])]
+        found = [name for name in names if holds_labels(data[name]) or holds_lists(data[name])]
         if len(found) == 1:
             return found[0]
     return column_of(data.column_names, place, "label", wanted, LABEL_COLUMNS, taken)
+
+
+def number_column_of(data: RawTable, place: str, wanted: str | None, taken: Sequence[str]) -> str:
+    """The column of numbers to predict: the one asked for, the only usual name, or the only other column of numbers
+    that does more than count the rows.
+
+    Args:
+        taken: columns that are something else.
+
+    Raises:
+        DataError: it is not there, or several could be it.
+    """
+    names, _ = without_row_numbers(data, [name for name in data.column_names if name not in taken])
+    if wanted is None and not any(name.lower() in NUMBER_COLUMNS for name in names):
+        found = [name for name in names if all(map(is_number, data[name]))]
+        if len(found) == 1:
+            return found[0]
+    return column_of(data.column_names, place, "label", wanted, NUMBER_COLUMNS, taken)
 
 
 def holds_texts(values: Sequence[object]) -> bool:

@@ -178,4 +178,9 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 def _class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
     """Those that `datasets` writes beside a column of classes' numbers."""
     features = json.loads((metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    return {name: tuple(one["names"]) for name, one in features.items() if one.get("_type") == "ClassLabel"}
+    held = {name: one.get("feature", one) if isinstance(one, dict) else {} for name, one in features.items()}
+    return {
+        name: tuple(of["names"])
+        for name, of in held.items()
+        if isinstance(of, dict) and of.get("_type") == "ClassLabel"
+    }

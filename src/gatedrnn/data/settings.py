@@ -15,6 +15,7 @@ from gatedrnn.errors import UsageError
 
 LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
 SERIES_REGRESSION, TEXT = "series-regression", "text-classification"
+TEXT_REGRESSION, TAGGING = "text-regression", "token-classification"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """What numpy, torch and scikit-learn all take."""
 Frames: TypeAlias = Literal["log-mel", "mfcc", "samples"]
@@ -22,6 +23,15 @@ Calendar: TypeAlias = Literal[
     "minute-of-hour", "hour-of-day", "day-of-week", "day-of-month", "day-of-year", "month-of-year"
 ]
 Tokenizer: TypeAlias = Literal["words", "whitespace", "tokens", "bpe", "characters", "bytes"]
+
+
+def _as_names(given: object) -> object:
+    """One name as several, and none as none."""
+    return () if given is None else (given,) if isinstance(given, str) else given
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+"""Of columns; one may be given as it is."""
 
 
 class Settings(BaseModel):
@@ -38,8 +48,8 @@ class TaskSettings(Settings):
     """What the settings of all tasks share."""
 
     task: str
-    """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification, series-classification,
-    series-regression, forecast or language-model."""
+    """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification, text-regression,
+    token-classification, series-classification, series-regression, forecast or language-model."""
 
 
 class ProbeTask(TaskSettings):
@@ -98,9 +108,11 @@ class MnistTask(TaskSettings):
     """Seed of that split and of the permutation."""
 
 
-class TextTask(TaskSettings):
-    """Text classification: AG News, or the user's own files."""
+class TextFiles(TaskSettings):
+    """Files of texts, whatever is predicted of each."""
 
+    holds: ClassVar[Literal["class", "number", "tags"]] = "class"
+    """What a row has: one class or several, a number, or a tag for each word."""
     expert = ("min_count", "vocabulary_size", "split_seed", "quoting", "date_order")
 
     train_file: Path | None = None
@@ -111,8 +123,9 @@ class TextTask(TaskSettings):
     """Test rows; a fraction of the training rows if not given (ag_news: the hub's own test split)."""
     text_column: str | None = None
     """Column of the texts; guessed where one name is obvious."""
-    label_column: str | None = None
-    """Column of the labels; guessed where one name is obvious."""
+    label_column: Names = ()
+    """Column of the labels; guessed where one name is obvious. text-classification: or several columns of 0 and 1, each
+    a label that a text has or has not."""
     time_column: str | None = None
     """Column of the times of --split time; guessed where one name is obvious."""
     date_order: Order | None = None
@@ -126,8 +139,8 @@ class TextTask(TaskSettings):
     """Occurrences in the training split that a word or character needs to enter the vocabulary."""
     vocabulary_size: int = Field(16_000, ge=300)
     """bpe: size of the vocabulary at most."""
-    max_tokens: int = Field(256, ge=1)
-    """Longer texts are cut there, and counted in the report."""
+    max_tokens: int = Field(256, ge=0)
+    """Longer texts are cut there, in training as in `predict`, and counted in the report; 0: all are read whole."""
     validation_fraction: float = Field(0.1, gt=0, lt=1)
     """Fraction of the training rows used for validation, without --validation-file."""
     test_fraction: float = Field(0.2, gt=0, lt=1)
@@ -138,6 +151,37 @@ class TextTask(TaskSettings):
     """Rows that are set apart are drawn, or the last in time."""
     split_seed: Seed = 0
     """Seed of those splits."""
+
+
+class TextTask(TextFiles):
+    """Text classification: AG News, or the user's own files."""
+
+    several_labels: bool | None = None
+    """A text has any number of labels: a list, or words with | between them. Found out if not given; it is asked for
+    where a column could be either."""
+    metric: (
+        Literal["accuracy", "balanced-accuracy", "micro-f1", "macro-f1", "auroc", "average-precision", "log-loss"]
+        | None
+    ) = None
+    """What the best weights are chosen by, and what is reported first; accuracy if not given, micro-f1 where a text has
+    several labels. auroc and average-precision of more than two classes or labels: their mean over these."""
+
+
+class TextRegressionTask(TextFiles):
+    """Texts with a number each."""
+
+    holds = "number"
+    metric: Literal["mae", "r2", "spearman"] = "mae"
+    """What the best weights are chosen by, and what is reported first: the mean absolute error, the share of variance
+    that is explained, or the rank correlation."""
+
+
+class TaggingTask(TextFiles):
+    """Texts as lists of words, with a tag for each word."""
+
+    holds = "tags"
+    metric: Literal["accuracy", "balanced-accuracy", "macro-f1", "log-loss"] = "accuracy"
+    """What the best weights are chosen by, and what is reported first; over all words."""
 
 
 class SeriesTask(TaskSettings):
@@ -310,8 +354,8 @@ class LanguageTask(TaskSettings):
 
 TASKS: dict[str, type[TaskSettings]] = {
     **dict.fromkeys(PROBES, ProbeTask), "digits": DigitsTask, "mnist": MnistTask, "ag_news": TextTask,
-    TEXT: TextTask, SERIES: SeriesTask, SERIES_REGRESSION: SeriesTask, FORECAST: ForecastTask,
-    LANGUAGE: LanguageTask,
+    TEXT: TextTask, TEXT_REGRESSION: TextRegressionTask, TAGGING: TaggingTask, SERIES: SeriesTask,
+    SERIES_REGRESSION: SeriesTask, FORECAST: ForecastTask, LANGUAGE: LanguageTask,
 }  # fmt: skip
 """Settings of each task by its name."""
 
@@ -379,7 +423,15 @@ def _is_default(name: str, value: object) -> bool:
 
 
 DataSettings: TypeAlias = Annotated[
-    ProbeTask | DigitsTask | MnistTask | TextTask | SeriesTask | ForecastTask | LanguageTask,
+    ProbeTask
+    | DigitsTask
+    | MnistTask
+    | TextTask
+    | TextRegressionTask
+    | TaggingTask
+    | SeriesTask
+    | ForecastTask
+    | LanguageTask,
     BeforeValidator(_of_its_task),
 ]
 """Settings of any task; from a mapping, of the task that it names."""

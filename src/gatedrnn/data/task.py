@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from transformers import PreTrainedTokenizerFast
 
@@ -17,7 +17,10 @@ class Texts:
     """The raw texts of a split with the numbers of their labels: what a baseline without a network reads."""
 
     texts: list[str]
-    labels: list[int]
+    labels: list[Any]
+    """A number of a class each, or a number; a list of zeros and ones, or of a class a word."""
+    words: list[list[str]] | None = None
+    """Of each text that is tagged word by word."""
 
 
 @dataclass(frozen=True, eq=False)

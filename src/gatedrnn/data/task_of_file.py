@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from gatedrnn.data.corpus import TEXT_ENDINGS, holds_running_text
-from gatedrnn.data.files import LABEL_COLUMNS, holds_labels, label_column_of, text_column_of, with_names
+from gatedrnn.data.files import (
+    LABEL_COLUMNS,
+    holds_labels,
+    label_column_of,
+    number_column_of,
+    tag_columns_of,
+    text_column_of,
+    with_names,
+)
+from gatedrnn.data.labels import are_measured, holds_lists
 from gatedrnn.data.lines import ending_of, fields_of
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.fields import is_number
@@ -16,7 +25,7 @@ from gatedrnn.data.series.long import SERIES_COLUMNS
 from gatedrnn.data.series.measurements import holds_measurements
 from gatedrnn.data.series.ts import is_regression
 from gatedrnn.data.series.unnamed import is_unnamed
-from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TEXT
+from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION
 from gatedrnn.data.tables import FORMATS, column_of, in_a_sentence, is_several, read_all_columns
 from gatedrnn.data.time_columns import with_time_column
 from gatedrnn.errors import DataError
@@ -70,14 +79,22 @@ def _of_table(data: RawTable, place: str, name: str) -> tuple[str, str]:
         labels = list(dict(zip(data[series], data[label], strict=True)).values())
         task = SERIES if holds_labels(labels) or not all(map(is_number, labels)) else SERIES_REGRESSION
         return task, f"{name} holds series with a label each, in {label!r}"
+    tagged = _found(tag_columns_of, data, place, None)
+    if tagged is not None and all(holds_lists(data[column]) for column in tagged):
+        return TAGGING, f"{name} holds words in {tagged[0]!r} and a tag for each in {tagged[1]!r}"
     text = _found(text_column_of, data, place)
     if text is not None and (label := _found(partial(label_column_of, taken=[text]), data, place)):
+        if are_measured([str(value) for value in data[label]]):
+            return TEXT_REGRESSION, f"{name} holds texts in {text!r} and many different numbers in {label!r}"
         return TEXT, f"{name} holds texts in {text!r} and labels in {label!r}"
     if time:
         return FORECAST, f"{name} holds numbers over time"
+    if text is not None and (number := _found(partial(number_column_of, taken=[text]), data, place)):
+        if are_measured([str(value) for value in data[number]]):
+            return TEXT_REGRESSION, f"{name} holds texts in {text!r} and many different numbers in {number!r}"
     if text is not None and len(data.column_names) == 1:
         return LANGUAGE, f"{name} holds texts alone"
     raise DataError(
-        f"{place}: which task is it for? name it with --task, such as text-classification, series-classification, "
-        "forecast or language-model"
+        f"{place}: which task is it for? name it with --task, such as text-classification, text-regression, "
+        "series-classification, forecast or language-model"
     )

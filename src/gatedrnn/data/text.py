@@ -1,4 +1,4 @@
-"""Text classification: files or hub, splits, vocabulary from the training split, token numbers."""
+"""Texts with classes or numbers: files or hub, splits, vocabulary from the training split, token numbers."""
 
 import logging
 
@@ -6,9 +6,10 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.files import Table, Wanted, in_order, read_file, read_hub
-from gatedrnn.data.settings import TextTask
-from gatedrnn.data.splits import notes_on_classes, notes_on_repeats, of_groups, of_times
+from gatedrnn.data.files import Table, Wanted, read_file, read_hub
+from gatedrnn.data.label_arrays import LabelArrays, labels_of
+from gatedrnn.data.settings import TextFiles, TextRegressionTask, TextTask
+from gatedrnn.data.splits import notes_on_repeats, of_groups, of_times
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import DataError
@@ -16,6 +17,8 @@ from gatedrnn.records import Json
 
 LOG = logging.getLogger("gatedrnn")
 AG_NEWS = "fancyzhx/ag_news"
+WHOLE = 1 << 40
+"""Tokens of a text, where all are read whole."""
 
 
 def load_ag_news(settings: TextTask) -> TaskData:
@@ -33,34 +36,45 @@ def load_text_classification(settings: TextTask) -> TaskData:
     return _load("text-classification", settings, hub=None)
 
 
-def _load(name: str, settings: TextTask, hub: str | None) -> TaskData:
+def load_text_regression(settings: TextRegressionTask) -> TaskData:
+    """Any text and number of the user's."""
+    if settings.train_file is None:
+        raise DataError("text-regression: needs --train-file (CSV, TSV, JSON lines or Parquet)")
+    return _load("text-regression", settings, hub=None)
+
+
+def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -> TaskData:
     notes: list[str] = []
-    splits, sources = _splits(settings, hub, notes)
-    names = _label_names(splits)
-    notes += notes_on_classes({split: table.labels for split, table in splits.items()})
-    _demand_unlike(splits["train"])
-    number = {label: i for i, label in enumerate(names)}
+    splits, sources = read_splits(settings, hub, notes)
+    labels = labels_of(splits, isinstance(settings, TextRegressionTask), notes)
+    metric = _metric(settings, labels)
+    demand_unlike(splits["train"])
     rows = sum(len(table.texts) for table in splits.values())
     LOG.info("tokenising %s texts of %s by %s", f"{rows:,}", name, settings.tokenizer)
     tokenizer = learn_tokenizer(settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size)
     # What a file is read by that the model is used on; `model_max_length` is transformers' own name.
-    tokenizer.model_max_length = settings.max_tokens
-    text_column, label_column = splits["train"].columns
-    tokenizer.init_kwargs |= {"text_column": text_column, "label_column": label_column, "quoting": settings.quoting}
+    longest = settings.max_tokens or WHOLE
+    tokenizer.model_max_length = longest
+    text_column, *label_columns = splits["train"].columns
+    tokenizer.init_kwargs |= {
+        "text_column": text_column, "quoting": settings.quoting,
+        "label_column": label_columns[0] if len(label_columns) == 1 else label_columns,
+    }  # fmt: skip
     evaluation, texts = {}, {}
     for split, table in splits.items():
-        labels = [number[label] for label in table.labels]
-        inputs = encode_texts(tokenizer, table.texts, settings.max_tokens, split, notes)
-        evaluation[split] = Examples(inputs, np.array(labels, dtype=np.int64))
-        texts[split] = Texts(table.texts, labels)
+        inputs = encode_texts(tokenizer, table.texts, longest, split, notes)
+        own = labels.arrays[split]
+        evaluation[split] = Examples(inputs, own, unit=labels.unit, several=labels.several, metric=metric)
+        texts[split] = Texts(table.texts, own.tolist())
     return TaskData(
         name=name,
         model_inputs={
             "vocab_size": len(tokenizer),
             "pad_token_id": tokenizer.pad_token_id,
             "unk_token_id": tokenizer.unk_token_id,
+            **labels.model_inputs,
         },
-        label_names=names,
+        label_names=labels.names,
         labelled="sequence",
         train=evaluation.pop("train"),
         evaluation=evaluation,
@@ -71,10 +85,37 @@ def _load(name: str, settings: TextTask, hub: str | None) -> TaskData:
     )
 
 
-def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict[str, Table], list[dict[str, Json]]]:
+def _metric(settings: TextTask | TextRegressionTask, labels: LabelArrays) -> str | None:
+    """The score that counts, by its name in `Scores`; None for the accuracy of classes.
+
+    Raises:
+        DataError: it is not of labels like these.
+    """
+    asked = None if settings.metric is None else settings.metric.replace("-", "_")
+    if isinstance(settings, TextRegressionTask):
+        return "scaled_mae" if asked == "mae" else asked
+    if not labels.several:
+        return None if asked == "accuracy" else asked
+    if asked == "balanced_accuracy":
+        raise DataError("--metric balanced-accuracy: is of texts with one label each; of several, take macro-f1")
+    return asked or "micro_f1"
+
+
+def read_splits(
+    settings: TextFiles, hub: str | None, notes: list[str]
+) -> tuple[dict[str, Table], list[dict[str, Json]]]:
+    """The training, validation and test rows, and what was read; what is to be known of them is added to `notes`.
+
+    Args:
+        hub: the data set to read where no file is given.
+
+    Raises:
+        DataError: a file cannot be used, or a split cannot be made.
+    """
+    several = settings.several_labels if isinstance(settings, TextTask) else None
     wanted = Wanted(
-        settings.text_column, settings.label_column, settings.group, settings.time_column, settings.split == "time",
-        settings.date_order,
+        settings.text_column, settings.label_column or None, settings.group, settings.time_column,
+        settings.split == "time", settings.date_order, kind=settings.holds, several=several,
     )  # fmt: skip
     tables: dict[str, Table] = {}
     if settings.train_file is None:
@@ -85,7 +126,9 @@ def _splits(settings: TextTask, hub: str | None, notes: list[str]) -> tuple[dict
         given = {split: path for split, path in files.items() if path is not None}
         for split, path in given.items():
             first = tables.get("train")
-            own = wanted if first is None else wanted._replace(like=first.columns)
+            # What the first table says of its labels holds for all.
+            several = wanted.several if first is None else first.sets is not None
+            own = wanted._replace(like=None if first is None else first.columns, several=several)
             tables[split] = read_file(path, own, quoting=settings.quoting)
     sources = [{"split": split, **table.source} for split, table in tables.items()]
     notes += dict.fromkeys(table.said for table in tables.values())
@@ -121,6 +164,8 @@ def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
     def take(chosen: np.ndarray) -> Table:
         return table._replace(
             texts=[table.texts[i] for i in chosen], labels=[table.labels[i] for i in chosen],
+            sets=None if table.sets is None else [table.sets[i] for i in chosen],
+            words=None if table.words is None else [table.words[i] for i in chosen],
             groups=None if table.groups is None else [table.groups[i] for i in chosen],
             times=None if table.times is None else table.times[chosen],
         )  # fmt: skip
@@ -128,29 +173,7 @@ def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
     return take(chosen[0]), take(chosen[1])
 
 
-def _label_names(splits: dict[str, Table]) -> tuple[str, ...]:
-    """The classes, as the training split shows them."""
-    train = splits["train"]
-    seen = set(train.labels)
-    if len(seen) < 2:
-        raise DataError(
-            f"{train.source['name']}: every training row has the label {train.labels[0]!r}; at least two are needed"
-        )
-    for split, table in splits.items():
-        unknown = sorted(set(table.labels) - seen)
-        if unknown and table.source is train.source:
-            raise DataError(
-                f"{train.source['name']}: the label {unknown[0]!r} is so rare that the {split} rows set apart took all "
-                "of it; add rows, or leave the label out"
-            )
-        if unknown:
-            raise DataError(f"{table.source['name']}: {split} has the label {unknown[0]!r}, which training never saw")
-    if train.label_names is not None:
-        return train.label_names
-    return in_order(seen)
-
-
-def _demand_unlike(train: Table) -> None:
+def demand_unlike(train: Table) -> None:
     """Refuse texts of which a model can learn nothing."""
     first = train.texts[0].strip()
     if all(text.strip() == first for text in train.texts):

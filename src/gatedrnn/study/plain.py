@@ -13,7 +13,9 @@ from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline
 from gatedrnn.study.forecast_baselines import forecast_baselines
 from gatedrnn.study.ngram import NGramModel
 from gatedrnn.study.series_baselines import series_baselines
-from gatedrnn.study.tabular import answered, boosted, linear
+from gatedrnn.study.tabular import answered, boosted, linear, training_of
+from gatedrnn.study.text_baselines import text_baselines
+from gatedrnn.train.metrics import judge
 from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
 
 LOG = logging.getLogger("gatedrnn")
@@ -37,9 +39,9 @@ def each_baseline(
     """The plain baselines of a task by name, the cheapest first, each of which is fitted when it is called: None where
     the data give it nothing to fit to.
 
-    Texts have a linear classifier, running text an n-gram model, series a linear model and gradient-boosted trees on
-    summary features and MiniRocket, numbers in sequences of one length a linear model and trees on all of them;
-    forecasts have naive ones, exponential smoothing, a linear map and trees on lags.
+    Texts have a linear model, tagged words the most frequent tag of each, running text an n-gram model, series a linear
+    model and gradient-boosted trees on summary features and MiniRocket, numbers in sequences of one length a linear
+    model and trees on all of them; forecasts have naive ones, exponential smoothing, a linear map and trees on lags.
 
     Args:
         threads: of the boosted trees.
@@ -68,7 +70,7 @@ def _fitted(name: str, fit: Fit, data: TaskData) -> PlainBaseline | None:
 
 def _of_task(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
     if data.texts:
-        yield "TF-IDF bigrams + LinearSVC", lambda: _linear_text(data)
+        yield from text_baselines(data)
     elif isinstance(data.train, RunningText):
         yield "Kneser-Ney 5-gram", lambda: _ngram(data)
     elif "series" in data.model_inputs:
@@ -76,25 +78,6 @@ def _of_task(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
     elif _is_flat(data):
         yield "logistic regression", lambda: _logistic(data)
         yield "gradient boosting", lambda: boosted(data, _flat, threads)
-
-
-def _linear_text(data: TaskData) -> Fitted | None:
-    """None if the texts hold no word of two letters or more: scikit-learn's rule leaves shorter ones out."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.svm import LinearSVC
-
-    pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC(random_state=0))
-    try:
-        pipeline.fit(data.texts["train"].texts, data.texts["train"].labels)
-    except ValueError:
-        return None
-
-    def answer(split: str) -> Outcomes:
-        texts = data.texts[split]
-        return of_rows(pipeline.predict(texts.texts) == np.array(texts.labels), np.ones(len(texts.labels)))
-
-    return Fitted(int(pipeline[-1].coef_.size + pipeline[-1].intercept_.size), answer)
 
 
 def _ngram(data: TaskData) -> Fitted:
@@ -132,19 +115,41 @@ def _logistic(data: TaskData) -> Fitted:
 
 
 def constant(data: TaskData) -> PlainBaseline:
-    """The most frequent class of training, or the mean of its numbers."""
+    """The most frequent class of training, the labels that most rows have, or the mean of its numbers."""
     train = data.train
     first = [train.batch(0, 0, n, ROWS)["labels"] for n in islice(range(train.steps_per_epoch(ROWS)), BATCHES)]
     labels = np.concatenate([batch.numpy().ravel() for batch in first])
     outcomes = {}
     numbers = np.issubdtype(labels.dtype, np.floating)
+    several = isinstance(train, Examples) and train.several
     always = labels.mean() if numbers else np.bincount(labels[labels >= 0]).argmax()
     for split, examples in data.evaluation.items():
         assert isinstance(examples, Examples)
+        if examples.metric is not None:
+            outcomes[split] = judge(examples, _constant_outputs(data, examples)).outcomes
+            continue
         if numbers:
             outcomes[split] = answered(np.full(len(examples), always), examples)
             continue
         own = examples.labels.reshape(len(examples), -1)
         counted = own != -100
         outcomes[split] = of_rows(((own == always) & counted).sum(1), counted.sum(1))
-    return PlainBaseline("mean answer" if numbers else "majority class", None, outcomes, 0.0, {})
+    name = "most frequent labels" if several else "mean answer" if numbers else "majority class"
+    return PlainBaseline(name, None, outcomes, 0.0, {})
+
+
+def _constant_outputs(data: TaskData, examples: Examples) -> list[np.ndarray]:
+    """For each row, or each of its steps: the mean of training, or how frequent classes and labels are there, as scores
+    with one row more of each."""
+    train = training_of(data)
+    if train.are_numbers:
+        output = np.array([train.labels.mean()])
+    elif train.several:
+        shares = (train.labels.sum(0) + 1) / (len(train) + 2)
+        output = np.log(shares / (1 - shares))
+    else:
+        labels = train.labels[train.labels >= 0]
+        output = np.log(np.bincount(labels, minlength=len(data.label_names)) + 1.0)
+    if data.labelled == "step":
+        return [np.tile(output, (steps, 1)) for steps in examples.lengths.tolist()]
+    return [output] * len(examples)

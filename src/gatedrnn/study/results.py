@@ -22,14 +22,20 @@ def run_name(contender: str, seed: int) -> str:
 class Metric(Record):
     """The score that contenders are compared by."""
 
-    name: Literal["accuracy", "auroc", "perplexity", "mase", "scaled_mae"]
+    name: Literal[
+        "accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "auroc", "average_precision", "perplexity", "log_loss",
+        "mase", "scaled_mae", "r2", "spearman",
+    ]  # fmt: skip
     higher_is_better: bool
 
     @property
     def score(self) -> Score:
         """What statistics make of it."""
-        kinds: dict[str, Score] = {"accuracy": "accuracy", "auroc": "accuracy", "perplexity": "perplexity"}
-        return kinds.get(self.name, "error")
+        if self.name == "perplexity":
+            return "perplexity"
+        if self.name in ("r2", "spearman"):
+            return "correlation"
+        return "accuracy" if self.higher_is_better else "error"
 
     @property
     def sign(self) -> int:

@@ -30,17 +30,18 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 Array: TypeAlias = np.ndarray
-Score: TypeAlias = Literal["accuracy", "perplexity", "error"]
-"""A share; the exponential of a mean loss; a mean error."""
+Score: TypeAlias = Literal["accuracy", "correlation", "perplexity", "error"]
+"""A share; what is 1 at best and may be below 0; the exponential of a mean loss; a mean error."""
+HIGHER_IS_BETTER: tuple[Score, ...] = ("accuracy", "correlation")
 Verdict: TypeAlias = Literal["better", "equivalent", "worse", "cannot tell"]
 ERROR = 0.05
 """The share of tables with a false verdict, at most."""
 BOUNDS: dict[Score, tuple[float, float]] = {
-    "accuracy": (0.0, 1.0), "perplexity": (1.0, math.inf), "error": (0.0, math.inf),
+    "accuracy": (0.0, 1.0), "correlation": (-math.inf, 1.0), "perplexity": (1.0, math.inf), "error": (0.0, math.inf),
 }  # fmt: skip
-MARGINS: dict[Score, float] = {"accuracy": 0.005, "perplexity": 0.01, "error": 0.01}
-"""Differences that do not matter, unless another margin is given: half a point; a hundredth of a perplexity; a
-hundredth of the error that errors are in units of."""
+MARGINS: dict[Score, float] = {"accuracy": 0.005, "correlation": 0.01, "perplexity": 0.01, "error": 0.01}
+"""Differences that do not matter, unless another margin is given: half a point; a hundredth of what is 1 at best; a
+hundredth of a perplexity; a hundredth of the error that errors are in units of."""
 DRAWS = 10_000
 """Of a table, for how far all its differences may be off together."""
 POWER = 0.8
@@ -175,7 +176,7 @@ class Table:
         """
         which = np.array(list(combinations(range(len(self.samples)), 2)), dtype=int).reshape(-1, 2)
         first, second = which.T
-        margin, sign = self._margin(margin), 1 if self.score == "accuracy" else -1
+        margin, sign = self._margin(margin), 1 if self.score in HIGHER_IS_BETTER else -1
         gain = self._gains()[first] - self._gains()[second]
         variance = self._of_pairs(first, second)
         blind = self.blind[first] | self.blind[second] | (self.examples < 2)
@@ -229,7 +230,7 @@ class Table:
 
     def _gains(self) -> Array:
         """The largest is best: of accuracies as of losses with another sign."""
-        return self.means if self.score == "accuracy" else -self.means
+        return self.means if self.score in HIGHER_IS_BETTER else -self.means
 
     def _margin(self, margin: float | None) -> float:
         """In units of `means`."""
@@ -328,7 +329,9 @@ class Table:
         else:
             sampling = examples_alone.distance(tail)
         found: Array = self.means + side * np.hypot(seeds_alone.distance(tail), sampling)
-        return np.clip(found, 0, 1) if self.score == "accuracy" else np.maximum(found, 0)
+        # Perplexities are logarithms here, and no mean loss is below 0.
+        low, high = (0.0, math.inf) if self.score == "perplexity" else BOUNDS[self.score]
+        return np.clip(found, low, high)
 
     def _shown(self, mean: float) -> float:
         return math.exp(min(float(mean), 700.0)) if self.score == "perplexity" else float(mean)
@@ -339,9 +342,7 @@ class Table:
         def shown(value: float) -> float:
             if self.score == "perplexity":
                 return math.expm1(min(value, 700.0))
-            if self.score == "error":
-                return value
-            return min(1.0, max(-1.0, value))
+            return min(1.0, max(-1.0, value)) if self.score == "accuracy" else value
 
         if half is None:
             return Estimate(shown(mean), None, None, runs)

@@ -184,8 +184,9 @@ def hardest_rows(results: ComparisonResults, outcomes: Mapping[str, Outcomes]) -
     }
     overall = np.mean(list(means.values()), 0)
     order = np.argsort(overall if higher else -overall, kind="stable")[:HARDEST]
-    names = {"accuracy": "share right", "auroc": "auroc + influence", "perplexity": "nats per token"}
-    what = names.get(results.metric.name, results.metric.name)
+    names = {"accuracy": "share right", "perplexity": "nats per token"}
+    names |= {name: name for name in ("mase", "scaled_mae", "log_loss")}
+    what = names.get(results.metric.name, f"{results.metric.name} + influence")
     return [
         {
             results.data.unit.partition(" of ")[0]: f"{index:,}", what: f"{overall[index]:.2f}",

@@ -20,7 +20,7 @@ from gatedrnn.study.beside import Trial
 from gatedrnn.study.results import Metric, SearchResults, TuningCurve
 from gatedrnn.study.settings import FIRST_SEED, SearchSettings
 from gatedrnn.study.space import Dimension, Draw, Edge, draw
-from gatedrnn.study.statistics import BOUNDS, Score
+from gatedrnn.study.statistics import BOUNDS, HIGHER_IS_BETTER, Score
 from gatedrnn.train.loop import Progress
 from gatedrnn.train.objective import metric_of
 from gatedrnn.train.settings import RunSettings
@@ -174,7 +174,7 @@ def tuning_curve(scores: list[float | None], score: Score) -> TuningCurve:
         scores: of each trial.
         score: what they are.
     """
-    higher_is_better, (low, high) = score == "accuracy", BOUNDS[score]
+    higher_is_better, (low, high) = score in HIGHER_IS_BETTER, BOUNDS[score]
     worst = low if higher_is_better else high
     own = np.array([worst if score is None else score for score in scores])
     with warnings.catch_warnings():  # it says what the docstring says of ties

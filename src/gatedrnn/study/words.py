@@ -10,7 +10,11 @@ MATCH_WORDS = {
     "layers": "equal layers and widths", "params": "equal parameters of the recurrent core",
     "multiply-adds": "equal multiply-adds a step", "time": "equal seconds of training",
 }  # fmt: skip
-SAID = {"auroc": "AUROC", "perplexity": "perplexity", "mase": "MASE", "scaled_mae": "scaled error"}
+SAID = {
+    "balanced_accuracy": "balanced accuracy", "micro_f1": "micro-F1", "macro_f1": "macro-F1", "auroc": "AUROC",
+    "average_precision": "average precision", "log_loss": "log loss", "r2": "R²", "spearman": "Spearman's correlation",
+    "perplexity": "perplexity", "mase": "MASE", "scaled_mae": "scaled error",
+}  # fmt: skip
 """How metrics are named in a sentence."""
 NONE = "–"
 

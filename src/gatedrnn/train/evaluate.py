@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from gatedrnn.data import Examples, Lanes, Windows
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.train.forecast_scores import tally_windows
-from gatedrnn.train.outcomes import Outcomes, of_ranks, of_rows, of_text
+from gatedrnn.train.metrics import judge
+from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
 from gatedrnn.train.result import Scores
 from gatedrnn.train.sharing import in_turns
 
@@ -25,16 +26,17 @@ class Evaluation(NamedTuple):
     outcomes: Outcomes
     confusion: list[list[int]] | None = None
     """[true][predicted], of classes."""
+    each_label: list[list[list[int]]] | None = None
+    """Of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
 
 
 class _OfRows(NamedTuple):
-    """Of a batch of labels; `ranks` is 0 where they are not asked for."""
+    """Of a batch of labels."""
 
     loss: float
     confusion: Tensor
     right: np.ndarray
     labelled: np.ndarray
-    ranks: np.ndarray | float
 
 
 @torch.no_grad()
@@ -47,6 +49,8 @@ def evaluate(model: nn.Module, split: Examples | Lanes | Windows, accelerator: A
         found = _text(model, split)
     elif isinstance(split, Windows):
         found = _future(model, split, accelerator)
+    elif split.metric is not None:
+        found = _by_metric(model, split, accelerator)
     else:
         found = (_numbers if split.are_numbers else _classes)(model, split, accelerator)
     model.train(was_training)
@@ -58,7 +62,7 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
     classes = model.num_labels
     confusion = torch.zeros(classes * classes, dtype=torch.int64)
     loss = 0.0
-    right, labelled, ranks = (np.zeros(len(examples)) for _ in range(3))
+    right, labelled = (np.zeros(len(examples)) for _ in range(2))
 
     def score(rows: np.ndarray) -> _OfRows:
         batch = examples.collate(rows)
@@ -72,21 +76,34 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
             confusion=torch.bincount(labels[counted] * classes + predicted[counted], minlength=classes * classes),
             right=(counted & (predicted == labels)).view(len(rows), -1).sum(1).numpy(),
             labelled=counted.view(len(rows), -1).sum(1).numpy(),
-            ranks=(output.logits[:, 1] - output.logits[:, 0]).double().cpu().numpy() if examples.ranked else 0.0,
         )
 
     batches = list(examples.evaluation_rows())
     for rows, found in zip(batches, in_turns(accelerator, score, batches), strict=True):
         loss, confusion = loss + found.loss, confusion + found.confusion
-        right[rows], labelled[rows], ranks[rows] = found.right, found.labelled, found.ranks
+        right[rows], labelled[rows] = found.right, found.labelled
     total = int(confusion.sum())
     table = confusion.view(classes, classes)
     scores = Scores(loss=loss / total, accuracy=int(table.trace()) / total)
-    outcomes = of_rows(right, labelled)
-    if examples.ranked:
-        outcomes = of_ranks(ranks, examples.labels)
-        scores = scores.model_copy(update={"auroc": outcomes.rate})
-    return Evaluation(scores, outcomes, table.tolist())
+    return Evaluation(scores, of_rows(right, labelled), table.tolist())
+
+
+def _by_metric(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
+    """By a metric of the examples' own, from the outputs for all of them."""
+
+    def answer(rows: np.ndarray) -> np.ndarray:
+        batch = examples.collate(rows)
+        del batch["labels"]
+        with accelerator.autocast():
+            output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
+        found: np.ndarray = output.logits.double().cpu().numpy()
+        return found
+
+    batches, outputs = list(examples.evaluation_rows()), [np.empty(0)] * len(examples)
+    for rows, found in zip(batches, in_turns(accelerator, answer, batches), strict=True):
+        for row, own in zip(rows.tolist(), found, strict=True):
+            outputs[row] = own if own.ndim == 1 else own[: examples.lengths[row]]
+    return Evaluation(*judge(examples, outputs))
 
 
 def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:

@@ -97,6 +97,13 @@ def labelled_by(folder: Path) -> str:
     return kinds[named]
 
 
+def label_names(folder: Path) -> list[str]:
+    """The names of a finished run's classes or labels, in the order of its model's outputs; nothing is loaded."""
+    config = json.loads((model_place(folder) / "config.json").read_text(encoding="utf-8"))
+    named: dict[str, str] = config.get("id2label", {})
+    return [named[number] for number in sorted(named, key=int)]
+
+
 def model_place(folder: Path) -> Path:
     """Where the Hugging Face folder is: below a run's, or the folder itself; its files are checked. Of a run that has
     not ended one is made of its newest checkpoint.

@@ -1,16 +1,18 @@
 """hardest.json of a run: the test examples that its model is furthest off on, for its page to show."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
+from scipy.special import expit
 
 from gatedrnn import manifest
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.train.finished import open_finished, outcomes_of
 from gatedrnn.train.folder import RunFolder
-from gatedrnn.train.predict import class_names, outputs_of
+from gatedrnn.train.outcomes import Outcomes
+from gatedrnn.train.predict import class_names, label_of, log_probabilities, outputs_of
 from gatedrnn.train.result import Record
 from gatedrnn.train.so_far import data_of
 
@@ -19,6 +21,8 @@ MOST_READ = 1000
 """Of the examples that were wrong, so many are read again to find the surest."""
 MOST_STEPS, MOST_CHANNELS, MOST_LETTERS = 2000, 100, 300
 """Of an example that is shown."""
+NONE = "–"
+"""Of a text without a label."""
 
 
 class Hard(Record):
@@ -57,32 +61,55 @@ def write_hardest(path: Path) -> Hardest | None:
     test = data.evaluation["test"]
     if not isinstance(test, Examples) or data.labelled != "sequence" or not _can_be_shown(data, test):
         return None
-    outcomes = outcomes_of(path, data)["test"]
-    is_number, are_errors = test.are_numbers, test.are_numbers and not test.within
-    off = outcomes.values if are_errors else outcomes.counts - outcomes.values
-    worst = np.argsort(-off, kind="stable")[: SHOWN if are_errors else MOST_READ]
-    # Of ranks, what an example counts does not say whether its class was right.
-    worst = np.arange(min(len(test), MOST_READ)) if test.ranked else worst[off[worst] > 0]
+    worst = _may_be_hardest(test, outcomes_of(path, data)["test"])
     finished = open_finished(path)
     gaps = None if test.gaps is None else [test.gaps[row] for row in worst]
     outputs = outputs_of(finished, [test.inputs[row] for row in worst], gaps)
-    found = []
+    names, found = class_names(finished.model.config), list[tuple[float, Hard]]()
     for row, output in zip(worst.tolist(), outputs, strict=True):
-        true, predicted, sure = f"{test.labels[row]:.4g}", f"{output[0]:.4g}", None
-        if not is_number:
-            names, shares = class_names(finished.model.config), np.exp(output - np.logaddexp.reduce(output))
-            true, predicted = names[test.labels[row]], names[int(output.argmax())]
-            sure = float(shares.max())
-            if int(output.argmax()) == test.labels[row]:
-                continue
-        text = data.texts["test"].texts[row][:MOST_LETTERS] if data.texts else None
-        values = [] if data.texts else _values(test.inputs[row])
-        found.append(Hard(row=row + 1, true=true, predicted=predicted, probability=sure, words=text, values=values))
-    found.sort(key=lambda one: -(one.probability or 0.0))  # of numbers, as they are
-    hardest = Hardest(examples=found[:SHOWN])
+        off, answer = _answer(test, row, output, names)
+        if off:
+            text = data.texts["test"].texts[row][:MOST_LETTERS] if data.texts else None
+            values = [] if data.texts else _values(test.inputs[row])
+            found.append((off, Hard(row=row + 1, words=text, values=values, **answer._asdict())))
+    found.sort(key=lambda one: -one[0])
+    hardest = Hardest(examples=[one for _, one in found[:SHOWN]])
     hardest.write(folder.hardest)
     manifest.add(path, folder.hardest.name)
     return hardest
+
+
+def _may_be_hardest(test: Examples, outcomes: Outcomes) -> np.ndarray:
+    """Rows to read again: those with the largest errors, those that were wrong, or the first ones where outcomes say
+    neither."""
+    if test.metric not in (None, "scaled_mae"):
+        return np.arange(min(len(test), MOST_READ))
+    are_errors = test.are_numbers and not test.within
+    off = outcomes.values if are_errors else outcomes.counts - outcomes.values
+    worst = np.argsort(-off, kind="stable")[: SHOWN if are_errors else MOST_READ]
+    return worst[off[worst] > 0]
+
+
+class _Answer(NamedTuple):
+    true: str
+    predicted: str
+    probability: float | None
+
+
+def _answer(test: Examples, row: int, output: np.ndarray, names: list[str]) -> tuple[float, _Answer]:
+    """How far off the model is on a row, 0 where it is right; and what it says. Of classes and labels, how sure it was
+    of what is wrong."""
+    true = test.labels[row]
+    if test.are_numbers:
+        off = abs(float(output[0]) - float(true))
+        return off if off >= test.within else 0.0, _Answer(f"{true:.4g}", f"{output[0]:.4g}", None)
+    if test.several:
+        wrong = (output > 0) != (true == 1)
+        sure = float(expit(np.abs(output[wrong])).max(initial=0.0))
+        return sure, _Answer(label_of(true, names) or NONE, label_of(output, names) or NONE, sure)
+    chosen, shares = int(output.argmax()), np.exp(log_probabilities(output))
+    sure = float(shares.max())
+    return sure * (chosen != true), _Answer(names[true], names[chosen], sure)
 
 
 def _can_be_shown(data: TaskData, test: Examples) -> bool:

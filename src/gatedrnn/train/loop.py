@@ -406,6 +406,8 @@ class Trainer:
             best_step=state.best_step,
             scores={split: one.scores for split, one in found.items()},
             confusion={split: one.confusion for split, one in found.items() if one.confusion is not None} or None,
+            each_label={split: one.each_label for split, one in found.items() if one.each_label is not None} or None,
+            metric=self.objective.metric.name,
             measured=RunMeasured(
                 training_seconds=state.seconds + further,
                 waiting_share=state.waiting / state.seconds if state.seconds else None,

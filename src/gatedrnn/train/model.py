@@ -118,10 +118,12 @@ def model_card(
 
 
 def scores_of(result: RunResult) -> dict[str, dict[str, float]]:
-    """The scores of a result, by split and name, in words."""
+    """The scores of a result, by split and name, in words; first the one that the best weights were chosen by."""
     found = {}
     for split, scores in result.scores.items():
         _, _, length = split.partition("test_")
         named = scores.model_dump(exclude_none=True)
-        found[f"test at length {length}" if length else split] = {k.replace("_", " "): v for k, v in named.items()}
+        first = dict.fromkeys(("mae", "scaled_mae") if result.metric == "scaled_mae" else (result.metric,))
+        ordered = {name: named[name] for name in (*first, *named) if name in named}
+        found[f"test at length {length}" if length else split] = {k.replace("_", " "): v for k, v in ordered.items()}
     return found

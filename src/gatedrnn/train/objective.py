@@ -8,12 +8,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
 from gatedrnn.data import SERIES, Batch, Examples, Lanes, TaskData, Windows
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
 from gatedrnn.records import naming
+from gatedrnn.train.metrics import LOWER_IS_BETTER
 from gatedrnn.train.result import Scores
 from gatedrnn.train.settings import TrainSettings
 
@@ -31,7 +32,7 @@ class Metric(NamedTuple):
         return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
 
 
-ACCURACY, AUROC, PERPLEXITY = Metric("accuracy", True), Metric("auroc", True), Metric("perplexity", False)
+ACCURACY, PERPLEXITY = Metric("accuracy", True), Metric("perplexity", False)
 ENOUGH = 50
 """Examples, or windows, of a validation by which weights are chosen, where files of series are small: an accuracy of so
 many has a standard error of 0.05."""
@@ -97,6 +98,30 @@ class Classification(_Stateless):
         found = cross_entropy(
             logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum",
             weight=None if self.weights is None else self.weights.to(logits.device),
+        )  # fmt: skip
+        return found / items
+
+
+class SeveralLabels(_Stateless):
+    """Binary cross-entropy of each label that a row may have, in the mean over labels.
+
+    Args:
+        smoothing: probability mass of each label that is spread over having and lacking it.
+        metric: by which the best weights are chosen.
+        weights: of having each label in the loss, (labels,), beside 1 of lacking it; None for 1.
+    """
+
+    def __init__(self, smoothing: float, metric: Metric, weights: Tensor | None = None) -> None:
+        self.smoothing, self.metric, self.weights = smoothing, metric, weights
+
+    def count(self, batch: Batch) -> int:
+        return batch["labels"].numel()
+
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
+        logits = _logits(model, batch)
+        found = binary_cross_entropy_with_logits(
+            logits.float(), batch["labels"] * (1 - self.smoothing) + self.smoothing / 2, reduction="sum",
+            pos_weight=None if self.weights is None else self.weights.to(logits.device),
         )  # fmt: skip
         return found / items
 
@@ -179,10 +204,10 @@ class NextToken:
 def metric_of(data: TaskData) -> Metric:
     """The score of a task."""
     examples = data.evaluation.get("validation", data.train)
+    if isinstance(examples, Examples) and examples.metric is not None:
+        return Metric(examples.metric, examples.metric not in LOWER_IS_BETTER)
     if isinstance(examples, Examples) and examples.are_numbers and not examples.within:
         return SCALED_MAE
-    if isinstance(examples, Examples) and examples.ranked:
-        return AUROC
     return {"next": PERPLEXITY, "future": MASE}.get(data.labelled, ACCURACY)
 
 
@@ -200,6 +225,9 @@ def objective_of(data: TaskData, config: GatedRNNConfig, train: TrainSettings) -
         return Quantiles(data.train.origins, MASE._replace(takes_last=few or train.refit))
     if config.problem_type == "regression":
         return Regression(config, metric_of(data))
+    if config.problem_type == "multi_label_classification":
+        balance = None if train.class_weight is None else balancing(data)
+        return SeveralLabels(train.label_smoothing, metric_of(data), balance)
     few = data.name == SERIES and validation is not None and len(cast(Examples, validation)) < ENOUGH
     weights = None if train.class_weight is None else _balanced(data, config.num_labels)
     return Classification(train.label_smoothing, metric_of(data)._replace(takes_last=few), weights)
@@ -212,6 +240,13 @@ def _balanced(data: TaskData, classes: int) -> Tensor:
     labels = np.asarray(data.train.labels).ravel()
     counts = np.bincount(labels[labels >= 0], minlength=classes)
     return torch.tensor(counts.sum() / (classes * np.maximum(counts, 1)), dtype=torch.float32)
+
+
+def balancing(data: TaskData) -> Tensor:
+    """Weights of having each of several labels, so that all rows that have it weigh as much as all that lack it."""
+    labels = cast(Examples, data.train).labels
+    having = labels.sum(0)
+    return torch.tensor((len(labels) - having) / np.maximum(having, 1), dtype=torch.float32).clamp(min=1 / len(labels))
 
 
 def rows_of(batch: Batch, rank: int, ranks: int, device: torch.device) -> Batch:

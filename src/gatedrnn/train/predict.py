@@ -3,23 +3,33 @@
 import csv
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from scipy.special import expit
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import labels_in_column, texts_in_column, with_names
+from gatedrnn.data.labels import (
+    SEPARATOR,
+    demand_as_many,
+    several_in_column,
+    several_in_columns,
+    tags_in_column,
+    words_in_column,
+)
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.tables import read_all_columns
+from gatedrnn.data.tagging import encode_words, step_labels
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
 from gatedrnn.models.configuration import GatedRNNConfig
@@ -27,6 +37,8 @@ from gatedrnn.records import Json
 from gatedrnn.train.finished import Finished
 
 IGNORED = -100
+SEVERAL = "multi_label_classification"
+"""What transformers calls several labels a row."""
 PREDICTION, PROBABILITY = "prediction", "probability_"
 OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -44,10 +56,12 @@ class Rows(NamedTuple):
     """Texts that are empty or were cut."""
     gaps: list[np.ndarray] | None = None
     """Of uneven series: the time since the step before, (time,) each."""
+    words: list[np.ndarray] | None = None
+    """Of rows of words: the step at which each begins, (words,), -1 of those that were cut off."""
 
 
 def read_labelled_rows(
-    finished: Finished, file: Path, text_column: str | None, label_column: str | None, data_root: Path | None = None,
+    finished: Finished, file: Path, text_column: str | None, label_column: Sequence[str], data_root: Path | None = None,
     *, labelled: bool,
 ) -> Rows:  # fmt: skip
     """The rows of a CSV, TSV, JSON-lines or Parquet file.
@@ -59,7 +73,7 @@ def read_labelled_rows(
     Args:
         finished: the model that shall read them.
         file: where they are.
-        text_column, label_column: other names than those.
+        text_column, label_column: other names than those; no name of a label for those, several for columns of 0 and 1.
         data_root: folder of the files that a table names; the table's own if None.
         labelled: whether labels are read.
 
@@ -77,28 +91,65 @@ def read_labelled_rows(
         recorded = _recorded(tokenizer, "text_column", "text")
         data = data if text_column is not None else with_names(data, place, recorded)
         column = _column(data, place, "text", text_column, [recorded])
+        if finished.labelled == "step":
+            return _tagged_rows(finished, data, file, column, label_column, labelled)
         longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
         inputs = encode_texts(tokenizer, texts_in_column(data, place, column), longest, file.name, notes)
     else:
         name = "input_values" if config.vocab_size is None else "input_ids"
         column = _column(data, place, "text", text_column, [name])
         inputs = [_sequence(value, config, f"{place}: row {n}") for n, value in enumerate(data[column], start=1)]
-    labels, roles = None, {"text" if tokenizer is not None else "input": column}
+    labels, roles = None, dict[str, str | list[str]]({"text" if tokenizer is not None else "input": column})
     if labelled:
-        usual = ["labels", "label"] if tokenizer is None else [_recorded(tokenizer, "label_column", "label")]
-        roles["label"] = _column(data, place, "label", label_column, usual)
-        labels = _labels(finished, data, place, roles["label"], inputs)
+        columns = _label_columns(finished, data, place, label_column)
+        roles["label"] = columns
+        labels = _labels(finished, data, place, columns, inputs)
     return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes])
 
 
+def _tagged_rows(
+    finished: Finished, data: RawTable, file: Path, column: str, label_column: Sequence[str], labelled: bool
+) -> Rows:
+    """Rows of words."""
+    tokenizer, place, notes = finished.tokenizer, str(file), list[str]()
+    assert tokenizer is not None
+    words = words_in_column(data, place, column)
+    inputs, firsts = encode_words(tokenizer, words, tokenizer.model_max_length, file.name, notes)
+    begins = [np.pad(own, (0, len(row) - len(own)), constant_values=-1) for own, row in zip(firsts, words, strict=True)]
+    labels, roles = None, {"words": column}
+    if labelled:
+        (roles["tags"],) = _label_columns(finished, data, place, label_column)
+        tags = tags_in_column(data, place, roles["tags"])
+        demand_as_many(words, tags, place, column, roles["tags"])
+        names = class_names(finished.model.config)
+        for row, own in enumerate(tags, start=1):
+            _demand_known([tag for tag in own if tag != str(IGNORED)], names, f"{place}: row {row}")
+        every = step_labels(tags, names, inputs, firsts)
+        labels = [label[: len(own)] for label, own in zip(every, inputs, strict=True)]
+    return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes], words=begins)
+
+
+def _demand_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:
+    """See that a model knows the labels of a row.
+
+    Raises:
+        DataError: it does not know one.
+    """
+    unknown = next((label for label in labels if label not in names), None)
+    if unknown is not None:
+        raise DataError(
+            f"{place}: the label {_cut(unknown)!r} is not one that the model was trained on: {_cut(', '.join(names))}"
+        )
+
+
 def _series_rows(
-    finished: Finished, how: dict[str, Any], file: Path, label_column: str | None, data_root: Path | None,
+    finished: Finished, how: dict[str, Any], file: Path, label_column: Sequence[str], data_root: Path | None,
     labelled: bool,
 ) -> Rows:  # fmt: skip
     """The series of a file, read as those of training; a row of the table that is written is the name of one."""
     recorded = {name: value for name, value in how.items() if name in Reading._fields}
     recorded |= {"missing": tuple(recorded.get("missing", ())), "data_root": data_root}
-    reading = Reading(**recorded | ({} if label_column is None else {"label_column": label_column}))
+    reading = Reading(**recorded | ({} if not label_column else {"label_column": one_column(label_column)}))
     series = read_series(file, reading, channels=how["channels"], labelled=labelled)
     demand_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
     config = finished.model.config
@@ -136,6 +187,11 @@ def outputs_of(finished: Finished, inputs: list[np.ndarray], gaps: list[np.ndarr
     return found
 
 
+def label_of(output: np.ndarray, names: Sequence[str]) -> str:
+    """The labels that an output (labels,) has, or a row of zeros and ones, with | between them."""
+    return SEPARATOR.join(name for name, score in zip(names, output, strict=True) if score > 0)
+
+
 def class_names(config: GatedRNNConfig) -> list[str]:
     """The names of the classes, in the order of the model's outputs."""
     return [str(config.id2label[number]) for number in range(config.num_labels)]
@@ -150,16 +206,38 @@ def log_probabilities(outputs: np.ndarray) -> np.ndarray:
 def prediction_columns(finished: Finished, outputs: list[np.ndarray]) -> dict[str, list[Json]]:
     """The columns that are added to a file: the prediction, and the probability of each class.
 
-    Where there is a label at every step, each is a list with one entry a step.
+    Where there is a label at every step, each is a list with one entry a step; of several labels a row, the prediction
+    is those that are likelier than not, with | between them.
     """
     if finished.model.config.problem_type == "regression":
         return {PREDICTION: [float(output[0]) for output in outputs]}
     names = class_names(finished.model.config)
+    if finished.model.config.problem_type == SEVERAL:
+        shares = {f"{PROBABILITY}{name}": expit([output[n] for output in outputs]) for n, name in enumerate(names)}
+        return {PREDICTION: [label_of(output, names) for output in outputs]} | {
+            name: own.tolist() for name, own in shares.items()
+        }
     chosen = [np.array(names)[output.argmax(-1)].tolist() for output in outputs]
     probabilities = [np.exp(log_probabilities(output)) for output in outputs]
     return {PREDICTION: chosen} | {
         f"{PROBABILITY}{name}": [found[..., number].tolist() for found in probabilities]
         for number, name in enumerate(names)
+    }
+
+
+def word_columns(added: dict[str, list[Json]], words: list[np.ndarray]) -> dict[str, list[Json]]:
+    """Columns of lists with an entry a step as such with an entry a word: that of its first step; nothing of words that
+    were cut off.
+
+    Args:
+        words: of each row the step at which each word begins, -1 of those that were cut off.
+    """
+    return {
+        name: [
+            [None if step < 0 else row[step] for step in steps.tolist()]
+            for row, steps in zip(cast(list[list[Json]], column), words, strict=True)
+        ]
+        for name, column in added.items()
     }
 
 
@@ -270,8 +348,37 @@ def _within(found: np.ndarray, size: int) -> bool:
     return bool(((found >= 0) & (found < size)).all())
 
 
-def _labels(finished: Finished, data: RawTable, place: str, column: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    config = finished.model.config
+def one_column(columns: Sequence[str]) -> str:
+    """The only one of the columns that are asked for.
+
+    Raises:
+        DataError: there are several.
+    """
+    if len(columns) > 1:
+        raise DataError(f"--label-column: this model has one column of labels, got {', '.join(columns)}")
+    return columns[0]
+
+
+def _label_columns(finished: Finished, data: RawTable, place: str, asked: Sequence[str]) -> list[str]:
+    """The columns that labels are read from: those asked for, or those of training."""
+    config, tokenizer = finished.model.config, finished.tokenizer
+    trained = None if tokenizer is None else tokenizer.init_kwargs.get("label_column", "label")
+    several = config.problem_type == SEVERAL and (len(asked) > 1 or (not asked and isinstance(trained, list)))
+    if several:
+        columns = list(asked) or cast(list[str], trained)
+        return [_column(data, place, "label", None, [column]) for column in columns]
+    usual = ["labels", "label"] if trained is None else [trained] if isinstance(trained, str) else []
+    return [_column(data, place, "label", one_column(asked) if asked else None, usual)]
+
+
+def _labels(
+    finished: Finished, data: RawTable, place: str, columns: list[str], inputs: list[np.ndarray]
+) -> list[np.ndarray]:
+    config, column = finished.model.config, columns[0]
+    if config.problem_type == SEVERAL:
+        several = len(columns) > 1
+        sets = several_in_columns(data, place, columns) if several else several_in_column(data, place, column)
+        return _indicators(sets, class_names(config), place)
     if finished.labelled == "step":
         names = {name: number for number, name in enumerate(class_names(config))}
         return [
@@ -283,11 +390,7 @@ def _labels(finished: Finished, data: RawTable, place: str, column: str, inputs:
         return [np.array(_number(label, f"{place}: row {row}")) for row, label in enumerate(labels, start=1)]
     names = {name: number for number, name in enumerate(class_names(config))}
     for row, label in enumerate(labels, start=1):
-        if label not in names:
-            raise DataError(
-                f"{place}: row {row}: the label {_cut(label)!r} is not one that the model was trained on: "
-                f"{_cut(', '.join(names))}"
-            )
+        _demand_known([label], list(names), f"{place}: row {row}")
     return [np.array(names[label]) for label in labels]
 
 
@@ -308,6 +411,15 @@ def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> n
             known = _cut(", ".join(names))
             raise DataError(f"{place}: the label {_cut(label)!r} is not one that the model was trained on: {known}")
     return np.array(classes, dtype=np.int64)
+
+
+def _indicators(sets: list[tuple[str, ...]], names: list[str], place: str) -> list[np.ndarray]:
+    """Of each row, 1 for each label that it has and 0 for all others, (labels,)."""
+    found = []
+    for row, labels in enumerate(sets, start=1):
+        _demand_known(labels, names, f"{place}: row {row}")
+        found.append(np.array([float(name in labels) for name in names]))
+    return found
 
 
 def _number(label: str, place: str) -> float:

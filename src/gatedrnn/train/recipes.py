@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar
 
-from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, Settings
+from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT_REGRESSION, Settings
 from gatedrnn.records import Json
 
 S = TypeVar("S", bound=Settings)
@@ -123,6 +123,24 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         "data": {"tokenizer": "bpe"},
         "model": _TEXT_MODEL,
         "train": _TEXT_TRAIN,
+    },
+    TEXT_REGRESSION: {
+        "contenders": {"hidden_size": 128},
+        "data": {"tokenizer": "bpe"},
+        "model": _TEXT_MODEL,
+        "train": {**_TEXT_TRAIN, "epochs": 12, "batch_size": 16, "label_smoothing": 0.0},
+    },
+    TAGGING: {
+        "contenders": {"hidden_size": 128},
+        "data": {"tokenizer": "tokens", "max_tokens": 0},
+        "model": {
+            "embedding_size": 128,
+            "bidirectional": True,
+            "token_dropout": 0.1,
+            "embedding_dropout": 0.3,
+            "head_dropout": 0.3,
+        },
+        "train": {"epochs": 12, "batch_size": 16, "learning_rate": 3e-3, "schedule": "linear"},
     },
     SERIES: _SERIES,
     SERIES_REGRESSION: _SERIES,

@@ -10,14 +10,18 @@ from plotly.subplots import make_subplots
 from gatedrnn import manifest
 from gatedrnn.pages import COLOURS, environment_rows, write_page
 from gatedrnn.records import environment, read_json
+from gatedrnn.train.finished import label_names
 from gatedrnn.train.folder import RunFolder, read_metrics
 from gatedrnn.train.forecast_figures import forecast_figures
 from gatedrnn.train.forecasts import Forecasts
 from gatedrnn.train.hardest import Hard, Hardest
+from gatedrnn.train.metrics import classes_of
 from gatedrnn.train.model import scores_of
 from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.standing import Standing
 
+MOST_CONFUSED = 30
+"""Classes whose confusion is shown."""
 CURVES = 3
 """Channels that are drawn as such."""
 Points = tuple[list[float], list[float]]
@@ -31,7 +35,8 @@ def write_report(path: Path) -> Path:
     result, lines = read_record(folder.result, RunResult), read_metrics(folder.metrics)
     settings, here = folder.settings().flat(), environment()
     here["environment"]["commit"] = result.measured.commit
-    curves = _curves(lines)
+    curves = _curves(lines, result.metric)
+    names = label_names(path)
     _draw(curves, folder.curves)
     forecasts = read_record(folder.forecasts, Forecasts) if folder.forecasts.exists() else None
     standing = read_record(folder.standing, Standing) if folder.standing.exists() else None
@@ -52,11 +57,34 @@ def write_report(path: Path) -> Path:
             *(map(_sentence, forecasts.sentences()) if forecasts else []),
         ],
         beside=standing.rows() if standing else [],
+        classes=_class_rows(result, names), confusion=_confusion_rows(result, names),
         hardest=[_row(one) for one in hardest if one.words is not None],
         environment=environment_rows(**here),
     )  # fmt: skip
     manifest.add(path, folder.report.name, folder.curves.name)
     return folder.report
+
+
+def _class_rows(result: RunResult, names: list[str]) -> list[dict[str, str]]:
+    """One row of text for each class, or each of several labels, of the test."""
+    return [
+        {
+            "class": one.name, "precision": f"{one.precision:.3f}", "recall": f"{one.recall:.3f}",
+            "F1": f"{one.f1:.3f}", "labels": f"{one.support:,}",
+        }
+        for one in classes_of(result, names)
+    ]  # fmt: skip
+
+
+def _confusion_rows(result: RunResult, names: list[str]) -> list[dict[str, str]]:
+    """One row of text for each true class of the test; none where there are very many."""
+    table = (result.confusion or {}).get("test", [])
+    if len(table) > MOST_CONFUSED:
+        return []
+    return [
+        {"true \\ predicted": name} | {other: f"{count:,}" for other, count in zip(names, row, strict=True)}
+        for name, row in zip(names, table, strict=True)
+    ] if table else []  # fmt: skip
 
 
 def _sentence(said: str) -> str:
@@ -85,7 +113,7 @@ def _hard_series(hardest: list[Hard]) -> go.Figure:
     return figure
 
 
-def _curves(lines: list[dict[str, Any]]) -> dict[str, dict[str, Points]]:
+def _curves(lines: list[dict[str, Any]], metric: str | None) -> dict[str, dict[str, Points]]:
     """Lines by figure: the loss, the score where it is another number, the learning rate."""
 
     def of(name: str) -> Points:
@@ -102,6 +130,8 @@ def _curves(lines: list[dict[str, Any]]) -> dict[str, dict[str, Points]]:
         curves["Scaled error"] = {"validation": of("validation_mase")}
     if of("validation_accuracy")[0]:
         curves["Accuracy"] = {"validation": of("validation_accuracy")}
+    if metric not in (None, "accuracy", "perplexity", "mase", "scaled_mae") and of(f"validation_{metric}")[0]:
+        curves[str(metric).replace("_", " ").capitalize()] = {"validation": of(f"validation_{metric}")}
     return curves | {"Learning rate": {"learning rate": of("learning_rate")}}
 
 

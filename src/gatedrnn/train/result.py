@@ -93,8 +93,23 @@ class Scores(Record):
     loss: float
     """Nats per label; the mean squared error of a regression, in units of the labels' variance where it is known."""
     accuracy: float | None = None
+    balanced_accuracy: float | None = None
+    """The mean over classes of the share of their labels that is right."""
+    micro_f1: float | None = None
+    """Of several labels a row: F1 of all labels of all rows together; the accuracy is then the share of rows all of
+    whose labels are right."""
+    macro_f1: float | None = None
+    """The mean of F1 over classes, or over labels."""
     auroc: float | None = None
-    """Of two classes: the area under the ROC curve."""
+    """The area under the ROC curve; of more than two classes, or of several labels a row, the mean over these."""
+    average_precision: float | None = None
+    """The mean over true ones of the precision at their output, likewise."""
+    log_loss: float | None = None
+    """Nats per label, where that is what the best weights are chosen by."""
+    r2: float | None = None
+    """Of numbers: the share of the labels' variance that is explained."""
+    spearman: float | None = None
+    """Of numbers: the correlation of ranks."""
     perplexity: float | None = None
     bits_per_byte: float | None = None
     tokens: int | None = None
@@ -190,4 +205,9 @@ class RunResult(RunScores):
     hidden_size: int
     confusion: dict[str, list[list[int]]] | None = None
     """By split: rows are true classes, columns predicted ones."""
+    each_label: dict[str, list[list[list[int]]]] | None = None
+    """By split, where a row has several labels: of each label, rows without it and with it, by whether it was predicted
+    of them."""
+    metric: str | None = None
+    """The score that the best weights were chosen by; None in a file from before it was recorded."""
     measured: RunMeasured

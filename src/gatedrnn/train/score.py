@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
-from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    f1_score,
+    multilabel_confusion_matrix,
+)
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples, Lanes, RunningText, Windows
@@ -16,30 +21,28 @@ from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError
-from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.models import GatedRNNConfig, GatedRNNForForecasting
 from gatedrnn.records import Json
 from gatedrnn.train.evaluate import token_losses
 from gatedrnn.train.finished import open_finished, open_tested
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.forecast_scores import tally_streams, tally_windows
-from gatedrnn.train.outcomes import of_ranks
-from gatedrnn.train.predict import IGNORED, class_names, log_probabilities, outputs_of, read_labelled_rows
+from gatedrnn.train.metrics import (
+    Answers,
+    ClassScore,
+    auroc,
+    average_precision,
+    balanced_accuracy,
+    class_scores,
+    label_scores,
+    log_losses,
+    macro_f1,
+    rank_correlation,
+)
+from gatedrnn.train.predict import IGNORED, SEVERAL, class_names, log_probabilities, outputs_of, read_labelled_rows
 from gatedrnn.train.result import Scores
 from gatedrnn.train.sample import load_language_model
 from gatedrnn.train.so_far import data_of
-
-
-class ClassScore(NamedTuple):
-    """Of one class."""
-
-    name: str
-    precision: float
-    """The share of those that were predicted to be of it which are; 0 if none was."""
-    recall: float
-    """The share of those that are of it which were predicted to be; 0 if none is."""
-    f1: float
-    support: int
-    """Labels that are of it."""
 
 
 class LabelScores(NamedTuple):
@@ -48,13 +51,45 @@ class LabelScores(NamedTuple):
     labels: int
     """How many there were; steps without one are left out."""
     accuracy: float
+    balanced_accuracy: float
+    """The mean over classes of the share of their labels that is right."""
+    macro_f1: float
+    """The mean of F1 over the classes that are true or predicted."""
     auroc: float | None
     """Of two classes, where both are there: the area under the ROC curve."""
+    average_precision: float | None
+    """Likewise: the mean over true ones of the precision at their output."""
     loss: float
     """Mean cross-entropy in nats."""
     classes: list[ClassScore]
     confusion: list[list[int]]
     """[true][predicted], in the order of `classes`."""
+
+    def as_json(self) -> dict[str, Json]:
+        """With a name for every number."""
+        return {**self._asdict(), "classes": [score._asdict() for score in self.classes]}
+
+
+class SeveralScores(NamedTuple):
+    """Of predicted labels, several a row."""
+
+    labels: int
+    """Rows."""
+    accuracy: float
+    """The share of rows all of whose labels are right."""
+    micro_f1: float
+    """F1 of all labels of all rows together."""
+    macro_f1: float
+    """The mean of F1 over labels."""
+    auroc: float
+    """The area under the ROC curve, in the mean over labels that some rows have and some lack."""
+    average_precision: float
+    """Likewise: the mean over true ones of the precision at their output."""
+    loss: float
+    """Mean cross-entropy of a label in nats."""
+    classes: list[ClassScore]
+    each_label: list[list[list[int]]]
+    """Of each label: [lacks it, has it][not predicted, predicted]."""
 
     def as_json(self) -> dict[str, Json]:
         """With a name for every number."""
@@ -69,6 +104,8 @@ class NumberScores(NamedTuple):
     root_mean_squared_error: float
     r_squared: float | None
     """The part of the labels' variance that is explained; None where they are all alike."""
+    spearman: float
+    """The correlation of ranks; 0 where labels or predictions are all alike."""
 
     def as_json(self) -> dict[str, Json]:
         """With a name for every number."""
@@ -86,18 +123,42 @@ def score_labels(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray], na
     flat = np.concatenate([output.reshape(-1, len(names)) for output in outputs])
     true = np.concatenate([np.atleast_1d(label) for label in labels]).astype(np.int64)
     flat, true = flat[true != IGNORED], true[true != IGNORED]
-    predicted, numbers = flat.argmax(1), np.arange(len(names))
-    by_class = precision_recall_fscore_support(true, predicted, labels=numbers, zero_division=0.0)
+    predicted, numbers, answers = flat.argmax(1), np.arange(len(names)), Answers(flat, true)
+    confusion = confusion_matrix(true, predicted, labels=numbers).tolist()
+    two = set(true) == {0, 1} == set(numbers)
     return LabelScores(
         labels=len(true),
         accuracy=float((true == predicted).mean()),
-        auroc=of_ranks(flat[:, 1] - flat[:, 0], true).rate if set(true) == {0, 1} == set(numbers) else None,
+        balanced_accuracy=float(balanced_accuracy(answers).mean()),
+        macro_f1=float(macro_f1(answers).mean()),
+        auroc=float(auroc(answers).mean()) if two else None,
+        average_precision=float(average_precision(answers).mean()) if two else None,
         loss=float(-log_probabilities(flat)[np.arange(len(true)), true].mean()),
-        classes=[
-            ClassScore(name, float(precision), float(recall), float(f1), int(support))
-            for name, precision, recall, f1, support in zip(names, *by_class, strict=True)
-        ],
-        confusion=confusion_matrix(true, predicted, labels=numbers).tolist(),
+        classes=class_scores(confusion, names),
+        confusion=confusion,
+    )
+
+
+def score_several(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray], names: Sequence[str]) -> SeveralScores:
+    """Scores of several labels a row.
+
+    Args:
+        outputs: of a model, a row each, (labels,).
+        labels: 1 for each that a row has, 0 for all others, (labels,).
+        names: of the labels.
+    """
+    answers = Answers(np.stack(outputs), np.stack(labels))
+    each = multilabel_confusion_matrix(answers.true, answers.predicted).tolist()
+    return SeveralScores(
+        labels=len(outputs),
+        accuracy=float(accuracy_score(answers.true, answers.predicted)),
+        micro_f1=float(f1_score(answers.true, answers.predicted, average="micro", zero_division=0.0)),
+        macro_f1=float(f1_score(answers.true, answers.predicted, average="macro", zero_division=0.0)),
+        auroc=float(auroc(answers).mean()),
+        average_precision=float(average_precision(answers).mean()),
+        loss=float(log_losses(answers).mean()),
+        classes=label_scores(each, names),
+        each_label=each,
     )
 
 
@@ -110,6 +171,7 @@ def score_numbers(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -
         mean_absolute_error=float(np.abs(found - true).mean()),
         root_mean_squared_error=float(np.sqrt(squared.mean())),
         r_squared=float(1 - squared.sum() / spread) if spread else None,
+        spearman=float(rank_correlation(Answers(found[:, None], true)).mean()),
     )
 
 
@@ -146,12 +208,12 @@ class Scored(NamedTuple):
     source: str
     """The split or file, by name."""
     rows: int
-    scores: LabelScores | NumberScores
+    scores: LabelScores | SeveralScores | NumberScores
     notes: list[str]
 
 
 def score_predictions(
-    path: Path, split: str, file: Path | None, text_column: str | None, label_column: str | None,
+    path: Path, split: str, file: Path | None, text_column: str | None, label_column: Sequence[str] = (),
     data_root: Path | None = None,
 ) -> Scored:  # fmt: skip
     """Scores of a classifier, a labeller of steps or a regression, on a split of its own data or on a labelled file.
@@ -169,7 +231,7 @@ def score_predictions(
         }  # fmt: skip
         if split not in splits:
             raise DataError(f"{path}: has no split {split!r}; there are {', '.join(splits)}")
-        inputs, labels, gaps = splits[split].inputs, list(splits[split].labels), splits[split].gaps
+        inputs, labels, gaps = splits[split].inputs, splits[split].own_labels(), splits[split].gaps
     else:
         rows = read_labelled_rows(finished, file, text_column, label_column, data_root, labelled=True)
         assert rows.labels is not None
@@ -177,9 +239,19 @@ def score_predictions(
     if all(bool((label == IGNORED).all()) for label in labels):
         raise DataError(f"{file or split}: has no label to hold a prediction against")
     outputs, config = outputs_of(finished, inputs, gaps), finished.model.config
-    regression = config.problem_type == "regression"
-    scores = score_numbers(outputs, labels) if regression else score_labels(outputs, labels, class_names(config))
-    return Scored(path.name, config.cell, split if file is None else file.name, len(inputs), scores, notes)
+    return Scored(
+        path.name, config.cell, split if file is None else file.name, len(inputs),
+        _scores(config, outputs, labels), notes,
+    )  # fmt: skip
+
+
+def _scores(
+    config: GatedRNNConfig, outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]
+) -> LabelScores | SeveralScores | NumberScores:
+    if config.problem_type == "regression":
+        return score_numbers(outputs, labels)
+    score = score_several if config.problem_type == SEVERAL else score_labels
+    return score(outputs, labels, class_names(config))
 
 
 class ForecastsScored(NamedTuple):

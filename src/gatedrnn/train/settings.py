@@ -8,7 +8,16 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
-from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, DataSettings, Settings
+from gatedrnn.data import (
+    FORECAST,
+    LANGUAGE,
+    SERIES,
+    SERIES_REGRESSION,
+    TAGGING,
+    TEXT_REGRESSION,
+    DataSettings,
+    Settings,
+)
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
 from gatedrnn.layers.taken import OF_LAYERS, why_refused
@@ -73,7 +82,7 @@ class ModelSettings(Settings):
     )  # fmt: skip
 
     without = {
-        "token_dropout": (FORECAST, SERIES, SERIES_REGRESSION), "pooling": (FORECAST, LANGUAGE),
+        "token_dropout": (FORECAST, SERIES, SERIES_REGRESSION), "pooling": (FORECAST, LANGUAGE, TAGGING),
         "bidirectional": (FORECAST, LANGUAGE), "tied": (FORECAST, SERIES, SERIES_REGRESSION),
     }  # fmt: skip
 
@@ -130,7 +139,9 @@ class TrainSettings(Settings):
     )  # fmt: skip
 
     without = {
-        **dict.fromkeys(("label_smoothing", "class_weight"), (FORECAST, LANGUAGE, SERIES_REGRESSION)),
+        **dict.fromkeys(
+            ("label_smoothing", "class_weight"), (FORECAST, LANGUAGE, SERIES_REGRESSION, TEXT_REGRESSION)
+        ),
         **dict.fromkeys(("refit", "calibrate"), tuple(task for task in TASKS if task != FORECAST)),
     }  # fmt: skip
 
@@ -236,7 +247,7 @@ class RunSettings(Settings):
                 f"--curriculum {self.data.curriculum}: sequences would still grow when training ends, after --epochs "
                 f"{self.train.epochs}; give a smaller one, or 0 for none"
             )
-        numbers = task == SERIES_REGRESSION or (task in PROBES and not PROBES[task].classes)
+        numbers = task in (SERIES_REGRESSION, TEXT_REGRESSION) or (task in PROBES and not PROBES[task].classes)
         if task in (LANGUAGE, FORECAST) or numbers:
             if self.train.label_smoothing:
                 raise ValueError(f"--label-smoothing: the loss of {task} has none; leave it at 0")

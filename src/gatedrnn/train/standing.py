@@ -43,7 +43,7 @@ class Standing(Record):
         found = [self._verdict()] if self.plain else []
         if self.plain and scores:
             rows = (f"{one.name} {_shown(one.score)} ({one.seconds:.1f} s)" for one in self.ranked())
-            found.append(f"Plain baselines on the same test split, {self.metric}: {', '.join(rows)}.")
+            found.append(f"Plain baselines on the same test split, {self._metric}: {', '.join(rows)}.")
         if self.left_out:
             found.append(f"Left out: {', '.join(self.left_out)}.")
         return [*found, *self.advice]
@@ -54,7 +54,7 @@ class Standing(Record):
         found = [(one.score, one.name, f"{one.seconds:.1f}", words[one.against]) for one in self.plain]
         found.append((self.score, "this run", "–", "–"))
         return [
-            {"method": name, f"test {self.metric}": _shown(score), "seconds": seconds, "beside this run": word}
+            {"method": name, f"test {self._metric}": _shown(score), "seconds": seconds, "beside this run": word}
             for score, name, seconds, word in sorted(found, key=lambda row: row[0], reverse=self.higher_is_better)
         ]
 
@@ -62,15 +62,20 @@ class Standing(Record):
         """The baselines, the best first."""
         return sorted(self.plain, key=lambda one: one.score, reverse=self.higher_is_better)
 
+    @property
+    def _metric(self) -> str:
+        """In words."""
+        return self.metric.replace("_", " ")
+
     def _verdict(self) -> str:
-        own, ranked = f"{self.metric} {_shown(self.score)}", self.ranked()
+        own, ranked = f"{self._metric} {_shown(self.score)}", self.ranked()
         better = [one for one in ranked if one.against == "better"]
         if better:
             first = better[0]
             others = f"; so {'does' if len(better) == 2 else 'do'} {', '.join(one.name for one in better[1:])}"
             return (
-                f"A plain method does better here: {first.name} has test {self.metric} {_shown(first.score)}, this run "
-                f"{_shown(self.score)}{others if len(better) > 1 else ''}."
+                f"A plain method does better here: {first.name} has test {self._metric} {_shown(first.score)}, this "
+                f"run {_shown(self.score)}{others if len(better) > 1 else ''}."
             )
         beside = [one for one in ranked if one.against == "open"]
         if beside:

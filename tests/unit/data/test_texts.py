@@ -219,7 +219,8 @@ def test_a_table_of_too_many_columns_is_refused_soon_and_of_many_some_are_named(
 
 @pytest.mark.parametrize("column", ["text", "label"])
 def test_nested_json_is_refused_with_its_row_and_column(tmp_path, column):
-    for value, kind in (({"a": 1}, "an object"), (["a", "b"], "a list"), ([{"a": [1]}], "a list")):
+    lists = [(["a", "b"], "a list")] if column == "text" else []  # of labels they are several of them
+    for value, kind in (({"a": 1}, "an object"), ([{"a": [1]}], "a list"), *lists):
         row = json.dumps({"text": "a", "label": "b"} | {column: value})
         path = written(tmp_path, "\n".join([row] * 3), "nested.jsonl")
         refused(rf"row 1, column '{column}': holds {kind}, not", read_file, path)

@@ -87,7 +87,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         if numbers:
             return Examples(series.values, labels_as_numbers(series), unit=spread, gaps=gaps)
         own = np.array([number[label] for label in series.labels], dtype=np.int64)
-        return Examples(series.values, own, ranked=settings.metric == "auroc", gaps=gaps)
+        return Examples(series.values, own, metric="auroc" if settings.metric == "auroc" else None, gaps=gaps)
 
     how = reading._asdict()
     del how["data_root"]  # a folder of this machine

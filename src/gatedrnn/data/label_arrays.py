@@ -1,0 +1,135 @@
+"""Labels of texts as arrays: a class, a row of zeros and ones, or a number; with what a model is told of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gatedrnn.data.files import Table, in_order
+from gatedrnn.data.scale import deviation_of
+from gatedrnn.data.splits import notes_on_classes
+from gatedrnn.errors import DataError
+from gatedrnn.records import Json
+
+
+class LabelArrays(NamedTuple):
+    """The labels of all splits."""
+
+    arrays: dict[str, np.ndarray]
+    """By split: (rows,), int64 of classes and float64 of numbers; (rows, labels), float32, where a row has several."""
+    names: tuple[str, ...]
+    model_inputs: dict[str, Json]
+    """Fields of the model's configuration."""
+    unit: float = 1.0
+    """What errors of numbers are in units of."""
+    several: bool = False
+
+
+def labels_of(splits: Mapping[str, Table], numbers: bool, notes: list[str]) -> LabelArrays:
+    """The labels of tables of texts.
+
+    Args:
+        splits: the tables; what their labels are called follows from the training split.
+        numbers: whether labels are numbers.
+        notes: what is to be known of them is added.
+
+    Raises:
+        DataError: there is nothing to choose from, or another split has a label that training never saw.
+    """
+    if numbers:
+        return _numbers(splits)
+    return _classes(splits, notes) if splits["train"].sets is None else _several(splits, notes)
+
+
+def _classes(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
+    train = splits["train"]
+    demand_two(train, train.labels)
+    for split, table in splits.items():
+        demand_seen(train, table, split, train.labels, table.labels)
+    names = train.label_names if train.label_names is not None else in_order(train.labels)
+    notes += notes_on_classes({split: table.labels for split, table in splits.items()})
+    number = {label: place for place, label in enumerate(names)}
+    return LabelArrays(
+        {split: np.array([number[label] for label in table.labels], np.int64) for split, table in splits.items()},
+        names, {},
+    )  # fmt: skip
+
+
+def _several(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
+    """Labels of columns are there even where no row has them; others are those of the training file."""
+    train = splits["train"]
+    held = {split: [label for own in table.sets or () for label in own] for split, table in splits.items()}
+    columns = train.columns[1:]
+    names = columns if len(columns) > 1 else in_order(
+        label for split, table in splits.items() if table.source is train.source for label in held[split]
+    )  # fmt: skip
+    demand_two(train, names)
+    for split, table in splits.items():
+        demand_seen(train, table, split, names, held[split])
+    notes += notes_on_classes(held)
+    notes += note_on_unseen(names, held["train"])
+    empty = sum(not labels for labels in train.sets or ())
+    if empty:
+        notes.append(f"Rows of training without any label: {empty:,} of {len(train.labels):,}.")
+    number = {label: place for place, label in enumerate(names)}
+
+    def array(sets: Sequence[tuple[str, ...]]) -> np.ndarray:
+        found = np.zeros((len(sets), len(names)), np.float32)
+        for row, labels in zip(found, sets, strict=True):
+            row[[number[label] for label in labels]] = 1.0
+        return found
+
+    arrays = {split: array(table.sets or ()) for split, table in splits.items()}
+    return LabelArrays(arrays, names, {"problem_type": "multi_label_classification"}, several=True)
+
+
+def _numbers(splits: Mapping[str, Table]) -> LabelArrays:
+    arrays = {split: np.array(table.labels, np.float64) for split, table in splits.items()}
+    unit = deviation_of(arrays["train"])
+    if not unit:
+        train = splits["train"]
+        raise DataError(
+            f"{train.source['name']}: every training row has the number {train.labels[0]} in column "
+            f"{train.columns[-1]!r}: there is nothing to learn; name another column with --label-column"
+        )
+    scale: dict[str, Json] = {
+        "problem_type": "regression", "label_mean": float(arrays["train"].mean()), "label_deviation": unit,
+    }  # fmt: skip
+    return LabelArrays(arrays, ("number",), scale, unit)
+
+
+def demand_two(train: Table, labels: Sequence[str]) -> None:
+    """See that there are two labels at least.
+
+    Raises:
+        DataError: there is one, or none.
+    """
+    different = set(labels)
+    if len(different) < 2:
+        held = repr(next(iter(different))) if different else None
+        said = f"every training row has the label {held}" if held else "no training row has a label"
+        raise DataError(f"{train.source['name']}: {said}; at least two are needed")
+
+
+def demand_seen(train: Table, table: Table, split: str, seen: Sequence[str], labels: Sequence[str]) -> None:
+    """See that a split has no label that a model does not know.
+
+    Raises:
+        DataError: it has one.
+    """
+    unknown = sorted(set(labels) - set(seen))
+    if unknown and table.source is train.source:
+        raise DataError(
+            f"{train.source['name']}: the label {unknown[0]!r} is so rare that the {split} rows set apart took all "
+            "of it; add rows, or leave the label out"
+        )
+    if unknown:
+        raise DataError(f"{table.source['name']}: {split} has the label {unknown[0]!r}, which training never saw")
+
+
+def note_on_unseen(names: Sequence[str], trained: Sequence[str]) -> list[str]:
+    """A note on labels of which the training split has no row."""
+    unseen = [name for name in names if name not in set(trained)]
+    if not unseen:
+        return []
+    return [f"Labels without a training row: {', '.join(map(repr, unseen[:10]))}; nothing is learned of them."]
