@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Literal
 
-from gatedrnn.errors import DataError
 from gatedrnn.terminal import Console
 
 
@@ -11,8 +10,8 @@ def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = 
     """Write a model for programs without Python.
 
     A language model: one step with its state in and out, and a whole sequence. A forecast: a window, and a step of the
-    stream after it. A model that reads series: a window of any length. All are run by onnxruntime beside the model
-    before they are kept.
+    stream after it. A model that reads series: a window of any length. A classifier of texts: the tokens of texts of
+    any length. All are run by onnxruntime beside the model before they are kept.
 
     Args:
         run: Folder of a run of `gatedrnn train`, or of a model that one wrote.
@@ -21,6 +20,7 @@ def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = 
     """
     from gatedrnn.export.onnx import ALLOWED, export_onnx
     from gatedrnn.export.series import export_classifier, export_forecast
+    from gatedrnn.export.text import export_text_classifier
     from gatedrnn.models import GatedRNNForCausalLM, GatedRNNForForecasting
     from gatedrnn.train.finished import open_finished
 
@@ -32,7 +32,7 @@ def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = 
     elif model.config.input_size is not None:
         found = export_classifier(model, folder)
     else:
-        raise DataError(f"{run}: reads tokens and writes none, which is not exported; `gatedrnn evaluate` scores it")
+        found = export_text_classifier(model, folder)
     for name, difference in found.items():
         Console().print(
             f"{folder / name}: differs from the model by {difference:.1e} (allowed {ALLOWED:.0e})", soft_wrap=True,

@@ -12,6 +12,7 @@ from gatedrnn.data.settings import (
     SERIES_REGRESSION,
     TAGGING,
     TASKS,
+    TEXT,
     TEXT_REGRESSION,
     DataSettings,
     DigitsTask,
@@ -106,7 +107,7 @@ def _loaded(settings: DataSettings) -> TaskData:
 
 
 __all__ = [
-    "FORECAST", "LANGUAGE", "SERIES", "SERIES_REGRESSION", "TAGGING", "TASKS", "TEXT_REGRESSION", "Batch",
+    "FORECAST", "LANGUAGE", "SERIES", "SERIES_REGRESSION", "TAGGING", "TASKS", "TEXT", "TEXT_REGRESSION", "Batch",
     "DataSettings", "Examples", "Lanes", "RunningText", "Settings", "TaskData", "Texts", "TrainingSource", "Windows",
     "data_settings", "load_task", "tasks_kept", "tokens_in",
 ]  # fmt: skip

@@ -23,6 +23,7 @@ Calendar: TypeAlias = Literal[
     "minute-of-hour", "hour-of-day", "day-of-week", "day-of-month", "day-of-year", "month-of-year"
 ]
 Tokenizer: TypeAlias = Literal["words", "whitespace", "tokens", "bpe", "characters", "bytes"]
+TextTokenizer: TypeAlias = Literal["words", "pieces", "whitespace", "tokens", "bpe", "characters", "bytes"]
 
 
 def _as_names(given: object) -> object:
@@ -132,9 +133,9 @@ class TextFiles(TaskSettings):
     """Of dates such as 1/2/2024, where the column does not tell."""
     quoting: bool = False
     """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
-    tokenizer: Tokenizer = "words"
-    """words: lower case, punctuation apart; whitespace: lower().split(); tokens: split(); bpe: subwords; characters;
-    bytes. Learned on training data."""
+    tokenizer: TextTokenizer = "words"
+    """words: lower case, punctuation apart; pieces: the same, and an unknown word is read as its longest known pieces;
+    whitespace: lower().split(); tokens: split(); bpe: subwords; characters; bytes. Learned on training data."""
     min_count: int = Field(2, ge=1)
     """Occurrences in the training split that a word or character needs to enter the vocabulary."""
     vocabulary_size: int = Field(16_000, ge=300)

@@ -1,6 +1,7 @@
 """Tokenizers learned on the training split alone, as Hugging Face tokenizers that a model folder can carry."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -15,6 +16,15 @@ SPECIAL_OF_STREAM = [UNK, EOS]
 BY_LINE = ("words", "whitespace", "tokens")
 """Tokenizers that know no line break: each line ends with <eos>."""
 AT_ONCE = 1 << 18  # characters that are encoded together
+WORD = r"\w+|[^\w\s]"
+"""A word, or a mark by itself, as "pieces" splits texts."""
+LONGEST_WORD = 16
+"""Characters of a token of "pieces" at most; longer words are read in pieces. Few words of any language are longer, and
+a model that knows the characters of a token has a row as wide as the longest."""
+MOST_WORDS, MOST_PIECES, LONGEST_PIECE = 30_000, 8_000, 8
+"""Of "pieces": words, and beginnings of words and later parts of words each, that enter the vocabulary at most."""
+CONTINUES = "##"
+"""Before a token that goes on with the word of the token before it."""
 
 
 def learn_tokenizer(
@@ -24,13 +34,18 @@ def learn_tokenizer(
 
     Args:
         kind: "whitespace": lower().split(); "tokens": the same without lower(); "words": lower case, every punctuation
-            mark a token of its own; "bpe": byte-pair subwords, so that no word is unknown; "characters"; "bytes".
+            mark a token of its own; "pieces": the same, an unknown word being read as its longest known pieces; "bpe":
+            byte-pair subwords, so that no word is unknown; "characters"; "bytes".
         texts: the training split.
         min_count: times a word or character (for bpe, a pair) must occur to enter the vocabulary.
         vocabulary_size: bpe only: tokens in the vocabulary at most.
         stream: for running text: with <eos>, without <pad>; bpe keeps capitals and line breaks.
     """
     special = SPECIAL_OF_STREAM if stream else SPECIAL
+    # A text may hold them (WikiText has <unk> for its rare words): they are not learned as words once more.
+    texts = (re.sub("|".join(special), " ", text) for text in texts)
+    if kind == "pieces":
+        return PreTrainedTokenizerFast(tokenizer_object=_of_pieces(texts, min_count), pad_token=PAD, unk_token=UNK)
     if kind in ("bpe", "bytes"):
         tokenizer, trainer = _of_bytes(kind, min_count, vocabulary_size, special)
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=not stream)
@@ -57,8 +72,7 @@ def learn_tokenizer(
         tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     elif kind == "whitespace":
         tokenizer.normalizer = normalizers.Lowercase()
-    # A text may hold them (WikiText has <unk> for its rare words): they are not learned as words once more.
-    tokenizer.train_from_iterator((re.sub("|".join(special), " ", text) for text in texts), trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     if not stream:
         return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, unk_token=UNK)
     # A text begins where another ended. Padding is masked, so that any token can stand for it.
@@ -69,6 +83,41 @@ def learn_tokenizer(
         tokenizer_object=tokenizer, unk_token=UNK, bos_token=EOS, eos_token=EOS, pad_token=EOS, padding_side="left",
         clean_up_tokenization_spaces=False, stream_kind=kind,
     )  # fmt: skip
+
+
+def _of_pieces(texts: Iterable[str], min_count: int) -> Tokenizer:
+    """Words that are frequent enough as they are, others as the longest pieces that the vocabulary has, from the left.
+
+    A piece is a part of at least two different words, or one character, so that a word is unknown as a whole only where
+    training never saw one of its characters.
+    """
+    normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    splitter = pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
+    counts = Counter(word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+    words = [word for word, count in _ordered(counts) if count >= min_count and len(word) <= LONGEST_WORD][:MOST_WORDS]
+    begins, goes_on = Counter[str](), Counter[str]()
+    for word in counts:
+        for start in range(min(len(word), LONGEST_WORD)):
+            for stop in range(start + 1, min(len(word), start + LONGEST_PIECE) + 1):
+                (goes_on if start else begins)[word[start:stop]] += 1
+    alphabet, known = sorted(set("".join(counts))), set(words)
+    pieces = [piece for piece in [*alphabet, *_shared(begins)] if piece not in known]
+    pieces += [CONTINUES + piece for piece in [*alphabet, *_shared(goes_on)]]
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL, *words, *pieces])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNK, continuing_subword_prefix=CONTINUES))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUES, cleanup=False)
+    return tokenizer
+
+
+def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:
+    """The most frequent first; among equals in the order of the alphabet, so that the order of texts does not count."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _shared(counts: Counter[str]) -> list[str]:
+    """The parts of two characters or more that at least two words have, up to the limit."""
+    return [piece for piece, words in _ordered(counts) if words >= 2 and len(piece) > 1][:MOST_PIECES]
 
 
 def _of_bytes(kind: str, min_count: int, size: int, special: list[str]) -> tuple[Tokenizer, trainers.Trainer]:

@@ -13,7 +13,8 @@ from gatedrnn.layers.taken import OF_LAYERS, why_refused
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.registry import CELLS, CellChoice
 
-POOLINGS = ("last", "mean", "max")
+POOLINGS = {"last": 1, "mean": 1, "max": 1, "last-mean-max": 3}
+"""By name: vectors of a layer's width that a classifier reads."""
 OptionValue: TypeAlias = bool | int | float | str
 RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS)
 
@@ -54,8 +55,16 @@ class GatedRNNConfig(PreTrainedConfig):
         feed_forward_factor: inner width of that network in units of `embedding_size`.
         token_dropout: probability with which a whole token becomes `unk_token_id`, in training.
         embedding_dropout, dropout, head_dropout: on the embedding, between layers, before the head; in training.
+        locked_dropout: whether `embedding_dropout` drops the same features at all steps of a sequence.
         pooling: what a sequence classifier reads: the output at the "last" valid step (of each direction its own last),
-            or the "mean" or "max" over the valid steps.
+            the "mean" or "max" over the valid steps, or all three, "last-mean-max".
+        character_grams, grams_per_token: n-grams of characters that tokens are composed of, and the most that a token
+            has, see `gatedrnn.models.grams`; 0 for tokens with a vector each alone.
+        linear_path: of a sequence classifier of tokens: numbers of pairs, grams and grams_per_token of the linear
+            classifier whose log-probabilities are averaged with the network's, see `gatedrnn.models.linear_path`. None
+            for none.
+        members: networks of a classifier, alike but for their random numbers, whose log-probabilities (of a regression,
+            numbers) are averaged.
         window: steps that a backbone, which has no state, reads at a time in `eval()` as a language model, up to half
             of them steps that it read before; None for all that it is given, and no more.
         use_cache: whether a language model in `eval()` returns its state.
@@ -94,7 +103,12 @@ class GatedRNNConfig(PreTrainedConfig):
     embedding_dropout: float = 0.0
     dropout: float = 0.0
     head_dropout: float = 0.0
+    locked_dropout: bool = False
     pooling: str = "last"
+    character_grams: int = 0
+    grams_per_token: int = 0
+    linear_path: dict[str, int] | None = None
+    members: int = 1
     window: int | None = None
     use_cache: bool = True
     tie_word_embeddings: bool = True
@@ -178,8 +192,10 @@ class GatedRNNConfig(PreTrainedConfig):
             raise ValueError(f"embedding_activation must be silu or None, got {self.embedding_activation!r}")
         if self.pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, got {self.pooling!r}")
-        if self.bidirectional and self.block and self.pooling == "last":
-            raise ValueError("pooling 'last' needs the directions apart, which a block mixes; take 'mean' or 'max'")
+        if self.bidirectional and self.block and "last" in self.pooling:
+            raise ValueError(
+                f"pooling {self.pooling!r} needs the directions apart, which a block mixes; take 'mean' or 'max'"
+            )
         for name in RATES:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
@@ -187,9 +203,11 @@ class GatedRNNConfig(PreTrainedConfig):
             raise ValueError("embedding_size 0 is for numbers that go into recurrent layers without blocks as they are")
         if self.embedding_size < 0:
             raise ValueError(f"embedding_size must be at least 0, got {self.embedding_size}")
-        for name in ("hidden_size", "num_hidden_layers", "feed_forward_factor"):
+        for name in ("hidden_size", "num_hidden_layers", "feed_forward_factor", "members"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.vocab_size is None and (self.character_grams or self.linear_path is not None):
+            raise ValueError("character_grams and linear_path are of tokens: they need vocab_size")
         for name in ("channel_means", "channel_deviations"):
             values = getattr(self, name)
             if values is not None and len(values) != self.input_size:

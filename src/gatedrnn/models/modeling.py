@@ -1,14 +1,16 @@
 """Hugging Face models around the recurrent layers: embedding, blocks, classifiers. Equations are in `cells/`."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import log_softmax
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import BaseModelOutputWithPast, SequenceClassifierOutput, TokenClassifierOutput
+from transformers.modeling_outputs import BaseModelOutputWithPast, SequenceClassifierOutput
 from transformers.utils import can_return_tuple
 
 from gatedrnn.equations import GappedLoopEquations
@@ -16,9 +18,11 @@ from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.taken import OF_LAYERS, takes
 from gatedrnn.models.backbones import BACKBONES, is_of_file, named_if_it_fails
 from gatedrnn.models.cache import GatedRNNCache
-from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.configuration import POOLINGS, GatedRNNConfig
 from gatedrnn.models.conventions import DOCUMENTS, demand_known, kept_states, resets_of
+from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
+from gatedrnn.models.linear_path import LinearPath
 from gatedrnn.ops import dropout, masked_max
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import Flags, Gaps, Hidden, Series, Step
@@ -48,7 +52,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """torch's own initialisation for linear maps and norms, ours for recurrent layers, small normal embeddings."""
-        if isinstance(module, RecurrentLayer | ChannelScale | DecayedInputs | nn.Linear | nn.LayerNorm):
+        if isinstance(module, RecurrentLayer | ChannelScale | DecayedInputs | LinearPath | nn.Linear | nn.LayerNorm):
             module.reset_parameters()
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=EMBEDDING_STD)
@@ -91,6 +95,13 @@ class KernelDropout(nn.Dropout):
         return dropout(input, self.p, self.training)
 
 
+class LockedDropout(nn.Dropout):
+    """Dropout that zeroes the same features at all steps of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input * super().forward(torch.ones_like(input[:, :1])) if self.training else input
+
+
 class GatedRNNEmbeddings(nn.Module):
     """Tokens through a table, or numbers through a linear map or as they are, to (batch, time, output_size)."""
 
@@ -102,7 +113,9 @@ class GatedRNNEmbeddings(nn.Module):
         if config.vocab_size is not None:
             # A language model may pad with the token between texts, which has a meaning to learn.
             padding = None if config.is_boundary(config.pad_token_id) else config.pad_token_id
-            self.map: nn.Module = nn.Embedding(config.vocab_size, config.embedding_size, padding)
+            size = config.vocab_size, config.embedding_size, padding
+            grams = config.character_grams, config.grams_per_token
+            self.map: nn.Module = CharacterEmbedding(*size, *grams) if config.character_grams else nn.Embedding(*size)
         elif config.input_size is not None:
             width = config.embedding_size
             self.map = nn.Linear(config.input_features, width) if width else nn.Identity()
@@ -111,7 +124,7 @@ class GatedRNNEmbeddings(nn.Module):
         scales = config.gap_unit is None and (config.channel_means is not None or config.flagged_channels)
         self.scale = ChannelScale(config) if scales else None
         self.activation = nn.SiLU() if config.embedding_activation else nn.Identity()
-        self.dropout = KernelDropout(config.embedding_dropout)
+        self.dropout = (LockedDropout if config.locked_dropout else KernelDropout)(config.embedding_dropout)
         self.output_size = config.embedding_size or config.input_features
 
     def forward(self, inputs: Tensor) -> Series:
@@ -397,51 +410,115 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         return found
 
 
+@dataclass
+class VotesOutput(SequenceClassifierOutput):
+    """A classifier's output, with what each of several networks says of its own, in training alone."""
+
+    votes: Tensor | None = None
+    """(members, batch, …, labels): logits, or numbers."""
+
+
+class Network(Protocol):
+    """One of the networks of a classifier, with its head."""
+
+    model: GatedRNNModel
+    head_dropout: KernelDropout
+    classifier: nn.Linear
+
+
+class Member(nn.Module):
+    """A further network of a classifier, with its head."""
+
+    def __init__(self, config: GatedRNNConfig, features: int) -> None:
+        super().__init__()
+        self.model = GatedRNNModel(config)
+        self.head_dropout = KernelDropout(config.head_dropout)
+        self.classifier = nn.Linear(features, config.num_labels)
+
+
 class GatedRNNClassifier(GatedRNNPreTrainedModel):
-    """A model with a linear head over `num_labels` labels; what the head reads is the subclass's."""
+    """A model, or several, with a linear head over `num_labels` labels; what the head reads is the subclass's."""
+
+    pools: ClassVar[bool] = False
+    """Whether a head reads one vector a sequence, as `pooling` says."""
 
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__(config)
         self.num_labels = config.num_labels
         self.model = GatedRNNModel(config)
         self.head_dropout = KernelDropout(config.head_dropout)
-        self.classifier = nn.Linear(self.model.output_size, config.num_labels)
+        features = self.model.output_size * (POOLINGS[config.pooling] if self.pools else 1)
+        self.classifier = nn.Linear(features, config.num_labels)
+        self.others = nn.ModuleList(Member(config, features) for _ in range(config.members - 1))
+        self.linear_path = None if config.linear_path is None or not self.pools else LinearPath(config)
         self.post_init()
 
-    def scores(self, features: Tensor) -> Tensor:
+    @property
+    def networks(self) -> list[Network]:
+        """All members; the first is this model itself."""
+        return [self, *(cast(Network, other) for other in self.others)]
+
+    def scores(self, features: Tensor, network: Network | None = None) -> Tensor:
         """Logits (…, num_labels) of the core's output (…, features); of a regression numbers, in its labels' units,
-        float64."""
-        logits: Tensor = self.classifier(self.head_dropout(features))
+        float64.
+
+        Args:
+            network: the member whose head it is; the first if None.
+        """
+        head: Network = self if network is None else network
+        logits: Tensor = head.classifier(head.head_dropout(features))
         if self.config.label_deviation is not None:
             logits = logits.double() * self.config.label_deviation + (self.config.label_mean or 0.0)
         return logits
+
+    def joined(self, votes: list[Tensor]) -> Tensor:
+        """What all members say together: the mean of their log-probabilities, or of their numbers."""
+        if len(votes) == 1:
+            return votes[0]
+        numbers = self.config.problem_type == "regression"
+        return torch.stack([vote if numbers else log_softmax(vote, dim=-1) for vote in votes]).mean(0)
 
 
 class GatedRNNForSequenceClassification(GatedRNNClassifier):
     """One label for a sequence (or `num_labels` numbers, with `problem_type="regression"`)."""
 
+    pools = True
+
     @can_return_tuple
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, labels: Tensor | None = None, gaps: Gaps | None = None, **kwargs: Any,
-    ) -> SequenceClassifierOutput:  # fmt: skip
+    ) -> VotesOutput:  # fmt: skip
         """Logits (batch, num_labels); with `labels` (batch,) the loss too. Inputs as in `GatedRNNModel.forward`; a text
-        without tokens is read as one unknown token."""
+        without tokens is read as one unknown token.
+
+        In training the loss is the mean over the members, each for itself, and a linear path has no part in it.
+        """
         demand_known(kwargs, ("output_hidden_states", "inputs_embeds"))
         if input_ids is not None and self.config.unk_token_id is not None:
             input_ids, attention_mask = _never_empty(input_ids, attention_mask, self.config.unk_token_id)
         # A backbone has no direction of its own half of the features.
         how, bidirectional = self.config.pooling, self.config.bidirectional and self.config.backbone is None
         last_only = how == "last" and attention_mask is None and not bidirectional
-        core = self.model(input_ids, attention_mask, input_values, last_only=last_only, gaps=gaps, **kwargs)
-        states = core.last_hidden_state
         mask = None if attention_mask is None else attention_mask.bool()
-        logits = self.scores(pool(states, mask, how, bidirectional))
+        votes, hidden_states = list[Tensor](), None
+        for network in self.networks:
+            core = network.model(input_ids, attention_mask, input_values, last_only=last_only, gaps=gaps, **kwargs)
+            votes.append(self.scores(pool(core.last_hidden_state, mask, how, bidirectional), network))
+            hidden_states = hidden_states or core.hidden_states
+        logits = self.joined(votes)
+        if self.linear_path is not None and not self.training:
+            if input_ids is None:
+                raise ValueError("a model with a linear path reads input_ids, which are missing")
+            logits = (log_softmax(logits, dim=-1) + self.linear_path(input_ids, mask)) / 2
         loss = None
         if labels is not None:
             labels = labels.to(logits.dtype) if labels.is_floating_point() else labels
-            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
-        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=core.hidden_states)
+            each = votes if self.training else [logits]
+            losses = [self.loss_function(labels=labels, pooled_logits=one, config=self.config) for one in each]
+            loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        several = torch.stack(votes) if self.training and len(votes) > 1 else None
+        return VotesOutput(loss=loss, logits=logits, hidden_states=hidden_states, votes=several)
 
 
 class GatedRNNForTokenClassification(GatedRNNClassifier):
@@ -451,15 +528,21 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         input_values: Tensor | None = None, labels: Tensor | None = None, gaps: Gaps | None = None, **kwargs: Any,
-    ) -> TokenClassifierOutput:  # fmt: skip
-        """Logits (batch, time, num_labels); with `labels` (batch, time) the loss too. Inputs as in
-        `GatedRNNModel.forward`."""
-        core = self.model(input_ids, attention_mask, input_values, gaps=gaps, **kwargs)
-        logits = self.scores(core.last_hidden_state)
-        loss = None
+    ) -> VotesOutput:  # fmt: skip
+        """Logits (batch, time, num_labels); with `labels` (batch, time) the loss too, in training the mean over the
+        members, each for itself. Inputs as in `GatedRNNModel.forward`."""
+        votes, hidden_states = list[Tensor](), None
+        for network in self.networks:
+            core = network.model(input_ids, attention_mask, input_values, gaps=gaps, **kwargs)
+            votes.append(self.scores(core.last_hidden_state, network))
+            hidden_states = hidden_states or core.hidden_states
+        logits, loss = self.joined(votes), None
         if labels is not None:
-            loss = self.loss_function(logits, labels, self.config)
-        return TokenClassifierOutput(loss=loss, logits=logits, hidden_states=core.hidden_states)
+            each = votes if self.training else [logits]
+            losses = [self.loss_function(one, labels, self.config) for one in each]
+            loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        several = torch.stack(votes) if self.training and len(votes) > 1 else None
+        return VotesOutput(loss=loss, logits=logits, hidden_states=hidden_states, votes=several)
 
 
 def _never_empty(input_ids: Tensor, mask: Tensor | None, unknown: int) -> tuple[Tensor, Tensor | None]:
@@ -479,9 +562,11 @@ def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = Fal
     Args:
         states: (batch, time, features).
         mask: (batch, time), True = valid; None if all are.
-        how: "last", "mean" or "max".
+        how: "last", "mean" or "max"; or "last-mean-max", (batch, 3 · features).
         bidirectional: the features' second half ran in reverse: its last step is the first valid one.
     """
+    if how == "last-mean-max":
+        return torch.cat([pool(states, mask, one, bidirectional) for one in how.split("-")], dim=1)
     if how == "last" and bidirectional:
         forward, backward = states.chunk(2, dim=2)
         flipped = None if mask is None else mask.flip(1)

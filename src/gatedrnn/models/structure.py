@@ -13,13 +13,14 @@ from gatedrnn.models.modeling import BackbonePart, GatedRNNBlock, GatedRNNEmbedd
 from gatedrnn.registry import CELLS
 
 PARTS = ("embedding", "core", "block", "head")
-OTHERS = {"classifier": "head", "lm_head": "head", "head": "head", "projection": "core"}
-"""Modules beside the model itself, by part: heads, and the projection back to the model's width."""
+OTHERS = {"classifier": "head", "lm_head": "head", "head": "head", "projection": "core", "linear_path": "linear_path"}
+"""Modules beside the model itself, by part: heads, the projection back to the model's width, and a path beside it."""
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
     """Parameters of embedding, recurrent core (the cells and their output projections; a whole backbone), block
-    (normalisation and feed-forward) and head, and their total."""
+    (normalisation and feed-forward) and head, of a linear path where there is one, and their total. Those of several
+    members are counted together."""
     owner: dict[int, str] = {}
     for module in model.modules():
         core: list[nn.Module] = []
@@ -32,9 +33,15 @@ def count_parameters(model: nn.Module) -> dict[str, int]:
         owner |= {id(p): "core" for part in core for p in part.parameters()}
     counts = dict.fromkeys(PARTS, 0)
     for name, parameter in model.named_parameters():
-        part = owner.get(id(parameter), OTHERS.get(name.split(".")[0], "block"))
-        counts[part] += parameter.numel()
+        part = owner.get(id(parameter), _part_of(name))
+        counts[part] = counts.get(part, 0) + parameter.numel()
     return counts | {"total": sum(counts.values())}
+
+
+def _part_of(name: str) -> str:
+    """The part of a parameter that is of no embedding, layer or block: by its module, also of a further member."""
+    first, *rest = name.split(".")
+    return OTHERS.get(rest[1] if first == "others" else first, "block")
 
 
 class Initialisation(TypedDict):
@@ -63,9 +70,9 @@ class Structure(TypedDict):
     state_size: int | None
     """Elements of the state of one sequence; None of a backbone, which has none of constant size."""
     multiply_adds_per_step: int
-    """Of matrix products with one row per step: the core's, the block's, and those of a linear map of numbers. An
-    embedding table costs none; elementwise operations are not counted. A backbone's are counted as it runs, those of
-    attention too."""
+    """Of matrix products with one row per step: the cores', the block's, and those of a linear map of numbers. An
+    embedding table and a linear path cost none; elementwise operations are not counted. A backbone's are counted as it
+    runs, those of attention too."""
 
 
 def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Structure:
@@ -85,8 +92,8 @@ def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Struct
         parameter.numel()
         for name, parameter in model.named_parameters()
         if parameter.dim() == 2
-        and OTHERS.get(name.split(".")[0]) != "head"
-        and not name.endswith("embeddings.map.weight")
+        and _part_of(name) not in ("head", "linear_path")
+        and not name.endswith(("embeddings.map.weight", "embeddings.map.parts.weight"))
     )
     if config.input_size is not None:
         products += config.input_features * config.embedding_size

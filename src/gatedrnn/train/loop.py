@@ -38,6 +38,7 @@ from gatedrnn.train.resources import compile_kernels, demand_room
 from gatedrnn.train.result import RunMeasured, RunResult
 from gatedrnn.train.settings import RunSettings
 from gatedrnn.train.sharing import AVERAGE, BEST, Replicas, Sharing
+from gatedrnn.train.text_parts import begin_from_texts
 
 LOG = logging.getLogger("gatedrnn")
 
@@ -247,6 +248,8 @@ class Trainer:
         logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it warns of tied weights at every saving
         set_seed(settings.seed)
         model = build_model(settings, data)
+        if checkpoint.newest(folder.checkpoints) is None:  # which would have it
+            begin_from_texts(model, settings, data)
         self.objective = objective_of(data, model.config, settings.train)
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
@@ -483,7 +486,8 @@ class Trainer:
             self._demand_finite("validation loss", scores.loss)
             rank = list(self.objective.metric.rank(scores))
             state.waited += 1
-            if self.objective.metric.takes_last or rank > state.best_rank:
+            takes_last = self.objective.metric.takes_last or self.settings.train.weights == "last"
+            if takes_last or rank > state.best_rank:
                 state.best_rank, state.best_step, state.waited = rank, state.step, 0
                 self.best = weights_of(self.bare)
         if self.settings.train.schedule == "plateau":

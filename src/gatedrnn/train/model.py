@@ -25,7 +25,8 @@ from gatedrnn.models.structure import Structure
 from gatedrnn.records import environment, sync
 from gatedrnn.train.checkpoint import written_whole
 from gatedrnn.train.result import RunResult
-from gatedrnn.train.settings import RunSettings, in_flags
+from gatedrnn.train.settings import OF_TEXTS, RunSettings, in_flags
+from gatedrnn.train.text_parts import fill_tables, text_fields
 
 
 def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
@@ -33,7 +34,9 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
         raise DataError(f"--token-dropout: {data.name} has no unknown token; leave it at 0")
     forecasts = isinstance(data.train, Windows)
-    options = run.model.model_dump(exclude={"layers", "tied"} | (set() if forecasts else {"linear_size"}))
+    options = run.model.model_dump(
+        exclude={"layers", "tied", *OF_TEXTS, *(() if forecasts else ("linear_size",))}
+    ) | text_fields(run, data)
     if run.backbone is not None:
         # It has blocks of its own; --block is for the cells that it is compared with.
         options |= {"block": False, "window": data.train.length if isinstance(data.train, RunningText) else None}
@@ -73,6 +76,7 @@ def build_model(run: RunSettings, data: TaskData) -> GatedRNNPreTrainedModel:
     config = build_config(run, data)
     with _refusing():
         model = HEADS[data.labelled](config)
+    fill_tables(model, run, data)
     if data.labelled == "next" and is_by_line(data.tokenizer):
         model.generation_config.eos_token_id = None  # it ends a line, not the text
     return model

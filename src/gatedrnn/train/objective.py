@@ -94,12 +94,13 @@ class Classification(_Stateless):
         return int((batch["labels"] != -100).sum())
 
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        logits, labels = _logits(model, batch), batch["labels"]
+        votes = _votes(model, batch)
+        labels = batch["labels"].expand(votes.shape[:-1])
         found = cross_entropy(
-            logits.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum",
-            weight=None if self.weights is None else self.weights.to(logits.device),
+            votes.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum",
+            weight=None if self.weights is None else self.weights.to(votes.device),
         )  # fmt: skip
-        return found / items
+        return found / (items * len(votes))
 
 
 class SeveralLabels(_Stateless):
@@ -118,12 +119,13 @@ class SeveralLabels(_Stateless):
         return batch["labels"].numel()
 
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        logits = _logits(model, batch)
+        votes = _votes(model, batch)
+        labels = (batch["labels"] * (1 - self.smoothing) + self.smoothing / 2).expand(votes.shape)
         found = binary_cross_entropy_with_logits(
-            logits.float(), batch["labels"] * (1 - self.smoothing) + self.smoothing / 2, reduction="sum",
-            pos_weight=None if self.weights is None else self.weights.to(logits.device),
+            votes.float(), labels, reduction="sum",
+            pos_weight=None if self.weights is None else self.weights.to(votes.device),
         )  # fmt: skip
-        return found / items
+        return found / (items * len(votes))
 
 
 class Regression(_Stateless):
@@ -136,8 +138,9 @@ class Regression(_Stateless):
         return len(batch["labels"])
 
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        off = ((_logits(model, batch)[:, 0] - batch["labels"]) / self.unit).float()
-        return mse_loss(off, torch.zeros_like(off), reduction="sum") / items
+        votes = _votes(model, batch)
+        off = ((votes[..., 0] - batch["labels"]) / self.unit).float()
+        return mse_loss(off, torch.zeros_like(off), reduction="sum") / (items * len(votes))
 
 
 class Quantiles(_Stateless):
@@ -153,10 +156,12 @@ class Quantiles(_Stateless):
         return model(**batch, origins=self.origins).loss * (len(batch["labels"]) / items)
 
 
-def _logits(model: nn.Module, batch: Batch) -> Tensor:
-    """Without the labels, from which the model would make a loss of its own."""
-    logits: Tensor = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).logits
-    return logits
+def _votes(model: nn.Module, batch: Batch) -> Tensor:
+    """What each member says, (members, batch, …, labels); without the labels, from which the model would make a loss of
+    its own."""
+    output = model(**{name: tensor for name, tensor in batch.items() if name != "labels"})
+    votes: Tensor = output.logits.unsqueeze(0) if output.votes is None else output.votes
+    return votes
 
 
 class NextToken:
@@ -212,7 +217,7 @@ def metric_of(data: TaskData) -> Metric:
 
 
 def objective_of(data: TaskData, config: GatedRNNConfig, train: TrainSettings) -> Objective:
-    """The one that fits the labels of the data. A forecaster that is trained again takes all steps each time.
+    """The one that fits the labels of the data.
 
     Raises:
         DataError: classes shall be balanced whose examples are drawn without end.
@@ -222,7 +227,7 @@ def objective_of(data: TaskData, config: GatedRNNConfig, train: TrainSettings) -
     validation = data.evaluation.get("validation")
     if isinstance(data.train, Windows):
         few = validation is not None and len(cast(Windows, validation)) < ENOUGH
-        return Quantiles(data.train.origins, MASE._replace(takes_last=few or train.refit))
+        return Quantiles(data.train.origins, MASE._replace(takes_last=few))
     if config.problem_type == "regression":
         return Regression(config, metric_of(data))
     if config.problem_type == "multi_label_classification":

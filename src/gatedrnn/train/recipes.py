@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar
 
-from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT_REGRESSION, Settings
+from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION, Settings
 from gatedrnn.records import Json
 
 S = TypeVar("S", bound=Settings)
@@ -39,6 +39,20 @@ _TEXT_MODEL = {
 }  # fmt: skip
 _TEXT_TRAIN = {
     "epochs": 4, "batch_size": 64, "learning_rate": 3e-3, "schedule": "linear", "label_smoothing": 0.05,
+}  # fmt: skip
+
+_WORDS: dict[str, dict[str, Any]] = {
+    "contenders": {"hidden_size": 64},
+    "data": {"tokenizer": "pieces", "min_count": 1, "max_tokens": 512},
+    "model": {
+        "embedding_size": 128, "bidirectional": True, "pooling": "last-mean-max", "character_grams": 50_000,
+        "word_vectors": True, "token_dropout": 0.2, "embedding_dropout": 0.5, "locked_dropout": True,
+        "head_dropout": 0.5,
+    },
+    "train": {
+        "epochs": 8, "batch_size": 64, "learning_rate": 3e-3, "schedule": "cosine", "warmup": 0.1,
+        "label_smoothing": 0.1, "weights": "last",
+    },
 }  # fmt: skip
 
 _CHARACTERS: dict[str, dict[str, Any]] = {
@@ -118,12 +132,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         "model": _TEXT_MODEL,
         "train": _TEXT_TRAIN,
     },
-    "text-classification": {
-        "contenders": {"hidden_size": 128},
-        "data": {"tokenizer": "bpe"},
-        "model": _TEXT_MODEL,
-        "train": _TEXT_TRAIN,
-    },
+    TEXT: _WORDS,
     TEXT_REGRESSION: {
         "contenders": {"hidden_size": 128},
         "data": {"tokenizer": "bpe"},
@@ -153,7 +162,9 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 }
 """By task and part; chosen on validation splits, those of probes on sequences of other seeds than the tests', at the
 tests' lengths too."""
-WHOLE: dict[str, dict[str, dict[str, Any]]] = {FORECAST: {"train": {"refit": True, "calibrate": True}}}
+WHOLE: dict[str, dict[str, dict[str, Any]]] = {
+    FORECAST: {"train": {"refit": True, "calibrate": True, "weights": "last"}},
+}
 """By task and part: what `train` and `forecast` take besides, or instead. `compare` is of cells, and leaves out the
 parts beside them."""
 OPTIONS: dict[str, dict[str, str]] = {

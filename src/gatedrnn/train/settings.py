@@ -19,7 +19,7 @@ from gatedrnn.data import (
     Settings,
 )
 from gatedrnn.data.probes import PROBES
-from gatedrnn.data.settings import TASKS, ProbeTask, Seed, belongs
+from gatedrnn.data.settings import TASKS, ProbeTask, Seed, TextTask, belongs
 from gatedrnn.layers.taken import OF_LAYERS, why_refused
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.records import cores
@@ -73,17 +73,22 @@ def refused_by(cell: str, given: Mapping[str, object]) -> str | None:
     return why_refused(given, {one.name: CELLS[one.name].equations for one in cells_of(cell)}, backbone_of(cell))
 
 
+OF_TEXTS = ("character_grams", "word_vectors", "linear_path")
+"""Settings of models that read texts and give each a label."""
+
+
 class ModelSettings(Settings):
     """The structure of a contender, but for the cell and the width of its state."""
 
     expert = (
         "weight_init", "bias_init", "longest_time_scale", "zoneout", "input_dropout", "state_dropout",
-        "weight_dropout", "layer_norm", "feed_forward_factor", "tied", "linear_size",
+        "weight_dropout", "layer_norm", "feed_forward_factor", "tied", "linear_size", "locked_dropout",
     )  # fmt: skip
 
     without = {
         "token_dropout": (FORECAST, SERIES, SERIES_REGRESSION), "pooling": (FORECAST, LANGUAGE, TAGGING),
         "bidirectional": (FORECAST, LANGUAGE), "tied": (FORECAST, SERIES, SERIES_REGRESSION),
+        "members": (FORECAST, LANGUAGE), **dict.fromkeys(OF_TEXTS, (FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION)),
     }  # fmt: skip
 
     layers: int = Field(1, ge=1)
@@ -118,6 +123,8 @@ class ModelSettings(Settings):
     """Probability with which a whole token is read as unknown, in training."""
     embedding_dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout on the embedding."""
+    locked_dropout: bool = False
+    """Dropout on the embedding is of the same features at all steps of a sequence."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout between layers."""
     head_dropout: float = Field(0.0, ge=0, lt=1)
@@ -126,8 +133,20 @@ class ModelSettings(Settings):
     """language-model: the embedding's weights are the head's too; the core's output is projected to their width."""
     linear_size: int = Field(0, ge=0)
     """forecast: last values of the context that a linear map reads beside the network, its result added; 0 for none."""
-    pooling: Literal["last", "mean", "max"] = "last"
-    """What a sequence classifier reads: the last valid step, or the mean or maximum over the valid steps."""
+    pooling: Literal["last", "mean", "max", "last-mean-max"] = "last"
+    """What a sequence classifier reads: the last valid step, the mean or maximum over the valid steps, or all three."""
+    character_grams: int = Field(0, ge=0)
+    """Texts: n-grams of 1 to 4 characters, at most, whose vectors are a part of the vectors of the tokens that hold
+    them; 0 for none."""
+    word_vectors: bool = False
+    """Texts: vectors of tokens begin as the training texts have them: by the company that tokens keep (PPMI, truncated
+    by SVD), and by how often each class has them (naive Bayes)."""
+    linear_path: bool = False
+    """Texts: a linear classifier of TF-IDF n-grams, fitted by scikit-learn, answers beside the network: their
+    log-probabilities are averaged."""
+    members: int = Field(1, ge=1)
+    """Networks of a classifier, trained on the same batches from different random numbers; their log-probabilities are
+    averaged."""
 
 
 class TrainSettings(Settings):
@@ -187,6 +206,8 @@ class TrainSettings(Settings):
     time."""
     validate_every: int = Field(0, ge=0)
     """Steps between validations, the last step's beside them; 0 for one at the end of each epoch."""
+    weights: Literal["best", "last"] = "best"
+    """Those that are kept: the best on validation, or the last, as a fixed schedule leaves them."""
     early_stop: int = Field(0, ge=0)
     """Validations without improvement before training ends; 0 to train to the last epoch."""
     log_every: int = Field(50, ge=1)
@@ -262,6 +283,12 @@ class RunSettings(Settings):
             raise ValueError(belongs("tied", [LANGUAGE], task))
         if task != FORECAST and self.model.linear_size:
             raise ValueError(belongs("linear_size", [FORECAST], task))
+        if not isinstance(self.data, TextTask):
+            for name in OF_TEXTS:
+                if getattr(self.model, name):
+                    raise ValueError(belongs(name, [owner for owner, kind in TASKS.items() if kind is TextTask], task))
+        if task in self.model.without["members"] and self.model.members > 1:
+            raise ValueError(f"--members is of classifiers; leave it out with {task}")
         if task in self.model.without["pooling"] and self.model.pooling != "last":
             raise ValueError(f"--pooling is of classifiers; leave it out with {task}")
         if task == FORECAST and self.model.bidirectional:

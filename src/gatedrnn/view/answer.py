@@ -81,23 +81,25 @@ class LabelSoFar(StepAnswer):
     answers: ClassVar[Answers] = "label so far"
 
     def __init__(self, model: GatedRNNForSequenceClassification) -> None:
-        size = model.model.output_size
-        carried = {
-            "last": {},
-            "mean": {"summed": torch.zeros(1, size), "counted": torch.zeros(1, 1)},
-            "max": {"largest": torch.full((1, size), torch.finfo(torch.float32).min)},
-        }
-        super().__init__(model, carried[model.config.pooling])
+        size, self.poolings = model.model.output_size, model.config.pooling.split("-")
+        carried: dict[str, Tensor] = {}
+        if "mean" in self.poolings:
+            carried |= {"summed": torch.zeros(1, size), "counted": torch.zeros(1, 1)}
+        if "max" in self.poolings:
+            carried["largest"] = torch.full((1, size), torch.finfo(torch.float32).min)
+        super().__init__(model, carried)
 
     def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
-        pooled = output = self.output(read, cache)
-        if self.model.config.pooling == "mean":
-            summed, counted = carried[0] + output, carried[1] + 1
-            pooled, carried = summed / counted, (summed, counted)
-        elif self.model.config.pooling == "max":
-            pooled = torch.maximum(carried[0], output)
-            carried = (pooled,)
-        return Said(self.model.scores(pooled), carried)
+        output = self.output(read, cache)
+        kept = dict(zip(self.carried, carried, strict=True))
+        pooled = {"last": output}
+        if "mean" in self.poolings:
+            kept |= {"summed": kept["summed"] + output, "counted": kept["counted"] + 1}
+            pooled["mean"] = kept["summed"] / kept["counted"]
+        if "max" in self.poolings:
+            pooled["max"] = kept["largest"] = torch.maximum(kept["largest"], output)
+        read_by_head = torch.cat([pooled[how] for how in self.poolings], dim=1)
+        return Said(self.model.scores(read_by_head), tuple(kept.values()))
 
 
 class NumbersSoFar(LabelSoFar):
@@ -162,6 +164,9 @@ def step_answer(model: GatedRNNPreTrainedModel, place: str) -> StepAnswer:
         raise DataError(f"{place}: reads in both directions, and says nothing before the end; train one forwards")
     if config.problem_type == "multi_label_classification":
         raise DataError(f"{place}: gives a text several labels; the page shows which one of them is likeliest")
+    if config.members > 1 or config.linear_path is not None:
+        what = "a linear path" if config.linear_path is not None else f"{config.members} networks"
+        raise DataError(f"{place}: answers by {what} together, and the page shows one network; train one by itself")
     if config.gap_unit is not None:
         raise DataError(f"{place}: reads uneven times; the page shows steps equally far apart")
     if isinstance(model, GatedRNNForForecasting) and (config.known_size or config.past_size or config.static_size):

@@ -119,7 +119,7 @@ def test_an_evaluation_prints_classes_and_confusion_and_nothing_of_transformers(
     capsys.readouterr()
     call("evaluate", moods, "--threads", "1")
     captured = capsys.readouterr()
-    assert captured.err in ("", "tokenising 120 texts of text-classification by bpe\n")
+    assert captured.err in ("", "tokenising 120 texts of text-classification by pieces\n")
     result = json.loads((moods / "result.json").read_text())
     for said in ("test: 24 rows", f"{result['test_accuracy']:.4f}", "precision", "confusion", "so, so"):
         assert said in captured.out, captured.out
@@ -173,7 +173,7 @@ def test_a_command_for_another_kind_of_model_says_which_is_for_it(text_run, book
     refused("name them apart", "evaluate", text_run, moods)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for command in (["generate", moods], ["export", moods], ["diagnose", moods, "--file", "no.txt"]):
+        for command in (["generate", moods], ["diagnose", moods, "--file", "no.txt"]):
             refused("`gatedrnn evaluate` scores it", *command)
 
 

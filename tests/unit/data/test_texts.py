@@ -6,6 +6,7 @@ import io
 import json
 import re
 import time
+import unicodedata
 from collections import Counter
 from itertools import product
 from unittest.mock import Mock
@@ -24,7 +25,7 @@ from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.data.mnist import load_mnist
 from gatedrnn.data.text import AG_NEWS, load_ag_news, load_text_classification
-from gatedrnn.data.tokenizers import PAD, SPECIAL, UNK, learn_tokenizer
+from gatedrnn.data.tokenizers import LONGEST_WORD, PAD, SPECIAL, UNK, learn_tokenizer
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 AWKWARD = [
@@ -417,7 +418,27 @@ def test_bpe_restores_korean_single_letters_and_emoji_joins_what_is_frequent_and
     assert len(large.tokenize(SENTENCES[0])) < len(small.tokenize(SENTENCES[0])) < len(f" {SENTENCES[0]}".encode())
 
 
-@pytest.mark.parametrize("kind", ["words", "whitespace", "bpe"])
+def test_pieces_keep_known_words_whole_and_read_others_as_the_longest_parts_that_two_words_share(tmp_path):
+    texts = ["painting painted paints", "Painting, repainted!", "cafe\u0301 CAF\u00c9", "a" * 30]
+    tokenizer = learn("pieces", texts, min_count=2)
+    assert tokenizer.tokenize("painting CAFE\u0301 , !") == ["painting", "caf\u00e9", ",", "!"]
+    vocabulary = tokenizer.get_vocab().keys()
+    words = {word for text in texts for word in re.findall(r"\w+|[^\w\s]", unicodedata.normalize("NFC", text).lower())}
+    for unknown in ("painter", "repaint", "gnitniap", "paintings" * 3):
+        left, continues, expected = unknown, "", []
+        while left:  # by hand: the longest token that the rest begins with; each character is one
+            longest = max(n for n in range(1, len(left) + 1) if continues + left[:n] in vocabulary)
+            expected, left, continues = [*expected, continues + left[:longest]], left[longest:], "##"
+        assert tokenizer.tokenize(unknown) == expected
+        for token in (token for token in expected if token not in words and len(token.removeprefix("##")) > 1):
+            at = [(word.find(token.removeprefix("##"), token.startswith("##")), word) for word in words]
+            assert sum(place > 0 if token.startswith("##") else place == 0 for place, _ in at) >= 2
+    assert tokenizer.tokenize("paint\u00df") == [UNK], "a character that training never saw"
+    assert max(len(token.removeprefix("##")) for token in words_of(tokenizer)) <= LONGEST_WORD
+    assert tokenizer.decode(tokenizer("Painter, repaint!")["input_ids"]) == "painter , repaint !"
+
+
+@pytest.mark.parametrize("kind", ["words", "pieces", "whitespace", "bpe"])
 def test_the_order_of_texts_does_not_matter_and_a_saved_tokenizer_reads_as_before(kind, tmp_path):
     tokenizer, texts = learn(kind, [*SENTENCES, *EMOJI]), [*SENTENCES, "unknown words", *EMOJI]
     assert tokenizer.convert_ids_to_tokens([0, 1]) == [PAD, UNK]

@@ -24,8 +24,12 @@ WRONG = [
     *(({"cell": cell, "cell_options": {"turbo": True}}, f"cell_options: {cell} has no option 'turbo'; it has: {known}$")
       for cell, known in KNOWN.items()),
     ({"longest_time_scale": 1}, "longest_time_scale should be a number of steps, 2 at least; got 1"),
-    ({"pooling": "first"}, "pooling must be one of last, mean, max, got 'first'"),
+    ({"pooling": "first"}, "pooling must be one of last, mean, max, last-mean-max, got 'first'"),
     ({"bidirectional": True, "block": True, "pooling": "last"}, r"pooling 'last' .* take 'mean' or 'max'"),
+    ({"bidirectional": True, "block": True, "pooling": "last-mean-max"}, r"pooling 'last-mean-max' .* take 'mean'"),
+    ({"members": 0}, "members must be at least 1, got 0"),
+    *(({"vocab_size": None, "input_size": 3, name: value}, "are of tokens: they need vocab_size")
+      for name, value in (("character_grams", 5), ("linear_path", {"pairs": 1, "grams": 1, "grams_per_token": 1}))),
     ({"weight_dropout": 0.5}, "weight_dropout drops recurrent weights, and mingru has none"),
     *(({"cell": "transformer", name: value}, f"{name} is of recurrent layers, and transformer has none; leave it out")
       for name, value in (("zoneout", 0.5), ("layer_norm", True), ("bias_init", "zeros"), ("longest_time_scale", 9))),
@@ -102,7 +106,9 @@ def test_a_configuration_comes_back_with_every_field(tmp_path):
         "cell": "mgu", "cell_options": {"keep": True}, "embedding_size": 9, "hidden_size": 8, "num_hidden_layers": 3,
         "bidirectional": True, "zoneout": 0.15, "input_dropout": 0.25, "state_dropout": 0.35, "weight_dropout": 0.45,
         "layer_norm": True, "block": True, "feed_forward_factor": 5, "token_dropout": 0.1, "embedding_dropout": 0.2,
-        "dropout": 0.3, "head_dropout": 0.4, "pooling": "max", "pad_token_id": 4, "unk_token_id": 3,
+        "dropout": 0.3, "head_dropout": 0.4, "pooling": "max", "pad_token_id": 4, "unk_token_id": 3, "members": 2,
+        "locked_dropout": True, "character_grams": 5, "grams_per_token": 2,
+        "linear_path": {"pairs": 1, "grams": 2, "grams_per_token": 3},
     }  # fmt: skip
     labels = {"id2label": {0: "아니", 1: "네"}, "label2id": {"아니": 0, "네": 1}}
     small.config_of(num_labels=2, **fields, **labels).save_pretrained(tmp_path)

@@ -151,12 +151,15 @@ def test_what_the_page_cannot_show_or_be_without_node_is_said_in_a_sentence(tmp_
     for name, fields in {
         "both": symbols | {"bidirectional": True}, "uneven": {"input_size": 5, "gap_unit": 1.0},
         "backbone": symbols | {"cell": "transformer"}, "symbols": symbols, "numbers": {"input_size": 1},
+        "several": symbols | {"members": 2},
+        "linear": symbols | {"linear_path": {"pairs": 1, "grams": 1, "grams_per_token": 1}},
     }.items():  # fmt: skip
         classifier(tmp_path / name, num_labels=2, **fields)
     forecast(tmp_path / "known", flagged_covariates=[0], known_size=1)
     for name, said in (
         ("both", "reads in both directions"), ("uneven", "reads uneven times"), ("known", "reads covariates"),
-        ("backbone", "transformer has no gates"), ("nothing", "nothing"),
+        ("backbone", "transformer has no gates"), ("nothing", "nothing"), ("several", "answers by 2 networks together"),
+        ("linear", "answers by a linear path together"),
     ):  # fmt: skip
         refused(DataError, said, view_of, tmp_path / name)
     with pytest.raises(DataError, match=r"do not read the same \(mingru · symbols: symbols and mingru · numbers: numb"):
@@ -170,7 +173,7 @@ def test_what_the_page_cannot_show_or_be_without_node_is_said_in_a_sentence(tmp_
 
 def test_the_label_so_far_is_that_of_the_sequence_if_it_ended_there(tmp_path):
     tokens = torch.tensor([[1, 4, 2, 2, 0, 3]])
-    for pooling in ("last", "mean", "max"):
+    for pooling in ("last", "mean", "max", "last-mean-max"):
         model = of_pooling(tmp_path / pooling, pooling)
         for step, found in enumerate(stepped(tmp_path / pooling, tokens[0])):
             expected = model(tokens[:, : step + 1]).logits.detach().numpy()

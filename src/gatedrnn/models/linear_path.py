@@ -1,0 +1,95 @@
+"""A linear classifier of a text's n-grams beside the network: everything it reads follows from the token numbers."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import log_softmax, normalize
+
+from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.shapes import Flags
+
+SMALLEST = 1e-12
+"""Length of a text's features, for a text without any."""
+
+
+class LinearPath(nn.Module):
+    """Log-probabilities from TF-IDF of tokens, pairs of neighbouring tokens, and character n-grams within tokens.
+
+    A feature that occurs c times in a text counts 1 + log(c), times its `idf`; tokens with their pairs, and character
+    grams, are each brought to length 1 (as scikit-learn's `TfidfVectorizer(sublinear_tf=True)` does for each of two
+    kinds of features). Its weights are fitted before the network is trained, and are not trained with it.
+
+    Features are numbered: tokens as the vocabulary numbers them, then pairs, then grams.
+    """
+
+    def __init__(self, config: GatedRNNConfig) -> None:
+        super().__init__()
+        assert config.vocab_size is not None and config.linear_path is not None
+        self.tokens, self.padding = config.vocab_size, config.pad_token_id
+        sizes = config.linear_path
+        self.words = config.vocab_size + sizes["pairs"]
+        self.features = self.words + sizes["grams"]
+        self.pairs: Tensor
+        self.grams: Tensor
+        # A pair is a number: first · tokens + second; rising, so that one is found by halving.
+        self.register_buffer("pairs", torch.zeros(sizes["pairs"], dtype=torch.int64))
+        self.register_buffer("grams", torch.zeros(config.vocab_size, sizes["grams_per_token"], dtype=torch.int32))
+        self.idf = nn.Parameter(torch.empty(self.features), requires_grad=False)
+        self.weight = nn.Parameter(torch.empty(config.num_labels, self.features), requires_grad=False)
+        self.bias = nn.Parameter(torch.empty(config.num_labels), requires_grad=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Every class is as likely as any other, whatever the text."""
+        nn.init.ones_(self.idf)
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, input_ids: Tensor, mask: Flags | None) -> Tensor:
+        """(batch, time) to log-probabilities (batch, labels)."""
+        found = self.features_in(input_ids, mask)
+        sums = self._in_dense_rows if torch.compiler.is_exporting() else self._in_sparse_rows
+        return log_softmax(sums(found) + self.bias, dim=-1)
+
+    def features_in(self, input_ids: Tensor, mask: Flags | None) -> Tensor:
+        """The features of each text as often as they occur in it, (batch, places); the number of all features where a
+        place has none."""
+        nothing = self.features
+        valid = torch.ones_like(input_ids, dtype=torch.bool) if mask is None else mask
+        tokens = torch.where(valid, input_ids, nothing)
+        both = valid[:, 1:] & valid[:, :-1]
+        pairs = torch.where(both, self._number_of(input_ids[:, :-1] * self.tokens + input_ids[:, 1:]), nothing)
+        grams = self.grams[input_ids].long()
+        grams = torch.where(valid.unsqueeze(2) & (grams > 0), grams + (self.words - 1), nothing)
+        return torch.cat([tokens, pairs, grams.flatten(1)], dim=1)
+
+    def _in_sparse_rows(self, found: Tensor) -> Tensor:
+        """(batch, labels): the sum over each text's features of weight times TF-IDF."""
+        rows = torch.arange(len(found), device=found.device).unsqueeze(1).expand_as(found)
+        keys, counts = torch.unique((rows * (self.features + 1) + found)[found < self.features], return_counts=True)
+        row, feature = keys // (self.features + 1), keys % (self.features + 1)
+        values = (1 + counts.to(self.idf.dtype).log()) * self.idf[feature]
+        kind = 2 * row + (feature >= self.words)
+        squares = values.new_zeros(2 * len(found)).index_add(0, kind, values.square())
+        values = values / squares[kind].sqrt().clamp(min=SMALLEST)
+        return values.new_zeros(len(found), len(self.bias)).index_add(
+            0, row, values.unsqueeze(1) * self.weight.t()[feature]
+        )
+
+    def _in_dense_rows(self, found: Tensor) -> Tensor:
+        """The same by operations that ONNX has, which takes (batch, features) numbers of memory."""
+        counts = self.idf.new_zeros(found.shape[0], self.features + 1)
+        counts = counts.scatter_add(1, found, torch.ones_like(found, dtype=counts.dtype))[:, : self.features]
+        values = torch.where(counts > 0, 1 + counts.clamp(min=1).log(), 0) * self.idf
+        kinds = values[:, : self.words], values[:, self.words :]
+        return torch.cat([normalize(kind, eps=SMALLEST) for kind in kinds], dim=1) @ self.weight.t()
+
+    def _number_of(self, pairs: Tensor) -> Tensor:
+        """The features that pairs are, `features` where there is none. Halving, since ONNX has no search."""
+        size = len(self.pairs)
+        if not size:
+            return torch.full_like(pairs, self.features)
+        place = torch.zeros_like(pairs)
+        for power in reversed(range(size.bit_length())):
+            further = place + (1 << power)
+            place = torch.where((further < size) & (self.pairs[further.clamp(max=size - 1)] <= pairs), further, place)
+        return torch.where(self.pairs[place] == pairs, place + self.tokens, self.features)

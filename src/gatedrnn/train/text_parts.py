@@ -1,0 +1,151 @@
+"""What a model of texts takes from its training texts before it is trained: tables of n-grams, which belong to its
+structure, then the beginning of its word vectors, and a linear path."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple, cast
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
+
+from gatedrnn.data import Examples, TaskData
+from gatedrnn.data.grams import GramTable, frequent_pairs, gram_table
+from gatedrnn.errors import DataError
+from gatedrnn.models.grams import CharacterEmbedding
+from gatedrnn.models.linear_path import LinearPath
+from gatedrnn.models.modeling import EMBEDDING_STD, GatedRNNPreTrainedModel
+from gatedrnn.train.settings import RunSettings
+from gatedrnn.train.word_vectors import class_ratios, company_vectors
+
+COMPOSED, LINEAR = (1, 4), (2, 5)
+"""Characters of the n-grams that tokens are composed of, and that a linear path reads."""
+MOST_PAIRS, MOST_GRAMS = 100_000, 100_000
+"""Of a linear path."""
+STRENGTH = 10.0
+"""Of a linear path's logistic regression: scikit-learn's C."""
+ABSENT = -20.0
+"""Logit of a class of which there is no training text."""
+
+
+class LinearTables(NamedTuple):
+    """What a linear path reads beside tokens."""
+
+    pairs: np.ndarray
+    grams: GramTable
+
+
+def text_fields(run: RunSettings, data: TaskData) -> dict[str, int | dict[str, int]]:
+    """Fields of the configuration that follow from the training texts."""
+    fields: dict[str, int | dict[str, int]] = {}
+    if run.model.character_grams:
+        composed = _composed(data, run.model.character_grams)
+        fields |= {"character_grams": composed.grams, "grams_per_token": composed.table.shape[1]}
+    if run.model.linear_path:
+        if _examples(data).several:
+            raise DataError("--linear-path gives a text one label, and these texts have several; leave it out")
+        pairs, grams = _linear(data)
+        sizes = {"pairs": len(pairs), "grams": grams.grams, "grams_per_token": grams.table.shape[1]}
+        fields["linear_path"] = sizes
+    return fields
+
+
+def fill_tables(model: GatedRNNPreTrainedModel, run: RunSettings, data: TaskData) -> None:
+    """Put the tables of n-grams where the model reads them."""
+    for module in model.modules():
+        if isinstance(module, CharacterEmbedding):
+            module.grams.copy_(torch.from_numpy(_composed(data, run.model.character_grams).table))
+        elif isinstance(module, LinearPath):
+            pairs, grams = _linear(data)
+            module.pairs.copy_(torch.from_numpy(pairs))
+            module.grams.copy_(torch.from_numpy(grams.table))
+
+
+@torch.no_grad()
+def begin_from_texts(model: GatedRNNPreTrainedModel, run: RunSettings, data: TaskData) -> None:
+    """Begin word vectors, and fit a linear path; a function of the training texts and the seed alone."""
+    if run.model.word_vectors:
+        vectors = torch.from_numpy(_word_vectors(run, data)).float() * EMBEDDING_STD
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding) and module.num_embeddings == len(vectors):
+                module.weight.copy_(vectors)
+    path = getattr(model, "linear_path", None)
+    if path is not None:
+        train = _examples(data)
+        fit_linear_path(path, train.inputs, train.labels)
+
+
+def fit_linear_path(path: LinearPath, texts: Sequence[np.ndarray], labels: np.ndarray) -> None:
+    """Inverse document frequencies and logistic regression, as scikit-learn has them, in float64."""
+    found = features_of(path, texts)
+    idf = np.log((1 + len(texts)) / (1 + np.asarray((found > 0).sum(0)).ravel())) + 1
+    found.data = 1 + np.log(found.data)
+    found = (found @ sp.diags(idf)).tocsr()
+    both = [normalize(kind) for kind in (found[:, : path.words], found[:, path.words :])]
+    fitted = LogisticRegression(C=STRENGTH, max_iter=1000).fit(sp.hstack(both).tocsr(), labels)
+    weight, bias = np.zeros(path.weight.shape), np.full(len(path.bias), ABSENT)
+    if len(fitted.classes_) == 2:  # scikit-learn has the difference of two classes alone
+        weight[fitted.classes_] = np.concatenate([-fitted.coef_, fitted.coef_]) / 2
+        bias[fitted.classes_] = np.concatenate([-fitted.intercept_, fitted.intercept_]) / 2
+    else:
+        weight[fitted.classes_], bias[fitted.classes_] = fitted.coef_, fitted.intercept_
+    for parameter, values in ((path.idf, idf), (path.weight, weight), (path.bias, bias)):
+        parameter.copy_(torch.from_numpy(values))
+
+
+def features_of(path: LinearPath, texts: Sequence[np.ndarray]) -> sp.csr_matrix:
+    """The counts that a path makes of texts without padding, sparse: (texts, features)."""
+    pairs, table = path.pairs.numpy(), path.grams.numpy()
+    rows, columns = [], []
+    for row, text in enumerate(texts):
+        both = text[:-1] * path.tokens + text[1:]
+        place = np.searchsorted(pairs, both)
+        known = place[pairs[np.minimum(place, len(pairs) - 1)] == both] if len(pairs) else place[:0]
+        grams = table[text]
+        own = np.concatenate([text, known + path.tokens, grams[grams > 0].astype(np.int64) + path.words - 1])
+        columns.append(own)
+        rows.append(np.full(len(own), row))
+    every = np.concatenate(rows), np.concatenate(columns)
+    return sp.coo_matrix((np.ones(len(every[0])), every), (len(texts), path.features)).tocsr()
+
+
+def _word_vectors(run: RunSettings, data: TaskData) -> np.ndarray:
+    """(vocabulary, embedding_size): the company that tokens keep, then the classes that have them."""
+    train, vocabulary = _examples(data), cast(int, data.model_inputs["vocab_size"])
+    # A text with several labels is one of each.
+    rows, labels = train.labels.nonzero() if train.several else (np.arange(len(train)), train.labels)
+    ratios = class_ratios([train.inputs[row] for row in rows], labels, vocabulary, len(data.label_names))
+    ratios = ratios[:, : run.model.embedding_size // 2]
+    company = company_vectors(train.inputs, vocabulary, run.model.embedding_size - ratios.shape[1], run.seed)
+    return np.concatenate([company, ratios], axis=1)
+
+
+@lru_cache(maxsize=2)
+def _composed(data: TaskData, most: int) -> GramTable:
+    """Grams of tokens that training has; those of two at least, since those of one say no more than its own vector."""
+    return gram_table(_tokens(data), (_occurrences(data) > 0).astype(int).tolist(), *COMPOSED, most=most, least=2)
+
+
+@lru_cache(maxsize=2)
+def _linear(data: TaskData) -> LinearTables:
+    tokens = _tokens(data)
+    pairs = frequent_pairs(_examples(data).inputs, len(tokens), MOST_PAIRS)
+    return LinearTables(pairs, gram_table(tokens, _occurrences(data).tolist(), *LINEAR, most=MOST_GRAMS))
+
+
+def _examples(data: TaskData) -> Examples:
+    assert isinstance(data.train, Examples)
+    return data.train
+
+
+def _tokens(data: TaskData) -> list[str]:
+    assert data.tokenizer is not None
+    found: list[str] = data.tokenizer.convert_ids_to_tokens(list(range(len(data.tokenizer))))
+    return found
+
+
+def _occurrences(data: TaskData) -> np.ndarray:
+    """Of each token in training."""
+    return np.bincount(np.concatenate(_examples(data).inputs), minlength=len(_tokens(data)))

@@ -1,0 +1,60 @@
+"""Vectors of tokens as labelled texts have them: by the company that tokens keep, and by the classes that have them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.extmath import randomized_svd
+
+WINDOW = 5
+"""Tokens to each side that keep a token company."""
+SMOOTHING = 0.75
+"""Power of the counts of contexts, so that rare ones are not overrated (Levy et al. 2015)."""
+
+
+def company_vectors(texts: Sequence[np.ndarray], vocabulary: int, features: int, seed: int) -> np.ndarray:
+    """Positive pointwise mutual information of tokens and those around them, truncated by SVD; (vocabulary, features).
+
+    Rows are left singular vectors times the roots of their values (Levy and Goldberg 2014, "Neural word embedding as
+    implicit matrix factorization"), with mean square 1; of a token that occurs nowhere, 0.
+    """
+    counts = company(texts, vocabulary)
+    total, own = counts.sum(), np.asarray(counts.sum(1)).ravel()
+    around = own**SMOOTHING / max(1.0, (own**SMOOTHING).sum())
+    pairs = counts.tocoo()
+    gain = np.log(pairs.data / total) - np.log(own[pairs.row] / total) - np.log(around[pairs.col])
+    positive = sp.csr_matrix((np.maximum(gain, 0), (pairs.row, pairs.col)), counts.shape)
+    positive.eliminate_zeros()
+    rank = min(features, vocabulary - 1)
+    left, sizes, _ = randomized_svd(positive, rank, n_iter=3, random_state=seed)
+    found = np.zeros((vocabulary, features))
+    found[:, :rank] = left * np.sqrt(sizes)
+    seen = found[own > 0]
+    return found / np.sqrt(np.square(seen).mean()) if np.any(seen) else found
+
+
+def company(texts: Sequence[np.ndarray], vocabulary: int) -> sp.csr_matrix:
+    """How often two tokens stand within a window of each other, (vocabulary, vocabulary)."""
+    joined = np.concatenate(list(texts))
+    text = np.repeat(np.arange(len(texts)), [len(one) for one in texts])
+    found = sp.csr_matrix((vocabulary, vocabulary))
+    for apart in range(1, WINDOW + 1):
+        together = text[apart:] == text[:-apart]
+        first, second = joined[:-apart][together], joined[apart:][together]
+        found = found + sp.coo_matrix((np.ones(len(first)), (first, second)), found.shape).tocsr()
+    return found + found.T
+
+
+def class_ratios(texts: Sequence[np.ndarray], labels: np.ndarray, vocabulary: int, classes: int) -> np.ndarray:
+    """How much more likely a text of a class has a token than one of another: log ratios, (vocabulary, classes); of two
+    classes, those of the second alone, (vocabulary, 1).
+
+    Wang and Manning 2012 ("Baselines and bigrams"): texts that hold the token, plus one.
+    """
+    rows = np.repeat(np.arange(len(texts)), [len(one) for one in texts])
+    has = sp.csr_matrix((np.ones(len(rows)), (rows, np.concatenate(list(texts)))), (len(texts), vocabulary)) > 0
+    own = np.stack([np.asarray(has[labels == label].sum(0)).ravel() for label in range(classes)], axis=1)
+    within, without = own + 1.0, own.sum(1, keepdims=True) - own + 1.0
+    found = np.log(within / within.sum(0)) - np.log(without / without.sum(0))
+    found[own.sum(1) == 0] = 0
+    return found[:, 1:] if classes == 2 else found

@@ -1,0 +1,187 @@
+"""The default text classifier beside plain ones, on development sets of several sizes.
+
+    python tools/recipe_texts.py DATA TABLE.json [--part test] [--seeds 3] [--rows 500 2000 10000] [--sets mr nsmc]
+
+DATA is a folder with the published files that are named here. Scores are accuracies on 1,500 rows that are set apart
+from the training part; with `--part test`, on the test part. What stands in TABLE.json is not run again. The network,
+the linear path and both together are of one model, trained as `gatedrnn train` would.
+"""
+
+import argparse
+import csv
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from gatedrnn.data import Examples, data_settings, load_task
+from gatedrnn.data.files import Wanted, read_file
+from gatedrnn.models import GatedRNNForSequenceClassification
+from gatedrnn.records import write_whole
+from gatedrnn.train.finished import open_finished
+from gatedrnn.train.loop import run
+from gatedrnn.train.predict import outputs_of
+from gatedrnn.train.recipes import with_recipe
+from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.train.text_recipe import text_recipe
+
+TASK = "text-classification"
+SETS = {
+    "MR": ("text-sets/mr.parquet", None), "SUBJ": ("text-sets/subj.parquet", None),
+    "CR": ("text-sets/cr.parquet", None), "TREC": ("text-sets/trec-train.parquet", "text-sets/trec-test.parquet"),
+    "AG News": ("ag_news/train-subset.parquet", "ag_news/test.parquet"),
+    "NSMC": ("nsmc/train.parquet", "nsmc/test.parquet"),
+}  # fmt: skip
+"""Training and test files; without the latter, a part of the former is the test part."""
+SET_APART, MOST_TESTED = 0.15, 10_000
+"""The part of a set that is its test part, and rows of a test part that are scored at most."""
+VALIDATED = 1_500
+METHODS = ("LR", "SVC", "net", "linear", "both")
+
+
+class Rows(NamedTuple):
+    """Texts with their labels."""
+
+    texts: list[str]
+    labels: list[str]
+
+    def take(self, chosen: np.ndarray) -> "Rows":
+        """Some of them, in this order."""
+        return Rows([self.texts[i] for i in chosen], [self.labels[i] for i in chosen])
+
+
+class Fold(NamedTuple):
+    """Rows to train on, and rows to score."""
+
+    train: Rows
+    scored: Rows
+
+
+def rows_of(file: Path) -> Rows:
+    """All rows of a file."""
+    table = read_file(file, Wanted(None, None))
+    return Rows(table.texts, table.labels)
+
+
+def fold_of(name: str, data: Path, part: str, rows: int | None, seed: int) -> Fold:
+    """A set's rows, drawn by a seed. Those of the test part are the same for all seeds, and never trained on."""
+    train_file, test_file = SETS[name]
+    every = rows_of(data / train_file)
+    order = np.random.default_rng(0).permutation(len(every.texts))
+    apart = round(SET_APART * len(order)) if test_file is None else 0
+    own = np.random.default_rng(seed + 1).permutation(order[: len(order) - apart])
+    if part == "test":
+        test = every.take(order[len(order) - apart :]) if test_file is None else rows_of(data / test_file)
+        some = np.random.default_rng(0).permutation(len(test.texts))[:MOST_TESTED]
+        return Fold(every.take(own[:rows]), test.take(some))
+    validated = min(VALIDATED, len(own) // 4)
+    return Fold(every.take(own[validated:][:rows]), every.take(own[:validated]))
+
+
+def plain_scores(fold: Fold) -> dict[str, float]:
+    """Of TF-IDF of words and pairs of them, with logistic regression and with a support vector machine."""
+    methods = {
+        "LR": (TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(max_iter=1000)),
+        "SVC": (TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC(random_state=0)),
+    }
+    return {
+        name: float(make_pipeline(*steps).fit(*fold.train).score(*fold.scored)) for name, steps in methods.items()
+    }  # fmt: skip
+
+
+def settings_of(train: Path, scored: Path, seed: int) -> RunSettings:
+    """As `gatedrnn train` has them with default flags; no weights are chosen on the validation rows, which are those
+    that are scored."""
+    given = {"train_file": train, "validation_file": scored, "test_file": scored}
+    data = with_recipe(TASK, "data", data_settings(TASK, **given))
+    task = load_task(data)
+    assert isinstance(task.train, Examples)
+    chosen = text_recipe(len(task.train), task.train.lengths.tolist(), len(task.label_names))
+
+    def own(fields: dict[str, object]) -> dict[str, object]:
+        return {name: value for name, value in chosen.items() if name in fields}
+
+    return RunSettings(
+        cell="mingru", hidden_size=64, seed=seed, data=data.model_copy(update=own(dict(data))),
+        model=with_recipe(TASK, "model", ModelSettings.model_validate(own(dict(ModelSettings())))),
+        train=with_recipe(TASK, "train", TrainSettings.model_validate(own(dict(TrainSettings())))),
+    )  # fmt: skip
+
+
+def own_scores(fold: Fold, seed: int) -> dict[str, float]:
+    """Of the network, of the linear path and of both; and the seconds of the run."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        for name, rows in fold._asdict().items():
+            with (place / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows([("text", "label"), *zip(*rows, strict=True)])
+        started = time.perf_counter()
+        settings = settings_of(place / "train.csv", place / "scored.csv", seed)
+        run(settings, place / "run")
+        seconds = time.perf_counter() - started
+        finished = open_finished(place / "run")
+        scored = load_task(settings.data).evaluation["test"]
+    model = finished.model
+    assert isinstance(model, GatedRNNForSequenceClassification) and isinstance(scored, Examples)
+
+    def accuracy(outputs: list[np.ndarray]) -> float:
+        return float((np.stack(outputs).argmax(1) == scored.labels).mean())
+
+    found = {"both": accuracy(outputs_of(finished, scored.inputs)), "seconds": seconds}
+    path, model.linear_path = model.linear_path, None
+    assert path is not None
+    with torch.no_grad():
+        linear = [path(torch.from_numpy(text)[None], None)[0].numpy() for text in scored.inputs]
+    return found | {"net": accuracy(outputs_of(finished, scored.inputs)), "linear": accuracy(linear)}
+
+
+def missing(found: dict[str, dict[str, float]], names: list[str], sizes: list[int | None], seeds: int) -> Iterator[str]:
+    """Keys of what is still to be run, small sizes first: set, rows and seed."""
+    for rows in sizes:
+        for name in names:
+            for seed in range(seeds):
+                key = f"{name} | {rows or 'all'} | {seed}"
+                if key not in found:
+                    yield key
+
+
+def table_of(found: dict[str, dict[str, float]]) -> str:
+    """Markdown: the mean over seeds of each set and size."""
+    grouped: dict[str, list[dict[str, float]]] = {}
+    for key, scores in found.items():
+        grouped.setdefault(key.rpartition(" | ")[0], []).append(scores)
+    lines = [f"| set | rows | {' | '.join(METHODS)} | seconds |", f"|---|---|{'---|' * (len(METHODS) + 1)}"]
+    for group, runs in sorted(grouped.items()):
+        means = {name: fmean(one[name] for one in runs) for name in (*METHODS, "seconds")}
+        numbers = [f"{means[name]:.3f}" for name in METHODS] + [f"{means['seconds']:.0f}"]
+        lines.append(f"| {group} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--part", choices=["validation", "test"], default="validation")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rows", type=int, nargs="+", default=[500, 2_000, 10_000, 0], help="0: all rows")
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    asked = parser.parse_args()
+    kept: dict[str, dict[str, float]] = json.loads(asked.table.read_text()) if asked.table.exists() else {}
+    for key in list(missing(kept, asked.sets, [rows or None for rows in asked.rows], asked.seeds)):
+        name, rows, seed = key.split(" | ")
+        fold = fold_of(name, asked.data, asked.part, None if rows == "all" else int(rows), int(seed))
+        kept[key] = plain_scores(fold) | own_scores(fold, int(seed)) | {"rows": len(fold.train.texts)}
+        write_whole(asked.table, json.dumps(kept, indent=1) + "\n")
+        print(key, {name: round(score, 3) for name, score in kept[key].items()}, flush=True)
+    print(table_of(kept))
