@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from accelerate import Accelerator
@@ -17,10 +17,11 @@ from accelerate.utils import set_seed
 from numpy.random import SeedSequence
 from torch import Tensor, nn
 
-from gatedrnn.data import Batch, TaskData, load_task, tasks_kept, tokens_in
+from gatedrnn.data import Batch, Examples, TaskData, load_task, tasks_kept, tokens_in
 from gatedrnn.data.ahead import StepBatches
 from gatedrnn.errors import DataError, Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
+from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.processes import demand_cores
 from gatedrnn.records import commit, processor
@@ -28,6 +29,7 @@ from gatedrnn.train import checkpoint
 from gatedrnn.train.evaluate import Evaluation, evaluate
 from gatedrnn.train.folder import MetricsLog, RunFolder
 from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
+from gatedrnn.train.linear_path import fit_linear_path
 from gatedrnn.train.model import build_model, model_card, write_model
 from gatedrnn.train.objective import objective_of, rows_of
 from gatedrnn.train.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
@@ -220,6 +222,9 @@ class Trainer:
         set_seed(settings.seed)
         model = build_model(settings, data)
         self.objective = objective_of(data, model.config, settings.train.label_smoothing, settings.train.class_weight)
+        path = model.linear_path if isinstance(model, GatedRNNForSequenceClassification) else None
+        if path is not None:
+            fit_linear_path(path, cast(Examples, data.train), settings.seed)
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
         if settings.shard:

@@ -69,7 +69,8 @@ class ModelSettings(Settings):
 
     expert = (
         "weight_init", "bias_init", "longest_time_scale", "zoneout", "input_dropout", "state_dropout",
-        "weight_dropout", "layer_norm", "feed_forward_factor", "tied", "linear_size",
+        "weight_dropout", "layer_norm", "feed_forward_factor", "tied", "linear_size", "convolution_size",
+        "random_convolutions",
     )  # fmt: skip
 
     without = {
@@ -119,6 +120,11 @@ class ModelSettings(Settings):
     """forecast: last values of the context that a linear map reads beside the network, its result added; 0 for none."""
     pooling: Literal["last", "mean", "max"] = "last"
     """What a sequence classifier reads: the last valid step, or the mean or maximum over the valid steps."""
+    convolution_size: int = Field(0, ge=0)
+    """Series with a class or a number each: channels of convolutions over time before the cells; 0 for none."""
+    random_convolutions: int = Field(0, ge=0)
+    """series-classification: about how many features of fixed random convolutions a linear path reads, fitted once to
+    the training series; its class probabilities are averaged with the network's. 0 for none."""
 
 
 class TrainSettings(Settings):
@@ -239,6 +245,10 @@ class RunSettings(Settings):
             raise ValueError(belongs("tied", [LANGUAGE], task))
         if task != FORECAST and self.model.linear_size:
             raise ValueError(belongs("linear_size", [FORECAST], task))
+        if task not in (SERIES, SERIES_REGRESSION) and self.model.convolution_size:
+            raise ValueError(belongs("convolution_size", [SERIES, SERIES_REGRESSION], task))
+        if task != SERIES and self.model.random_convolutions:
+            raise ValueError(belongs("random_convolutions", [SERIES], task))
         if task in self.model.without["pooling"] and self.model.pooling != "last":
             raise ValueError(f"--pooling is of classifiers; leave it out with {task}")
         if task == FORECAST and self.model.bidirectional:

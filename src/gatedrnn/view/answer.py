@@ -160,6 +160,8 @@ def step_answer(model: GatedRNNPreTrainedModel, place: str) -> StepAnswer:
         raise DataError(f"{place}: {config.backbone} has no gates and no state of constant size")
     if config.bidirectional:
         raise DataError(f"{place}: reads in both directions, and says nothing before the end; train one forwards")
+    if config.convolution_size:
+        raise DataError(f"{place}: has convolutions that read steps to come; train one with --convolution-size 0")
     if config.gap_unit is not None:
         raise DataError(f"{place}: reads uneven times; the page shows steps equally far apart")
     if isinstance(model, GatedRNNForForecasting) and (config.known_size or config.past_size or config.static_size):
