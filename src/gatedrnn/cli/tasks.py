@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from gatedrnn.data import TASKS, Settings, data_settings
 from gatedrnn.data.settings import TaskSettings, belongs, tasks_with
-from gatedrnn.train.recipes import RECIPES, with_options
+from gatedrnn.train.recipes import recipe_of, with_options
 
 Command = Callable[..., None]
 
@@ -46,7 +46,7 @@ def with_flags_of(task: str, command: Command, *, expert: bool, unnamed: str | N
         unnamed: the task where no flag names one; the command's own if None.
     """
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-    recipe = {name: value for part in RECIPES[task].values() for name, value in part.items()}
+    recipe = recipe_of(task, whole=command.__name__ == "train")
     parameters = []
     for parameter in signature.parameters.values():
         annotation, default = hints[parameter.name], parameter.default

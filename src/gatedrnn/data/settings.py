@@ -176,8 +176,9 @@ class SeriesTask(TaskSettings):
     """Of dates such as 1/2/2024, where the column does not tell."""
     metric: Literal["accuracy", "auroc"] = "accuracy"
     """Of two classes: the share of right answers, or the area under the ROC curve, for a rare class."""
-    validation_fraction: float = Field(0.1, gt=0, lt=1)
-    """Fraction of the training series used for validation, without --validation-file."""
+    validation_fraction: float = Field(0.1, ge=0, lt=1)
+    """Fraction of the training series used for validation, without --validation-file; 0 for none, where there are too
+    few to choose weights by: all are learned from, and the last weights are taken."""
     test_fraction: float = Field(0.2, gt=0, lt=1)
     """Fraction of the training series used for the test, without --test-file."""
     group: str | None = None

@@ -293,7 +293,10 @@ class Trainer:
                     measured={"seconds": round(state.seconds, 3)},
                 )  # fmt: skip
             end_of_epoch = state.step % self.steps_per_epoch == 0 or state.step == self.total
-            if end_of_epoch or (train.validate_every and state.step % train.validate_every == 0):
+            due = train.validate_every and state.step % train.validate_every == 0
+            # Where the last weights are taken, a validation chooses nothing: there are few rows, and many epochs.
+            chooses = end_of_epoch and not self.objective.metric.takes_last
+            if due or chooses or state.step == self.total:
                 self._validate(epoch)
             stopping = self._asked_to_stop(stop)
             if end_of_epoch or state.step % train.checkpoint_every == 0 or stopping:

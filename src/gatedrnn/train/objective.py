@@ -197,11 +197,13 @@ def objective_of(
     """
     if data.labelled == "next":
         return NextToken(config, carries=isinstance(data.train, Lanes))
+    validation = data.evaluation["validation"]
+    none = validation is data.train  # what is learned from says nothing of when to stop
     if isinstance(data.train, Windows):
         return Quantiles(data.train.origins)
     if config.problem_type == "regression":
-        return Regression(config, metric_of(data))
-    few = data.name == SERIES and len(cast(Examples, data.evaluation["validation"])) < ENOUGH
+        return Regression(config, metric_of(data)._replace(takes_last=none))
+    few = none or (data.name == SERIES and len(cast(Examples, validation)) < ENOUGH)
     weights = None if class_weight is None else _balanced(data, config.num_labels)
     return Classification(label_smoothing, metric_of(data)._replace(takes_last=few), weights)
 

@@ -12,6 +12,16 @@ def with_recipe(task: str, part: str, given: S) -> S:
     return type(given)(**RECIPES[task].get(part, {}) | given.model_dump(include=given.model_fields_set))
 
 
+def recipe_of(task: str, *, whole: bool) -> dict[str, Any]:
+    """The recipe of a task, by the names of its flags.
+
+    Args:
+        whole: as `train` takes it, with what stands beside the cells; else as `compare` does.
+    """
+    parts = [*RECIPES[task].values(), *(WHOLE.get(task, {}).values() if whole else ())]
+    return {name: value for part in parts for name, value in part.items()}
+
+
 def with_options(task: str, cells: str) -> str:
     """Cells, one or one a layer, with the options of the task's recipe where a bare name is given.
 
@@ -65,6 +75,15 @@ _SERIES: dict[str, dict[str, Any]] = {
         "dropout": 0.1, "head_dropout": 0.1,
     },
     "train": {"total_steps": 1000, "batch_size": 16, "learning_rate": 3e-3, "validate_every": 50},
+}  # fmt: skip
+
+_SERIES_WHOLE: dict[str, dict[str, Any]] = {
+    "data": {"validation_fraction": 0.0},
+    "model": {
+        "random_convolutions": 10_000, "convolution_size": 64, "embedding_size": 0, "embedding_dropout": 0.0,
+        "layers": 1, "dropout": 0.0, "head_dropout": 0.2,
+    },
+    "train": {"total_steps": 500, "label_smoothing": 0.1, "validate_every": 0},
 }  # fmt: skip
 
 _RECALL = {"layers": 2, "block": True, "embedding_size": 64}
@@ -123,6 +142,9 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 }
 """By task and part; chosen on validation splits, those of probes on sequences of other seeds than the tests', at the
 tests' lengths too."""
+WHOLE: dict[str, dict[str, dict[str, Any]]] = {SERIES: _SERIES_WHOLE}
+"""By task and part: what `train` takes besides, or instead. `compare` is of cells, and leaves out what stands beside
+them."""
 OPTIONS: dict[str, dict[str, str]] = {
     "mnist": {"minlstm": "minlstm:activation=identity", "mingru": "mingru:activation=identity"},
     **{task: {"block-orthogonal": "block-orthogonal:block_size=4"} for task in ("s5", "s5-all")},

@@ -55,16 +55,19 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     for split in read.keys() - {"train"} if names else ():
         _demand_known(read[split], names, split)
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
-        if split not in read:
+        if split not in read and fraction:
             read["train"], read[split] = _set_apart(settings, read["train"], fraction, split)
             notes.append(f"{split.capitalize()}: {len(read[split].values)} series set apart from the training data.")
+    held_back = "validation" in read
+    if not held_back:
+        notes.append("Validation: no series are set apart; its scores are those of the training series.")
     notes += notes_on_repeats(
         {split: [own.tobytes() for own in found.values] for split, found in read.items()}, "series"
     )
     if settings.metric == "auroc" and len(names) != 2:
         raise DataError(f"--metric auroc: needs two classes, {settings.train_file} has {len(names) or 'numbers'}")
     scale = _scale(read["train"])
-    notes += [note for split in ("validation", "test") if (note := read[split].without_values())]
+    notes += [note for split in ("validation", "test") if split in read and (note := read[split].without_values())]
     means, deviations = (cast(list[float], scale[name]) for name in ("channel_means", "channel_deviations"))
     for series in read.values():
         demand_float32(series, means, deviations, str(series.source["name"]))
@@ -89,6 +92,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         own = np.array([number[label] for label in series.labels], dtype=np.int64)
         return Examples(series.values, own, ranked=settings.metric == "auroc", gaps=gaps)
 
+    train_examples = examples(read["train"])
     how = reading._asdict()
     del how["data_root"]  # a folder of this machine
     return TaskData(
@@ -101,8 +105,10 @@ def load_series_task(settings: SeriesTask) -> TaskData:
             },
         },
         labelled="sequence",
-        train=examples(read["train"]),
-        evaluation={split: examples(read[split]) for split in ("validation", "test")},
+        train=train_examples,
+        evaluation={
+            "validation": examples(read["validation"]) if held_back else train_examples, "test": examples(read["test"]),
+        },
         sources=sources, label_names=names or ("number",), notes=notes,
     )  # fmt: skip
 
