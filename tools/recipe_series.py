@@ -27,6 +27,7 @@ from gatedrnn.records import environment
 from gatedrnn.study.plain import each_baseline
 from gatedrnn.train.loop import run
 from gatedrnn.train.recipes import recipe_of
+from gatedrnn.train.series_recipe import series_recipe
 from gatedrnn.train.settings import RunSettings
 
 app = App(help=__doc__)
@@ -39,9 +40,14 @@ Measured = dict[str, Any]
 
 
 def settings_of(train: Path, test: Path, seed: int, *, whole: bool, **flags: Any) -> RunSettings:
-    """A run as `gatedrnn train` makes it with default flags."""
+    """A run with the recipe for these data, or with that of the cells alone."""
     files = {"task": SERIES, "train_file": str(train), "test_file": str(test), "seed": seed, "threads": 1}
-    return RunSettings.from_flat({"cell": "mingru", **recipe_of(SERIES, whole=whole), **files, **flags})
+    recipe = recipe_of(SERIES, whole=whole)
+    if whole:
+        every = load_task(RunSettings.from_flat({"cell": "mingru", **recipe, **files}).data)
+        series, channels = cast(Examples, every.train), cast(int, every.model_inputs["input_size"])
+        recipe |= series_recipe(len(series), int(series.lengths.max()), channels, len(every.label_names))
+    return RunSettings.from_flat({"cell": "mingru", **recipe, **files, **flags})
 
 
 @torch.no_grad()
@@ -83,29 +89,27 @@ def trained(settings: RunSettings, folder: Path) -> tuple[GatedRNNForSequenceCla
     return AutoModelForSequenceClassification.from_pretrained(folder / "model").eval(), seconds
 
 
-def recipes(train: Path, test: Path, seeds: int, flags: dict[str, Any]) -> Measured:
-    """Cells alone, and the recipe with its parts."""
-    found: Measured = {}
+def networks(train: Path, test: Path, seeds: int, *, whole: bool, **flags: Any) -> Measured:
+    """Runs of the recipe with its parts, or of the cells alone."""
+    name, seconds, answers = RECIPE if whole else CELLS, list[float](), dict[str, list[np.ndarray]]()
     with tempfile.TemporaryDirectory() as folder:
-        for name, whole in ((CELLS, False), (RECIPE, True)):
-            each, seconds, parts, all_of = list[float](), list[float](), dict[str, list[float]](), list[np.ndarray]()
-            for seed in range(seeds):
-                settings = settings_of(train, test, seed, whole=whole, **(flags if whole else {}))
-                model, spent = trained(settings, Path(folder) / f"{name}-{seed}")
-                examples = cast(Examples, load_task(settings.data).evaluation["test"])
-                all_of.append(probabilities(model, examples))
-                each.append(accuracy(all_of[-1], examples))
-                seconds.append(spent)
-                if model.linear_path is not None:
-                    path = model.linear_path
-                    model.linear_path = None
-                    parts.setdefault(NETWORK, []).append(accuracy(probabilities(model, examples), examples))
-                    model.linear_path = path
-                    parts.setdefault(PATH, []).append(accuracy(probabilities(Alone(model), examples), examples))
-            found[name] = {"accuracy": float(np.mean(each)), "seeds": each, "seconds": float(np.mean(seconds))}
-            found |= {part: {"accuracy": float(np.mean(values)), "seeds": values} for part, values in parts.items()}
-            if whole:
-                found[MEMBERS] = {"accuracy": accuracy(np.mean(all_of, axis=0), examples)}
+        for seed in range(seeds):
+            settings = settings_of(train, test, seed, whole=whole, **flags)
+            model, spent = trained(settings, Path(folder) / str(seed))
+            seconds.append(spent)
+            examples = cast(Examples, load_task(settings.data).evaluation["test"])
+            answers.setdefault(name, []).append(probabilities(model, examples))
+            if model.linear_path is not None:
+                answers.setdefault(PATH, []).append(probabilities(Alone(model), examples))
+                model.linear_path = None
+                answers.setdefault(NETWORK, []).append(probabilities(model, examples))
+    found: Measured = {}
+    for part, each in answers.items():
+        scores = [accuracy(one, examples) for one in each]
+        found[part] = {"accuracy": float(np.mean(scores)), "seeds": scores}
+    found[name]["seconds"] = float(np.mean(seconds))
+    if whole:
+        found[MEMBERS] = {"accuracy": accuracy(np.mean(answers[name], axis=0), examples)}
     return found
 
 
@@ -134,7 +138,11 @@ def table(kept: dict[str, Measured]) -> str:
 
 @app.default
 def main(
-    results: Path, *sets: str, seeds: int = 1, flags: Annotated[list[str], Parameter(consume_multiple=True)] = []
+    results: Path,
+    *sets: str,
+    seeds: int = 1,
+    cells: bool = True,
+    flags: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
 ) -> None:
     """Measure what the file does not have, and print its table.
 
@@ -142,6 +150,7 @@ def main(
         results: JSON file.
         sets: NAME=TRAIN,TEST each.
         seeds: of each network.
+        cells: measure cells alone too.
         flags: NAME=VALUE of the recipe, in the place of its own.
     """
     record: dict[str, Any] = json.loads(results.read_text()) if results.exists() else environment() | {"sets": {}}
@@ -152,11 +161,15 @@ def main(
         train, test = map(Path, files.split(","))
         own = kept.setdefault(name, {})
         if MINIROCKET not in own:
-            own |= plain_methods(load_task(settings_of(train, test, 0, whole=True).data))
+            every = settings_of(train, test, 0, whole=True, validation_fraction=0.0)
+            own |= plain_methods(load_task(every.data))
         if RECIPE not in own:
-            own |= recipes(train, test, seeds, given)
+            own |= networks(train, test, seeds, whole=True, **given)
+            results.write_text(json.dumps(record, indent=1) + "\n")
+        if cells and CELLS not in own:
+            own |= networks(train, test, seeds, whole=False)
         results.write_text(json.dumps(record, indent=1) + "\n")
-        print(f"{name}: " + ", ".join(f"{column} {own[column]['accuracy']:.4f}" for column in COLUMNS), flush=True)
+        print(f"{name}: " + ", ".join(f"{column} {of['accuracy']:.4f}" for column, of in own.items()), flush=True)
     print(table(kept))
 
 

@@ -47,7 +47,8 @@ def dilations_for(steps: int) -> list[int]:
 
 
 class RandomConvolutions(nn.Module):
-    """Shares of time at which convolutions of a series, and of its differences, lie above thresholds.
+    """Shares of time at which convolutions of a series, and of the differences of a single channel, lie above
+    thresholds.
 
     A feature is the share of real steps at which a convolution is above a threshold. Nothing is trained: `fit` draws
     channels and takes thresholds from series, and what it finds are frozen parameters, which a state dict carries.
@@ -60,7 +61,11 @@ class RandomConvolutions(nn.Module):
 
     def __init__(self, channels: int, features: int, steps: int) -> None:
         super().__init__()
-        self.dilations = dilations_for(steps) * 2
+        own = dilations_for(steps)
+        self.whole = len(own)
+        """Maps that read the series as they are."""
+        # Differences say much of the shape of one channel; of several, more kernels over all of them say more.
+        self.dilations = own * (2 if channels == 1 else 1)
         maps = len(self.dilations)
         thresholds = max(1, round(features / (len(KERNELS) * maps)))
         self.size = maps * len(KERNELS) * thresholds
@@ -116,8 +121,8 @@ class RandomConvolutions(nn.Module):
         return torch.cat(found, dim=1).squeeze(2)
 
     def _of_differences(self, place: int) -> bool:
-        """Whether a map reads differences: the second half does."""
-        return place >= len(self.dilations) // 2
+        """Whether a map reads differences."""
+        return place >= self.whole
 
     def _convolved(self, view: Tensor, place: int) -> Tensor:
         """(batch, kernels, time) of (batch, channels, time)."""
