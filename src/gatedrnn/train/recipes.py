@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, Settings
+from gatedrnn.records import Json
 
 S = TypeVar("S", bound=Settings)
 
@@ -12,11 +13,11 @@ def with_recipe(task: str, part: str, given: S) -> S:
     return type(given)(**RECIPES[task].get(part, {}) | given.model_dump(include=given.model_fields_set))
 
 
-def recipe_of(task: str, *, whole: bool) -> dict[str, Any]:
+def recipe_of(task: str, *, whole: bool) -> dict[str, Json]:
     """The recipe of a task, by the names of its flags.
 
     Args:
-        whole: as `train` takes it, with what stands beside the cells; else as `compare` does.
+        whole: as `train` takes it, with the parts beside the cells; else as `compare` does.
     """
     parts = [*RECIPES[task].values(), *(WHOLE.get(task, {}).values() if whole else ())]
     return {name: value for part in parts for name, value in part.items()}
@@ -143,7 +144,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 """By task and part; chosen on validation splits, those of probes on sequences of other seeds than the tests', at the
 tests' lengths too."""
 WHOLE: dict[str, dict[str, dict[str, Any]]] = {SERIES: _SERIES_WHOLE}
-"""By task and part: what `train` takes besides, or instead. `compare` is of cells, and leaves out what stands beside
+"""By task and part: what `train` takes besides, or instead. `compare` is of cells, and leaves out the parts beside
 them."""
 OPTIONS: dict[str, dict[str, str]] = {
     "mnist": {"minlstm": "minlstm:activation=identity", "mingru": "mingru:activation=identity"},

@@ -1,6 +1,6 @@
 """The recipe of series with a class each, as a function of the data's sizes."""
 
-from typing import Any
+from gatedrnn.records import Json
 
 BATCH = 16
 """Series in a step."""
@@ -16,7 +16,7 @@ FEATURES = 10_000
 """Of random convolutions, as in MiniRocket."""
 
 
-def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[str, Any]:
+def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[str, Json]:
     """Values of the flags of `train` for a series-classification, by name.
 
     Args:

@@ -15,7 +15,7 @@ from gatedrnn.layers.taken import OF_LAYERS, why_refused
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.records import cores
 from gatedrnn.registry import CELLS, CellChoice, unknown
-from gatedrnn.train.recipes import RECIPES
+from gatedrnn.train.recipes import RECIPES, WHOLE
 from gatedrnn.trust import canonical_name
 
 
@@ -219,7 +219,11 @@ class RunSettings(Settings):
             name for name in OF_LAYERS if name in recipe and chosen[name] == recipe[name]
             and refused_by(cell, scheme | {name: chosen[name]}) is not None
         ]  # fmt: skip
-        return model.model_copy(update={name: ModelSettings.model_fields[name].default for name in idle})
+        update = {name: ModelSettings.model_fields[name].default for name in idle}
+        refuses = model.block or model.pooling == "last" or backbone_of(cell) is not None
+        if refuses and model.convolution_size == WHOLE.get(data.task, {}).get("model", {}).get("convolution_size"):
+            update |= {"convolution_size": 0, "embedding_size": model.embedding_size or recipe["embedding_size"]}
+        return model.model_copy(update=update)
 
     @model_validator(mode="after")
     def _consistent(self) -> "RunSettings":

@@ -1,4 +1,4 @@
-"""What stands beside the cells in the recipe of series: it survives a kill, a folder, ONNX; and is fitted as said."""
+"""Parts beside the cells in the recipe of series: they survive a kill, a folder, ONNX; the path is the ridge it is documented to be."""
 
 import csv
 
