@@ -17,7 +17,7 @@ SHARPEST = 16.0
 """Largest factor from a ridge's answers, which are about -1 and 1, to logits: where all are right when left out, no
 likelihood bounds it."""
 FLAT = 1e-4
-"""A feature that deviates by less over the training series tells them apart by rounding alone."""
+"""A feature that deviates by less over the training series distinguishes them by rounding alone."""
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Parts beside the cells in the recipe of series: they survive a kill, a folder, ONNX; the path is the ridge it is documented to be."""
+"""Parts beside the cells in the recipe of series: they survive a kill, a folder and ONNX; the path is a ridge."""
 
 import csv
 

@@ -58,8 +58,8 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         if split not in read and fraction:
             read["train"], read[split] = _set_apart(settings, read["train"], fraction, split)
             notes.append(f"{split.capitalize()}: {len(read[split].values)} series set apart from the training data.")
-    held_back = "validation" in read
-    if not held_back:
+    has_validation = "validation" in read
+    if not has_validation:
         notes.append("Validation: no series are set apart; its scores are those of the training series.")
     notes += notes_on_repeats(
         {split: [own.tobytes() for own in found.values] for split, found in read.items()}, "series"
@@ -107,7 +107,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         labelled="sequence",
         train=train_examples,
         evaluation={
-            "validation": examples(read["validation"]) if held_back else train_examples, "test": examples(read["test"]),
+            "validation": examples(read["validation"]) if has_validation else train_examples, "test": examples(read["test"]),
         },
         sources=sources, label_names=names or ("number",), notes=notes,
     )  # fmt: skip
