@@ -107,7 +107,8 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         labelled="sequence",
         train=train_examples,
         evaluation={
-            "validation": examples(read["validation"]) if has_validation else train_examples, "test": examples(read["test"]),
+            "validation": examples(read["validation"]) if has_validation else train_examples,
+            "test": examples(read["test"]),
         },
         sources=sources, label_names=names or ("number",), notes=notes,
     )  # fmt: skip
