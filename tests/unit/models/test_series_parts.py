@@ -160,3 +160,13 @@ def test_a_folder_has_every_part(how, tmp_path):
     model.save_pretrained(tmp_path)
     again = GatedRNNForSequenceClassification.from_pretrained(tmp_path).eval()
     torch.testing.assert_close(again(input_values=values).logits, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("left", [0, 4])
+def test_differences_of_a_single_channel_do_not_reach_into_padding(left):
+    values = series(6).nan_to_num()[..., :1].float() + 3
+    convolutions = RandomConvolutions(1, 2000, STEPS)
+    convolutions.fit(list(values.split(1)), torch.Generator().manual_seed(0))
+    padded, mask = torch.full((6, STEPS + 7, 1), 50.0), torch.zeros(6, STEPS + 7, dtype=torch.bool)
+    padded[:, left : left + STEPS], mask[:, left : left + STEPS] = values, True
+    torch.testing.assert_close(convolutions(padded, mask), convolutions(values, None), rtol=1e-4, atol=1e-4)
