@@ -27,13 +27,13 @@ from sklearn.svm import LinearSVC
 from gatedrnn.data import Examples, data_settings, load_task
 from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.models import GatedRNNForSequenceClassification
-from gatedrnn.records import write_whole
+from gatedrnn.records import Json, write_whole
+from gatedrnn.train.chosen import chosen
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.loop import run
 from gatedrnn.train.predict import outputs_of
 from gatedrnn.train.recipes import with_recipe
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
-from gatedrnn.train.text_recipe import text_recipe
 
 TASK = "text-classification"
 SETS = {
@@ -106,10 +106,10 @@ def settings_of(train: Path, scored: Path, seed: int) -> RunSettings:
     data = with_recipe(TASK, "data", data_settings(TASK, **given))
     task = load_task(data)
     assert isinstance(task.train, Examples)
-    chosen = text_recipe(len(task.train), task.train.lengths.tolist(), len(task.label_names))
+    recipe = chosen(task)
 
-    def own(fields: dict[str, object]) -> dict[str, object]:
-        return {name: value for name, value in chosen.items() if name in fields}
+    def own(fields: dict[str, object]) -> dict[str, Json]:
+        return {name: value for name, value in recipe.items() if name in fields}
 
     return RunSettings(
         cell="mingru", hidden_size=64, seed=seed, data=data.model_copy(update=own(dict(data))),

@@ -14,7 +14,7 @@ Count = Annotated[int, Parameter(validator=at_least_one)]
 def diagnose(
     model: Path,
     *,
-    split: str = "validation",
+    split: str | None = None,
     file: Path | None = None,
     text_column: str | None = None,
     rows: Count = 16,
@@ -26,7 +26,8 @@ def diagnose(
     Args:
         model: Folder of a finished run of `gatedrnn train`; with --file, also a language model in a Hugging Face
             folder.
-        split: Of the run's own data: validation, test, or another that it was tested on.
+        split: Of the run's own data: validation, test, or another that it was tested on; validation, or test without
+            one, if not given.
         file: A text to look at a language model on instead: .txt, .txt.gz, JSON lines or Parquet.
         text_column: Of that file; guessed where one name is obvious.
         rows: Sequences.

@@ -14,10 +14,11 @@ from rich.text import Text
 from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, not_negative, use_large_pages
 from gatedrnn.cli.classes import print_classes_of
 from gatedrnn.cli.progress import NOTICES, RunsDisplay
-from gatedrnn.data import FORECAST, LANGUAGE, Settings
+from gatedrnn.data import FORECAST, LANGUAGE, Settings, tasks_kept
 from gatedrnn.data.settings import Seed, TaskSettings
 from gatedrnn.errors import DataError
 from gatedrnn.terminal import Console, plain
+from gatedrnn.train.chosen import completed
 from gatedrnn.train.recipes import with_options
 from gatedrnn.train.settings import ModelSettings, RunSettings, StackWord, TrainSettings, threads_for
 
@@ -51,6 +52,7 @@ class OneRun(Settings):
     """Under torchrun: each process keeps a part of the weights, their gradients and moments (FSDP2), not all."""
 
 
+@tasks_kept()
 def train(
     *,
     data: Annotated[TaskSettings, Parameter(name="*", group=DATA)] = TaskSettings(task=LANGUAGE),
@@ -98,11 +100,14 @@ def train(
         if (folder / "config.yaml").exists() and is_first_process() and not is_restarted():
             with sole_writer(folder, wait=wait):  # first, so that a run under way is reported as such
                 raise DataError(f"{folder}: there is a run already; continue it by --resume, or give another --output")
+    given = {name for part in (data, one, model, train) for name in part.model_fields_set}
+    begun = resume is not None or finish is not None
     if not is_first_process():
         NOTICES.setLevel(logging.WARNING)
-        run(settings, folder, workers=workers, end=finish is not None)
+        run(settings if begun else completed(settings, given), folder, workers=workers, end=finish is not None)
         return
     with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
+        settings = settings if begun else completed(settings, given)
         result = run(
             settings,
             folder,

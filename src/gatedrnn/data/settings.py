@@ -142,8 +142,9 @@ class TextFiles(TaskSettings):
     """bpe: size of the vocabulary at most."""
     max_tokens: int = Field(256, ge=0)
     """Longer texts are cut there, in training as in `predict`, and counted in the report; 0: all are read whole."""
-    validation_fraction: float = Field(0.1, gt=0, lt=1)
-    """Fraction of the training rows used for validation, without --validation-file."""
+    validation_fraction: float = Field(0.1, ge=0, lt=1)
+    """Fraction of the training rows used for validation, without --validation-file; 0 for none: all are learned from,
+    and the last weights are taken."""
     test_fraction: float = Field(0.2, gt=0, lt=1)
     """Fraction of the training rows used for the test, without --test-file."""
     group: str | None = None
@@ -221,8 +222,9 @@ class SeriesTask(TaskSettings):
     """Of dates such as 1/2/2024, where the column does not tell."""
     metric: Literal["accuracy", "auroc"] = "accuracy"
     """Of two classes: the share of right answers, or the area under the ROC curve, for a rare class."""
-    validation_fraction: float = Field(0.1, gt=0, lt=1)
-    """Fraction of the training series used for validation, without --validation-file."""
+    validation_fraction: float = Field(0.1, ge=0, lt=1)
+    """Fraction of the training series used for validation, without --validation-file; 0 for none, where there are too
+    few to choose weights by: all are learned from, and the last weights are taken."""
     test_fraction: float = Field(0.2, gt=0, lt=1)
     """Fraction of the training series used for the test, without --test-file."""
     group: str | None = None

@@ -81,7 +81,7 @@ def notes_on_repeats(splits: Mapping[str, Iterable[Hashable]], unit: str) -> lis
     """
     seen, notes = set(splits["train"]), list[str]()
     for split in ("validation", "test"):
-        own = list(splits[split])
+        own = list(splits.get(split, ()))
         repeats = sum(one in seen for one in own)
         if repeats:
             notes.append(

@@ -135,6 +135,9 @@ def read_splits(
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
         if split in tables:
             continue
+        if not fraction:
+            notes.append(f"{split.capitalize()}: no rows are set apart; the last weights are taken.")
+            continue
         train, apart = _set_apart(tables["train"], fraction, settings.split_seed)
         tables |= {"train": train, split: apart}
         how = f"seed {settings.split_seed}" if settings.split == "random" else "the last in time"

@@ -102,7 +102,7 @@ class Inspected(NamedTuple):
     """Of the inputs, in words, without a path."""
 
 
-def from_run(path: Path, split: str, rows: int, steps: int) -> Inspected:
+def from_run(path: Path, split: str | None, rows: int, steps: int) -> Inspected:
     """A finished run's model, on a split of its own data.
 
     Raises:
@@ -110,6 +110,8 @@ def from_run(path: Path, split: str, rows: int, steps: int) -> Inspected:
     """
     folder = RunFolder(path)
     data = data_of(folder)
+    if split is None:
+        split = "validation" if "validation" in data.evaluation else "test"
     if split not in data.evaluation:
         raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
     found = data.evaluation[split]

@@ -65,6 +65,12 @@ class GatedRNNConfig(PreTrainedConfig):
             for none.
         members: networks of a classifier, alike but for their random numbers, whose log-probabilities (of a regression,
             numbers) are averaged.
+        convolution_size: channels of the convolutions over time that a classifier of numbers has before its cells, see
+            `gatedrnn.models.convolution`; it pools their output beside the cells'. 0 for none.
+        random_convolutions: about how many features of fixed random convolutions a sequence classifier of numbers reads
+            beside the network, by a linear path that is fitted and not trained, see
+            `gatedrnn.models.random_convolutions`; 0 for none.
+        longest_steps: length of the longest training series, which those convolutions span; None where it is not known.
         window: steps that a backbone, which has no state, reads at a time in `eval()` as a language model, up to half
             of them steps that it read before; None for all that it is given, and no more.
         use_cache: whether a language model in `eval()` returns its state.
@@ -109,6 +115,9 @@ class GatedRNNConfig(PreTrainedConfig):
     grams_per_token: int = 0
     linear_path: dict[str, int] | None = None
     members: int = 1
+    convolution_size: int = 0
+    random_convolutions: int = 0
+    longest_steps: int | None = None
     window: int | None = None
     use_cache: bool = True
     tie_word_embeddings: bool = True
@@ -216,6 +225,14 @@ class GatedRNNConfig(PreTrainedConfig):
             raise ValueError("channel_deviations must be above 0")
         if not all(0 <= channel < (self.input_size or 0) for channel in self.flagged_channels or ()):
             raise ValueError(f"flagged_channels must be numbers of features, below {self.input_size}")
+        if self.convolution_size and (self.input_size is None or self.block or self.backbone or self.pooling == "last"):
+            raise ValueError(
+                "convolution_size is for cells without blocks that read numbers, pooled by mean or max; leave it at 0"
+            )
+        if self.random_convolutions and (self.input_size is None or self.longest_steps is None):
+            raise ValueError(
+                "random_convolutions are of series of numbers: they need input_size and longest_steps; leave them at 0"
+            )
         if self.gap_unit is not None and (self.gap_unit <= 0 or self.input_size is None or self.flagged_channels):
             raise ValueError("gap_unit must be above 0, of a model that reads numbers, without flagged_channels")
         if self.vocab_size is not None and self.input_size is not None:

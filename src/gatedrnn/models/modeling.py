@@ -20,15 +20,23 @@ from gatedrnn.models.backbones import BACKBONES, is_of_file, named_if_it_fails
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import POOLINGS, GatedRNNConfig
 from gatedrnn.models.conventions import DOCUMENTS, demand_known, kept_states, resets_of
+from gatedrnn.models.convolution import Convolution, StepNorm
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
 from gatedrnn.models.linear_path import LinearPath
+from gatedrnn.models.random_convolutions import ConvolutionPath, RandomConvolutions, mixed
 from gatedrnn.ops import dropout, masked_max
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import Flags, Gaps, Hidden, Series, Step
 
 EMBEDDING_STD = 0.1
 """Spread of a new embedding: torch's 1 saturates gates, transformers' 0.02 leaves a small model little to work on."""
+
+INITIALISED = (
+    RecurrentLayer, ChannelScale, DecayedInputs, RandomConvolutions, ConvolutionPath, LinearPath, StepNorm, nn.Conv1d,
+    nn.Linear, nn.LayerNorm,
+)  # fmt: skip
+"""Modules that initialise themselves."""
 
 
 class GatedRNNPreTrainedModel(PreTrainedModel):
@@ -52,7 +60,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """torch's own initialisation for linear maps and norms, ours for recurrent layers, small normal embeddings."""
-        if isinstance(module, RecurrentLayer | ChannelScale | DecayedInputs | LinearPath | nn.Linear | nn.LayerNorm):
+        if isinstance(module, INITIALISED):
             module.reset_parameters()
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=EMBEDDING_STD)
@@ -250,6 +258,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         self.embeddings = GatedRNNEmbeddings(config)
         self.uneven = None if config.gap_unit is None else UnevenInputs(config)
         size, parts = self.embeddings.output_size, list[GatedRNNBlock | GatedRNNPart | BackbonePart]()
+        self.convolution = Convolution(size, config) if config.convolution_size else None
+        size = config.convolution_size or size
         if config.backbone is not None:
             parts.append(BackbonePart(config))
         elif config.block:
@@ -262,7 +272,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 size = part.layer.output_size
             self.between = KernelDropout(config.dropout)
         self.parts, self.in_blocks = nn.ModuleList(parts), config.block and config.backbone is None
-        self.output_size = size
+        self.output_size = size + config.convolution_size
         """Features of `last_hidden_state`."""
         self.post_init()
 
@@ -329,6 +339,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             raise ValueError(
                 "a bidirectional model has no state to continue from: its backward direction starts at the end"
             )
+        if (past_key_values is not None or use_cache) and self.convolution is not None:
+            raise ValueError("a model with convolutions has no state to continue from: they read steps to come")
         cache = GatedRNNCache(self.config) if past_key_values is None and use_cache else past_key_values
         mask = None if attention_mask is None else attention_mask.bool()
         if mask is not None and cache is not None and cache.seen_tokens:
@@ -346,6 +358,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         steps = x.shape[1]
         if hidden_states is not None:
             hidden_states.append(x)
+        x = convolved = x if self.convolution is None else self.convolution(x, mask)
         for part, (first, count) in zip(self.parts, self._layers_of_parts(), strict=True):
             if first and not self.in_blocks:
                 x = self.between(x)
@@ -359,6 +372,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 hidden_states.append(x)
         if cache is not None:
             cache.seen_tokens += steps
+        if self.convolution is not None:
+            return torch.cat([x, convolved], dim=2)
         return self.norm(x) if self.in_blocks else x
 
     def step_embedded(self, x: Step, states: list[Hidden | None]) -> Step:
@@ -450,7 +465,7 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         features = self.model.output_size * (POOLINGS[config.pooling] if self.pools else 1)
         self.classifier = nn.Linear(features, config.num_labels)
         self.others = nn.ModuleList(Member(config, features) for _ in range(config.members - 1))
-        self.linear_path = None if config.linear_path is None or not self.pools else LinearPath(config)
+        self.linear_path = _path_of(config) if self.pools else None
         self.post_init()
 
     @property
@@ -480,9 +495,24 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
 
 
 class GatedRNNForSequenceClassification(GatedRNNClassifier):
-    """One label for a sequence (or `num_labels` numbers, with `problem_type="regression"`)."""
+    """One label for a sequence (or `num_labels` numbers, with `problem_type="regression"`).
+
+    Where there is a linear path beside the network (`linear_path`, `random_convolutions`), the network learns alone,
+    since the path has been fitted to the very labels that it learns; in `eval()` both count alike.
+    """
 
     pools = True
+
+    def _with_path(
+        self, logits: Tensor, input_ids: Tensor | None, input_values: Tensor | None, mask: Flags | None
+    ) -> Tensor:  # fmt: skip
+        """What network and path say together."""
+        if isinstance(self.linear_path, LinearPath):
+            if input_ids is None:
+                raise ValueError("a model with a linear path reads input_ids, which are missing")
+            return (log_softmax(logits, dim=-1) + self.linear_path(input_ids, mask)) / 2
+        assert self.linear_path is not None
+        return mixed(logits, self.linear_path(input_values, mask))
 
     @can_return_tuple
     def forward(
@@ -508,9 +538,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
             hidden_states = hidden_states or core.hidden_states
         logits = self.joined(votes)
         if self.linear_path is not None and not self.training:
-            if input_ids is None:
-                raise ValueError("a model with a linear path reads input_ids, which are missing")
-            logits = (log_softmax(logits, dim=-1) + self.linear_path(input_ids, mask)) / 2
+            logits = self._with_path(logits, input_ids, input_values, mask)
         loss = None
         if labels is not None:
             labels = labels.to(logits.dtype) if labels.is_floating_point() else labels
@@ -543,6 +571,13 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
             loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
         several = torch.stack(votes) if self.training and len(votes) > 1 else None
         return VotesOutput(loss=loss, logits=logits, hidden_states=hidden_states, votes=several)
+
+
+def _path_of(config: GatedRNNConfig) -> LinearPath | ConvolutionPath | None:
+    """The linear path beside the networks of a sequence classifier."""
+    if config.linear_path is not None:
+        return LinearPath(config)
+    return ConvolutionPath(config) if config.random_convolutions else None
 
 
 def _never_empty(input_ids: Tensor, mask: Tensor | None, unknown: int) -> tuple[Tensor, Tensor | None]:

@@ -9,23 +9,29 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models.configuration import OptionValue
+from gatedrnn.models.convolution import Convolution
 from gatedrnn.models.modeling import BackbonePart, GatedRNNBlock, GatedRNNEmbeddings, GatedRNNPreTrainedModel
 from gatedrnn.registry import CELLS
 
 PARTS = ("embedding", "core", "block", "head")
-OTHERS = {"classifier": "head", "lm_head": "head", "head": "head", "projection": "core", "linear_path": "linear_path"}
-"""Modules beside the model itself, by part: heads, the projection back to the model's width, and a path beside it."""
+OTHERS = {
+    "classifier": "head", "lm_head": "head", "head": "head", "projection": "core", "linear_path": "linear_path",
+}  # fmt: skip
+"""Modules beside the model itself, by part: heads, the projection back to the model's width, and a linear path, whose
+parameters are fitted and frozen."""
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
     """Parameters of embedding, recurrent core (the cells and their output projections; a whole backbone), block
-    (normalisation and feed-forward) and head, of a linear path where there is one, and their total. Those of several
-    members are counted together."""
+    (normalisation and feed-forward) and head; of convolutions and a linear path where there are some; their total.
+    Those of several members are counted together."""
     owner: dict[int, str] = {}
     for module in model.modules():
         core: list[nn.Module] = []
         if isinstance(module, GatedRNNEmbeddings):
             owner |= {id(p): "embedding" for p in module.parameters()}
+        elif isinstance(module, Convolution):
+            owner |= {id(p): "convolution" for p in module.parameters()}
         elif isinstance(module, RecurrentLayer | BackbonePart):
             core = [module]
         elif isinstance(module, GatedRNNBlock):
@@ -91,7 +97,7 @@ def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Struct
     products = sum(
         parameter.numel()
         for name, parameter in model.named_parameters()
-        if parameter.dim() == 2
+        if (parameter.dim() == 2 or (".convolution." in name and parameter.dim() == 3))
         and _part_of(name) not in ("head", "linear_path")
         and not name.endswith(("embeddings.map.weight", "embeddings.map.parts.weight"))
     )

@@ -121,12 +121,15 @@ class Structure(Record):
 
 
 class Parameters(Record):
-    """Trained parameters by part; the core is the cells with their output projections."""
+    """Parameters by part; the core is the cells with their output projections."""
 
     embedding: int
     core: int
     block: int
     head: int
+    convolution: int = 0
+    linear_path: int = 0
+    """Fitted, not trained: of random convolutions and the map of them."""
     total: int
 
 

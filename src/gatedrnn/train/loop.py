@@ -27,6 +27,7 @@ from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.processes import demand_cores
 from gatedrnn.records import commit, processor
 from gatedrnn.train import checkpoint
+from gatedrnn.train.convolution_path import begin_from_series
 from gatedrnn.train.evaluate import Evaluation, evaluate
 from gatedrnn.train.folder import MetricsLog, RunFolder
 from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
@@ -248,8 +249,9 @@ class Trainer:
         logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it warns of tied weights at every saving
         set_seed(settings.seed)
         model = build_model(settings, data)
-        if checkpoint.newest(folder.checkpoints) is None:  # which would have it
+        if checkpoint.newest(folder.checkpoints) is None:  # which would have what is fitted here
             begin_from_texts(model, settings, data)
+            begin_from_series(model, settings, data)
         self.objective = objective_of(data, model.config, settings.train)
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
@@ -318,7 +320,9 @@ class Trainer:
                     step=state.step, epoch=epoch, loss=loss, learning_rate=rate, gradient_norm=norm,
                     measured={"seconds": round(state.seconds, 3)},
                 )  # fmt: skip
-            validates = state.step % (train.validate_every or self.steps_per_epoch) == 0 or state.step == self.total
+            # Where the last weights are taken, a validation at each of many ends of epochs chooses nothing.
+            every = train.validate_every or (self.total if self._takes_last else self.steps_per_epoch)
+            validates = state.step % every == 0 or state.step == self.total
             if validates:
                 self._validate(epoch)
             stopping = self._asked_to_stop(stop)
@@ -486,8 +490,7 @@ class Trainer:
             self._demand_finite("validation loss", scores.loss)
             rank = list(self.objective.metric.rank(scores))
             state.waited += 1
-            takes_last = self.objective.metric.takes_last or self.settings.train.weights == "last"
-            if takes_last or rank > state.best_rank:
+            if self._takes_last or rank > state.best_rank:
                 state.best_rank, state.best_step, state.waited = rank, state.step, 0
                 self.best = weights_of(self.bare)
         if self.settings.train.schedule == "plateau":
@@ -495,6 +498,11 @@ class Trainer:
         if self.accelerator.is_main_process:
             named = {f"validation_{k}": v for k, v in scores.model_dump(exclude_none=True).items()}
             self.log.append(step=state.step, epoch=epoch, **named)
+
+    @property
+    def _takes_last(self) -> bool:
+        """Whether the last weights are kept, whatever validations say."""
+        return self.objective.metric.takes_last or self.settings.train.weights == "last"
 
     def _improves_no_more(self) -> bool:
         return 0 < self.settings.train.early_stop <= self.state.waited

@@ -4,13 +4,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from jinja2 import Environment, PackageLoader
 from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn import manifest
-from gatedrnn.data import RunningText, TaskData, Windows
+from gatedrnn.data import Examples, RunningText, TaskData, Windows
 from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.errors import DataError, UsageError, reason
 from gatedrnn.models import (
@@ -37,6 +38,8 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     options = run.model.model_dump(
         exclude={"layers", "tied", *OF_TEXTS, *(() if forecasts else ("linear_size",))}
     ) | text_fields(run, data)
+    if run.model.random_convolutions:
+        options["longest_steps"] = int(cast(Examples, data.train).lengths.max())
     if run.backbone is not None:
         # It has blocks of its own; --block is for the cells that it is compared with.
         options |= {"block": False, "window": data.train.length if isinstance(data.train, RunningText) else None}

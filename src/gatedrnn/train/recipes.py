@@ -93,6 +93,15 @@ _SERIES: dict[str, dict[str, Any]] = {
     "train": {"total_steps": 1000, "batch_size": 16, "learning_rate": 3e-3, "validate_every": 50},
 }  # fmt: skip
 
+_SERIES_WHOLE: dict[str, dict[str, Any]] = {
+    "data": {"validation_fraction": 0.0},
+    "model": {
+        "random_convolutions": 10_000, "convolution_size": 64, "embedding_size": 0, "embedding_dropout": 0.0,
+        "layers": 1, "dropout": 0.0, "head_dropout": 0.2,
+    },
+    "train": {"total_steps": 500, "label_smoothing": 0.1, "validate_every": 0},
+}  # fmt: skip
+
 _RECALL = {"layers": 2, "block": True, "embedding_size": 64}
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
@@ -164,7 +173,8 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 tests' lengths too."""
 WHOLE: dict[str, dict[str, dict[str, Any]]] = {
     FORECAST: {"train": {"refit": True, "calibrate": True, "weights": "last"}},
-}
+    SERIES: _SERIES_WHOLE, TEXT: {"data": {"validation_fraction": 0.0}, "model": {"linear_path": True}},
+}  # fmt: skip
 """By task and part: what `train` and `forecast` take besides, or instead. `compare` is of cells, and leaves out the
 parts beside them."""
 OPTIONS: dict[str, dict[str, str]] = {

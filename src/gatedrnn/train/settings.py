@@ -24,7 +24,7 @@ from gatedrnn.layers.taken import OF_LAYERS, why_refused
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.records import cores
 from gatedrnn.registry import CELLS, CellChoice, unknown
-from gatedrnn.train.recipes import RECIPES
+from gatedrnn.train.recipes import RECIPES, WHOLE
 from gatedrnn.trust import canonical_name
 
 
@@ -83,6 +83,7 @@ class ModelSettings(Settings):
     expert = (
         "weight_init", "bias_init", "longest_time_scale", "zoneout", "input_dropout", "state_dropout",
         "weight_dropout", "layer_norm", "feed_forward_factor", "tied", "linear_size", "locked_dropout",
+        "convolution_size", "random_convolutions",
     )  # fmt: skip
 
     without = {
@@ -147,6 +148,11 @@ class ModelSettings(Settings):
     members: int = Field(1, ge=1)
     """Networks of a classifier, trained on the same batches from different random numbers; their log-probabilities are
     averaged."""
+    convolution_size: int = Field(0, ge=0)
+    """Series with a class or a number each: channels of convolutions over time before the cells; 0 for none."""
+    random_convolutions: int = Field(0, ge=0)
+    """series-classification: about how many features of fixed random convolutions a linear path reads, fitted once to
+    the training series; its class probabilities are averaged with the network's. 0 for none."""
 
 
 class TrainSettings(Settings):
@@ -254,7 +260,11 @@ class RunSettings(Settings):
             name for name in OF_LAYERS if name in recipe and chosen[name] == recipe[name]
             and refused_by(cell, scheme | {name: chosen[name]}) is not None
         ]  # fmt: skip
-        return model.model_copy(update={name: ModelSettings.model_fields[name].default for name in idle})
+        update = {name: ModelSettings.model_fields[name].default for name in idle}
+        refuses = model.block or model.pooling == "last" or backbone_of(cell) is not None
+        if refuses and model.convolution_size == WHOLE.get(data.task, {}).get("model", {}).get("convolution_size"):
+            update |= {"convolution_size": 0, "embedding_size": model.embedding_size or recipe["embedding_size"]}
+        return model.model_copy(update=update)
 
     @model_validator(mode="after")
     def _consistent(self) -> "RunSettings":
@@ -289,6 +299,10 @@ class RunSettings(Settings):
                     raise ValueError(belongs(name, [owner for owner, kind in TASKS.items() if kind is TextTask], task))
         if task in self.model.without["members"] and self.model.members > 1:
             raise ValueError(f"--members is of classifiers; leave it out with {task}")
+        if task not in (SERIES, SERIES_REGRESSION) and self.model.convolution_size:
+            raise ValueError(belongs("convolution_size", [SERIES, SERIES_REGRESSION], task))
+        if task != SERIES and self.model.random_convolutions:
+            raise ValueError(belongs("random_convolutions", [SERIES], task))
         if task in self.model.without["pooling"] and self.model.pooling != "last":
             raise ValueError(f"--pooling is of classifiers; leave it out with {task}")
         if task == FORECAST and self.model.bidirectional:

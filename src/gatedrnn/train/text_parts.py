@@ -72,7 +72,7 @@ def begin_from_texts(model: GatedRNNPreTrainedModel, run: RunSettings, data: Tas
             if isinstance(module, torch.nn.Embedding) and module.num_embeddings == len(vectors):
                 module.weight.copy_(vectors)
     path = getattr(model, "linear_path", None)
-    if path is not None:
+    if isinstance(path, LinearPath):
         train = _examples(data)
         fit_linear_path(path, train.inputs, train.labels)
 

@@ -167,6 +167,8 @@ def step_answer(model: GatedRNNPreTrainedModel, place: str) -> StepAnswer:
     if config.members > 1 or config.linear_path is not None:
         what = "a linear path" if config.linear_path is not None else f"{config.members} networks"
         raise DataError(f"{place}: answers by {what} together, and the page shows one network; train one by itself")
+    if config.convolution_size:
+        raise DataError(f"{place}: has convolutions that read steps to come; train one with --convolution-size 0")
     if config.gap_unit is not None:
         raise DataError(f"{place}: reads uneven times; the page shows steps equally far apart")
     if isinstance(model, GatedRNNForForecasting) and (config.known_size or config.past_size or config.static_size):

@@ -182,7 +182,7 @@ BAD = {
     "evaluate {run} --file strange.csv": "row 2: the label 'odd' is not one that the model was trained on: bad, good",
     "evaluate {run} --file unlabelled.csv": "row 2 has no label in column 'mood'",
     "evaluate {run} --file other.csv --text-column id": "no column 'mood', which the model reads",
-    "evaluate {run} --split nowhere": "has no split 'nowhere'; there are test, validation, train",
+    "evaluate {run} --split nowhere": "has no split 'nowhere'; there are test, train",
     "evaluate {run}/model": "is no run's folder",
     "evaluate {run} --file text.txt": "the ending must be one of",
     "predict {run} other.csv --output new.csv": "no column 'review'",

@@ -21,7 +21,10 @@ from gatedrnn.train.predict import label_of
 SMALL = "--cell mingru --hidden-size 16 --embedding-size 16 --threads 1 --batch-size 16 --learning-rate 0.02".split()
 SMALL += ["--epochs", "12"]
 FLAGS = {
-    "several": "--metric macro-f1 --tokenizer words --token-dropout 0 --embedding-dropout 0.1".split(),
+    "several": (
+        "--metric macro-f1 --tokenizer words --token-dropout 0 --embedding-dropout 0.1 --validation-fraction 0.1 "
+        "--weights best"
+    ).split(),
     "number": ["--metric", "spearman", "--tokenizer", "words"],
     "tags": [],
 }
@@ -159,7 +162,8 @@ def test_the_metric_that_is_asked_for_chooses_the_weights_and_comes_first(metric
     rows = "".join(f"{'fine' if n % 4 else 'poor'} film {n % 9},{'good' if n % 4 else 'bad'}\n" for n in range(80))
     (tmp_path / "a.csv").write_text(f"text,label\n{rows}")
     folder, name = tmp_path / metric, metric.replace("-", "_")
-    flags = ["--train-file", tmp_path / "a.csv", *SMALL[:-1], 2, "--metric", metric, "--output", folder]
+    chooses = ["--validation-fraction", 0.1, "--weights", "best"]
+    flags = ["--train-file", tmp_path / "a.csv", *SMALL[:-1], 2, "--metric", metric, *chooses, "--output", folder]
     said = [line for line in printed(capsys, "train", *flags).splitlines() if line.startswith("test ")]
     assert said[0].startswith(f"test {metric.replace('-', ' ')}: "), said
     result = json.loads((folder / "result.json").read_text())

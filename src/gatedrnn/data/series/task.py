@@ -55,16 +55,18 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     for split in read.keys() - {"train"} if names else ():
         _demand_known(read[split], names, split)
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
-        if split not in read:
+        if split not in read and fraction:
             read["train"], read[split] = _set_apart(settings, read["train"], fraction, split)
             notes.append(f"{split.capitalize()}: {len(read[split].values)} series set apart from the training data.")
+    if "validation" not in read:
+        notes.append("Validation: no series are set apart; the last weights are taken.")
     notes += notes_on_repeats(
         {split: [own.tobytes() for own in found.values] for split, found in read.items()}, "series"
     )
     if settings.metric == "auroc" and len(names) != 2:
         raise DataError(f"--metric auroc: needs two classes, {settings.train_file} has {len(names) or 'numbers'}")
     scale = _scale(read["train"])
-    notes += [note for split in ("validation", "test") if (note := read[split].without_values())]
+    notes += [note for split in ("validation", "test") if split in read and (note := read[split].without_values())]
     means, deviations = (cast(list[float], scale[name]) for name in ("channel_means", "channel_deviations"))
     for series in read.values():
         demand_float32(series, means, deviations, str(series.source["name"]))
@@ -102,7 +104,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         },
         labelled="sequence",
         train=examples(read["train"]),
-        evaluation={split: examples(read[split]) for split in ("validation", "test")},
+        evaluation={split: examples(read[split]) for split in ("validation", "test") if split in read},
         sources=sources, label_names=names or ("number",), notes=notes,
     )  # fmt: skip
 
