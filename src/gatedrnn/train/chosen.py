@@ -4,9 +4,11 @@ from collections.abc import Collection
 from typing import cast
 
 from gatedrnn.data import SERIES, TEXT, Examples, TaskData, load_task
+from gatedrnn.data.settings import SeriesTask
 from gatedrnn.records import Json
+from gatedrnn.train.recipes import recipe_of
 from gatedrnn.train.series_recipe import series_recipe
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 from gatedrnn.train.text_recipe import text_recipe
 
 
@@ -15,10 +17,19 @@ def chosen(data: TaskData) -> dict[str, Json]:
     examples, classes = cast(Examples, data.train), len(data.label_names)
     if data.name == TEXT:
         return text_recipe(len(examples), classes, several=examples.several)
-    if data.name == SERIES and examples.gaps is None:
+    if data.name == SERIES and examples.gaps is not None:
+        # Convolutions take steps for equally far apart: the recipe of cells alone.
+        whole, plain = (recipe_of(SERIES, whole=flag) for flag in (True, False))
+        return plain | {name: _default_of(name) for name in whole.keys() - plain.keys()}
+    if data.name == SERIES:
         channels = cast(int, data.model_inputs["input_size"])
         return series_recipe(len(examples), int(examples.lengths.max()), channels, classes)
     return {}
+
+
+def _default_of(name: str) -> Json:
+    kinds = (SeriesTask, ModelSettings, TrainSettings)
+    return next(kind.model_fields[name].default for kind in kinds if name in kind.model_fields)
 
 
 def completed(settings: RunSettings, given: Collection[str]) -> RunSettings:

@@ -1,0 +1,74 @@
+"""What the data decide of a recipe: taken where nobody gave it, and the same wherever it is asked for."""
+
+import json
+
+import numpy as np
+import pytest
+from commands import call
+
+from gatedrnn.data import data_settings, load_task
+from gatedrnn.train.chosen import chosen, completed
+from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.recipes import recipe_of
+from gatedrnn.train.series_recipe import series_recipe
+from gatedrnn.train.settings import RunSettings
+from gatedrnn.train.text_recipe import text_recipe
+
+SERIES = "series-classification"
+
+
+def texts(place, rows):
+    lines = [f"{'fine' if n % 3 else 'poor'} film {n % 9},{'good' if n % 3 else 'bad'}" for n in range(rows)]
+    place.write_text("text,label\n" + "\n".join(lines) + "\n")
+    return place
+
+
+def series(place, gap):
+    """Forty series of nine steps, of which some are further apart."""
+    times = np.cumsum(1 + gap * (np.arange(9) % 2))
+    lines = [f"s{n},{time},{np.sin(time + n):.3f},{'up' if n % 2 else 'down'}" for n in range(40) for time in times]
+    place.write_text("series,time,x,label\n" + "\n".join(lines) + "\n")
+    return place
+
+
+def settings_of(task, file, whole=True, **flags):
+    recipe = recipe_of(task, whole=whole)
+    return RunSettings.from_flat({"cell": "mingru", "task": task, "train_file": str(file), **recipe, **flags})
+
+
+def test_texts_decide_steps_and_whether_there_is_a_linear_path(tmp_path):
+    settings = settings_of("text-classification", texts(tmp_path / "a.csv", 500))
+    found = completed(settings, ())
+    assert found.train.total_steps == text_recipe(400, 2)["total_steps"] != 0 and found.model.linear_path
+    assert found.data == settings.data, "texts are read once"
+    assert completed(settings, ("total_steps", "linear_path")) == settings
+    assert completed(settings, ("epochs",)).train.total_steps == 0, "epochs are in the place of steps"
+    (tmp_path / "b.csv").write_text("text,label\n" + "\n".join(f"a {n},{'x|y' if n % 2 else 'y'}" for n in range(40)))
+    several = settings_of("text-classification", tmp_path / "b.csv", several_labels=True)
+    assert not completed(several, ()).model.linear_path
+
+
+def test_series_decide_their_parts_and_uneven_ones_have_the_cells_alone(tmp_path):
+    even = settings_of(SERIES, series(tmp_path / "even.csv", 0))
+    rows = len(load_task(even.data).train)
+    assert chosen(load_task(even.data)) == series_recipe(rows, 9, 1, 2) and completed(even, ()).model.convolution_size
+    uneven = completed(settings_of(SERIES, series(tmp_path / "uneven.csv", 3), uneven=True), ())
+    assert uneven == completed(settings_of(SERIES, tmp_path / "uneven.csv", whole=False, uneven=True), ())
+    assert not uneven.model.convolution_size and not uneven.model.random_convolutions
+
+
+@pytest.mark.parametrize("task", ["digits", "forecast", "language-model"])
+def test_other_recipes_are_fixed(task):
+    settings = RunSettings.from_flat({"cell": "gru", "task": task, **recipe_of(task, whole=True)})
+    assert completed(settings, ()) is settings
+
+
+def test_a_run_records_what_was_chosen_and_runs_again_from_its_record(tmp_path):
+    small = ["--hidden-size", 4, "--embedding-size", 4, "--character-grams", 0, "--threads", 1, "--baselines", "none"]
+    for name, further in (("one", []), ("two", ["--config", tmp_path / "one" / "config.yaml"])):
+        flags = [] if further else ["--train-file", texts(tmp_path / "a.csv", 60), *small]
+        call("train", *flags, *further, "--output", tmp_path / name)
+    assert RunFolder(tmp_path / "one").settings().train.total_steps == 60
+    first, second = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("one", "two"))
+    assert {**first, "measured": None} == {**second, "measured": None}
+    assert data_settings("text-classification").validation_fraction == 0.1
