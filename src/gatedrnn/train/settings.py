@@ -173,7 +173,8 @@ class TrainSettings(Settings):
     epochs: int = Field(10, ge=1)
     """Passes over the training data (probes: 100 steps each)."""
     total_steps: int = Field(0, ge=0)
-    """Optimizer steps in all, in the place of --epochs; 0 for as many as those have."""
+    """Optimizer steps in all, in the place of --epochs; 0 for as many as those have. Of texts and series with classes,
+    train chooses them by how many there are, if neither is given."""
     refit: bool = False
     """forecast: train again on all before the test, which is scored then, and on everything, which is the model that
     is handed out; as many steps as were best on validation."""
