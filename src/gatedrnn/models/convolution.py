@@ -87,5 +87,6 @@ def _own_units(x: Tensor, real: Tensor) -> Tensor:
     """(batch, channels, time) less the mean of each series and channel, over its deviation."""
     count = real.sum(2, keepdim=True).clamp(min=1)
     off = x - (x * real).sum(2, keepdim=True) / count
-    deviation = ((off.square() * real).sum(2, keepdim=True) / count).sqrt()
-    return off / (deviation + LEAST_DEVIATION)
+    variance = (off.square() * real).sum(2, keepdim=True) / count
+    # Clamped, since the root of 0 has no gradient.
+    return off / (variance.clamp(min=LEAST_DEVIATION**2).sqrt() + LEAST_DEVIATION)

@@ -113,6 +113,13 @@ def test_padding_and_other_rows_change_nothing(pooling, parts, left):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_series_that_does_not_vary_has_a_gradient():
+    model = model_of(random_convolutions=0).train()
+    model(input_values=torch.full((2, STEPS, CHANNELS), 3.0)).logits.sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.requires_grad]
+    assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
+
+
 def test_normalisation_is_torchs_over_real_steps():
     torch.manual_seed(0)
     own, theirs, x = StepNorm(5), nn.BatchNorm1d(5), torch.randn(3, 5, 11) * 3 + 1
