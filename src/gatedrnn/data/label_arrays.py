@@ -60,14 +60,7 @@ def _several(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
     train = splits["train"]
     held = {split: [label for own in table.sets or () for label in own] for split, table in splits.items()}
     columns = train.columns[1:]
-    names = columns if len(columns) > 1 else in_order(
-        label for split, table in splits.items() if table.source is train.source for label in held[split]
-    )  # fmt: skip
-    demand_two(train, names)
-    for split, table in splits.items():
-        demand_seen(train, table, split, names, held[split])
-    notes += notes_on_classes(held)
-    notes += note_on_unseen(names, held["train"])
+    names = names_held(splits, held, notes, columns if len(columns) > 1 else ())
     empty = sum(not labels for labels in train.sets or ())
     if empty:
         notes.append(f"Rows of training without any label: {empty:,} of {len(train.labels):,}.")
@@ -81,6 +74,32 @@ def _several(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
 
     arrays = {split: array(table.sets or ()) for split, table in splits.items()}
     return LabelArrays(arrays, names, {"problem_type": "multi_label_classification"}, several=True)
+
+
+def names_held(
+    splits: Mapping[str, Table], held: Mapping[str, Sequence[str]], notes: list[str], given: tuple[str, ...] = ()
+) -> tuple[str, ...]:  # fmt: skip
+    """The labels of the training file, or those given, in order; those of other files are among them.
+
+    Args:
+        splits: with the training split among them.
+        held: labels of each, one for each time that it occurs.
+        notes: what is to be known of rare and unseen ones is added.
+        given: names of labels.
+
+    Raises:
+        DataError: there are less than two, or another file has one more.
+    """
+    train = splits["train"]
+    names = given or in_order(
+        label for split, table in splits.items() if table.source is train.source for label in held[split]
+    )
+    demand_two(train, names)
+    for split, table in splits.items():
+        demand_seen(train, table, split, names, held[split])
+    notes += notes_on_classes(held)
+    notes += note_on_unseen(names, held["train"])
+    return names
 
 
 def _numbers(splits: Mapping[str, Table]) -> LabelArrays:

@@ -6,10 +6,9 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.files import Table, in_order
-from gatedrnn.data.label_arrays import demand_seen, demand_two, note_on_unseen
+from gatedrnn.data.files import Table
+from gatedrnn.data.label_arrays import names_held
 from gatedrnn.data.settings import TaggingTask
-from gatedrnn.data.splits import notes_on_classes
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.text import WHOLE, demand_unlike, read_splits
 from gatedrnn.data.tokenizers import learn_tokenizer
@@ -72,14 +71,7 @@ def _names(splits: dict[str, Table], notes: list[str]) -> tuple[str, ...]:
     train = splits["train"]
     held = {split: [tag for tags in table.sets or () for tag in tags if tag != str(IGNORED)]
             for split, table in splits.items()}  # fmt: skip
-    names = in_order(
-        tag for split, table in splits.items() if table.source is train.source for tag in held[split]
-    )  # fmt: skip
-    demand_two(train, names)
-    for split, table in splits.items():
-        demand_seen(train, table, split, names, held[split])
-    notes += notes_on_classes(held)
-    notes += note_on_unseen(names, held["train"])
+    names = names_held(splits, held, notes)
     return train.label_names or names
 
 

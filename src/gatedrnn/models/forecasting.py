@@ -127,13 +127,16 @@ class ForecastHead(nn.Module):
         self.linear = ZeroLinear(config.linear_size, self.horizon, bias=False) if config.linear_size else None
         self.config = config
 
-    def forward(self, states: Tensor, smoothed: Smoothed, known: Tensor | None) -> Tensor:
+    def forward(
+        self, states: Tensor, smoothed: Smoothed, known: Tensor | None, shrinkage: float | None = None
+    ) -> Tensor:  # fmt: skip
         """Quantiles (batch, origins, horizon, quantiles).
 
         Args:
             states: (batch, origins, features).
             smoothed: after the same steps.
             known: covariates of the steps ahead, (batch, origins, horizon, known_size); None where there are none.
+            shrinkage: in the place of the configuration's.
         """
         shape = (*states.shape[:2], self.horizon, -1)
         states = self.dropout(silu(self.hidden(states)))
@@ -144,7 +147,7 @@ class ForecastHead(nn.Module):
             found = self.quantiles(gelu(self.ahead(states).view(shape) + self.known(known.to(states.dtype))))
         steps = torch.arange(1, self.horizon + 1, device=states.device)
         start = -SHARPNESS * smoothed.errors.to(states.dtype).unsqueeze(2) / steps.sqrt().unsqueeze(1)
-        trust = 1 - self.config.shrinkage
+        trust = 1 - (self.config.shrinkage if shrinkage is None else shrinkage)
         found = trust * found
         weights = (start + trust * self.mixture(states).view(shape)).softmax(-1)
         said = (smoothed.ahead().to(states.dtype) * weights).sum(-1)

@@ -120,7 +120,7 @@ def _advice(folder: RunFolder, data: TaskData, result: RunResult, settings: RunS
 
 def _of_length(folder: RunFolder, result: RunResult, settings: RunSettings) -> str | None:
     validated = [line["step"] for line in read_metrics(folder.metrics) if "validation_loss" in line]
-    if len(validated) < 2:
+    if len(validated) < 2 or settings.train.weights == "last":  # which are none that validation chose
         return None
     flag, whole = ("total-steps", result.steps) if settings.train.total_steps else ("epochs", settings.train.epochs)
     if result.best_step == validated[-1]:

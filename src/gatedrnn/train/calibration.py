@@ -44,7 +44,7 @@ class Errors(NamedTuple):
 def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Sequence[float]) -> list[Errors]:
     """Errors of forecasts from all origins of a part that the model was not trained on, in `eval()`, without factors of
     intervals; one of them for each shrinkage."""
-    places, middle, before = windows.all_places(MOST_WINDOWS), model.config.levels.index(0.5), model.config.shrinkage
+    places, middle = windows.all_places(MOST_WINDOWS), model.config.levels.index(0.5)
     found: list[list[Errors]] = [[] for _ in shrinkages]
     for rows in windows.in_batches(places):
         batch = {name: tensor.to(model.device) for name, tensor in windows.collate(rows).items()}
@@ -52,13 +52,11 @@ def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Seque
         read = model.read(**cast(dict[str, Any], batch))
         true = read.scale.units(labels)
         for shrinkage, into in zip(shrinkages, found, strict=True):
-            model.config.shrinkage = shrinkage
-            quantiles = model.head(read.states, read.smoothed, read.ahead)[:, 0]
+            quantiles = model.head(read.states, read.smoothed, read.ahead, shrinkage)[:, 0]
             median, apart = quantiles[..., middle], torch.diff(quantiles, dim=2)
             distances = torch.cat([apart[..., :middle], torch.ones_like(apart[..., :1]), apart[..., middle:]], dim=2)
             scaled = (read.scale.original(median) - labels).abs().cpu() / unit
             into.append(Errors(*(one.cpu().numpy() for one in (scaled, true - median, distances))))
-    model.config.shrinkage = before
     return [Errors(*map(np.concatenate, zip(*parts, strict=True))) for parts in found]
 
 

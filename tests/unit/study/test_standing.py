@@ -96,9 +96,11 @@ def test_the_length_of_training_is_judged_by_where_validation_was_best(best, epo
     (tmp_path / "metrics.jsonl").write_text(
         "".join(f'{{"step": {n}, "validation_loss": 1}}\n' for n in (25, 50, 75, 100))
     )
-    settings = SimpleNamespace(train=SimpleNamespace(epochs=epochs, total_steps=total))
+    settings = SimpleNamespace(train=SimpleNamespace(epochs=epochs, total_steps=total, weights="best"))
     result = SimpleNamespace(best_step=best, steps=100)
     assert standing._of_length(RunFolder(tmp_path), result, settings) == said
+    settings.train.weights = "last"  # whose step says nothing of validation
+    assert standing._of_length(RunFolder(tmp_path), result, settings) is None
 
 
 def test_a_class_that_is_never_predicted_is_named():
