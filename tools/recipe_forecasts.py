@@ -2,9 +2,10 @@
 
     python tools/recipe_forecasts.py SETS KEPT [FLAGS ...]    writes KEPT/NAME.json for each set, and prints the table
 
-SETS is a folder with a table NAME-train.csv a set, and its continuation NAME-test.csv where it has one. A set that is
-kept already is not run again. FLAGS go to `gatedrnn forecast`: variants of the recipe are judged by their validation,
-the table is made once. The count of optimiser steps 1 at a rate of 1e-9 is the untrained start.
+SETS is a folder with a table NAME-train.csv a set, and its continuation NAME-test.csv where it has one; the weekly
+carbon dioxide that ships is one more. A set that is kept already is not run again. FLAGS go to `gatedrnn forecast`:
+variants of the recipe are judged by their validation, the table is made once. The count of optimiser steps 1 at a rate
+of 1e-9 is the untrained start.
 """
 
 import json
@@ -13,24 +14,43 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gatedrnn.data import Windows, load_task
+from gatedrnn.data import TaskData, Windows, load_task
 from gatedrnn.records import environment
 from gatedrnn.study.forecast_baselines import forecast_baselines
+from gatedrnn.train.evaluate import evaluate
+from gatedrnn.train.finished import open_tested
 from gatedrnn.train.folder import RunFolder
+from gatedrnn.train.loop import accelerator_for
 from gatedrnn.train.result import RunResult, read_record
 
-PLAIN = ("last value", "drift", "seasonal naive", "season + level", "AutoETS", "AutoTheta")
-Z95 = 1.96
+PLAIN = ("last value", "drift", "seasonal naive", "season + level", "MSTL", "AutoETS", "AutoTheta")
+SHIPPED = "carbon-dioxide"
+MOST_REFITS = 2_000
+"""Windows to each of which a method of statsforecast is fitted, at most."""
+PARTS = {"plain": 1.0, "gated": 0.0}
+"""What a model forecasts by its smoothers alone, and as its network weighs them, by the shrinkage of either."""
 
 
-def first_run(train: Path, test: Path | None, flags: list[str], folder: Path) -> float:
+class Set(NamedTuple):
+    """A table, and its continuation."""
+
+    name: str
+    train: Path | None
+    """None for the one that ships."""
+    test: Path | None
+
+
+def first_run(one: Set, flags: list[str], folder: Path) -> float:
     """Train and forecast with default flags; the seconds of the whole process."""
-    given = [] if test is None else ["--test-file", str(test), "--horizon", str(steps_of(test))]
-    command = [sys.executable, "-m", "gatedrnn", "forecast", str(train), *given, "--baselines", "none", *flags]
+    given = [] if one.train is None else [str(one.train)]
+    given += [] if one.test is None else ["--test-file", str(one.test), "--horizon", str(steps_of(one.test))]
+    command = [sys.executable, "-m", "gatedrnn", "forecast", *given, "--baselines", "none", *flags]
     started = time.perf_counter()
     subprocess.run([*command, "--output", str(folder)], check=True, capture_output=True)
     return time.perf_counter() - started
@@ -42,57 +62,81 @@ def steps_of(table: Path) -> int:
     return len(names) // len(set(names))
 
 
-def plain_methods(folder: Path) -> dict[str, dict[str, float]]:
-    """The MASE and seconds of simple methods on the test of a run."""
-    settings = RunFolder(folder).settings()
+def plain_methods(data: TaskData, threads: int) -> dict[str, dict[str, float]]:
+    """The MASE and seconds of simple methods on a test part."""
     found = {}
-    for name, fit in forecast_baselines(load_task(settings.data), settings.threads):
+    tested = replace(data, evaluation={"test": data.evaluation["test"]})
+    for name, fit in forecast_baselines(tested, threads, MOST_REFITS):
         if name.startswith(PLAIN) and (fitted := fit()) is not None:
             found[name] = {"mase": fitted.outcomes["test"].rate, "seconds": fitted.seconds}
     return found
 
 
+def parts_of(folder: Path, windows: Windows) -> dict[str, float]:
+    """The MASE of each part of the model that is tested."""
+    model, accelerator = open_tested(folder).model, accelerator_for(RunFolder(folder).settings())
+    found = {}
+    for name, shrinkage in PARTS.items():
+        model.config.shrinkage = shrinkage
+        found[name] = evaluate(model, windows, accelerator).outcomes.rate
+    return found
+
+
 def record_of(folder: Path, seconds: float) -> dict[str, object]:
-    """The scores of a run, with the standard error of its coverage over series."""
+    """The scores of a run, and of what it consists of."""
     run, settings = read_record(folder / "result.json", RunResult), RunFolder(folder).settings()
-    windows = load_task(settings.data).evaluation["test"]
+    data = load_task(settings.data)
+    windows = data.evaluation["test"]
     assert isinstance(windows, Windows)
+    points = int(windows.labelled.sum())
     return {
-        "series": len(windows.series), "windows": len(windows), "horizon": windows.horizon,
-        "seconds": seconds, "training_seconds": run.measured.training_seconds, "best_step": run.best_step,
-        "validation": run.scores["validation"].mase if "validation" in run.scores else None,
-        "test": run.scores["test"].mase, "coverage": run.scores["test"].coverage, "plain": plain_methods(folder),
-        "settings": settings.shown(),
+        "series": len(windows.series), "windows": len(windows), "horizon": windows.horizon, "points": points,
+        "seconds": seconds, "training_seconds": run.measured.training_seconds,
+        "test": run.scores["test"].mase, "coverage": run.scores["test"].coverage, "parts": parts_of(folder, windows),
+        "plain_part": None if run.plain_part is None else run.plain_part.model_dump(),
+        "plain": plain_methods(data, settings.threads), "settings": settings.shown(),
     }  # fmt: skip
 
 
-def sets_in(folder: Path) -> Iterator[tuple[str, Path, Path | None]]:
-    """Name, table and continuation of each set."""
+def sets_in(folder: Path) -> Iterator[Set]:
+    """All of them."""
     for train in sorted(folder.glob("*-train.csv")):
         name = train.name.removesuffix("-train.csv")
         test = folder / f"{name}-test.csv"
-        yield name, train, test if test.exists() else None
+        yield Set(name, train, test if test.exists() else None)
+    yield Set(SHIPPED, None, None)
 
 
-def row_of(name: str, record: dict[str, object]) -> str:
+def row_of(name: str, record: dict[str, Any]) -> str:
     """Of the table."""
-    plain: dict[str, dict[str, float]] = record["plain"]  # type: ignore[assignment]
+    plain, own, part = record["plain"], record["test"], record["plain_part"]
     best = min(plain, key=lambda method: plain[method]["mase"])
     theta = next((one["mase"] for method, one in plain.items() if method.startswith("AutoTheta")), np.nan)
-    return (
-        f"| {name} | {record['series']:,} | {record['test']:.3f} | {theta:.3f} | {best} {plain[best]['mase']:.3f} | "
-        f"{record['coverage']:.0%} | {record['seconds']:.0f} |"
-    )
+    lowers = "–" if part is None else "yes" if part["high"] < 0 else "no"
+    cells = [
+        name, f"{record['series']:,}", f"{own:.3f}", *(f"{one:.3f}" for one in record["parts"].values()),
+        f"{theta:.3f}",
+        f"{own / theta:.3f}", f"{best} {plain[best]['mase']:.3f}", lowers,
+        f"{record['coverage']:.0%} of {record['points']:,}", f"{record['seconds']:.0f}",
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+HEAD = (
+    "set", "series", "run", "plain part", "gated part", "AutoTheta", "run ÷ AutoTheta", "best plain method",
+    "gated part lowers validation error", "in 80 % interval", "seconds",
+)  # fmt: skip
 
 
 if __name__ == "__main__":
     sets, kept, flags = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
     kept.mkdir(parents=True, exist_ok=True)
-    for name, train, test in sets_in(sets):
-        file = kept / f"{name}.json"
+    print(f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD), sep="\n")
+    for one in sets_in(sets):
+        file = kept / f"{one.name}.json"
         if not file.exists():
             with tempfile.TemporaryDirectory() as folder:
                 run = Path(folder) / "run"
-                found = record_of(run, first_run(train, test, flags, run))
-            file.write_text(json.dumps({"name": name, "flags": flags, **found} | environment(), indent=1) + "\n")
-        print(row_of(name, json.loads(file.read_text())), flush=True)
+                found = record_of(run, first_run(one, flags, run))
+            file.write_text(json.dumps({"name": one.name, "flags": flags, **found} | environment(), indent=1) + "\n")
+        print(row_of(one.name, json.loads(file.read_text())), flush=True)

@@ -25,9 +25,9 @@ from gatedrnn.data import SERIES, Examples, TaskData, load_task
 from gatedrnn.models.modeling import GatedRNNForSequenceClassification
 from gatedrnn.records import Json, environment
 from gatedrnn.study.plain import each_baseline
+from gatedrnn.train.chosen import default_run
 from gatedrnn.train.loop import run
 from gatedrnn.train.recipes import recipe_of
-from gatedrnn.train.series_recipe import series_recipe
 from gatedrnn.train.settings import RunSettings
 
 app = App(help=__doc__)
@@ -39,16 +39,12 @@ Measured = dict[str, Any]
 """By method: accuracy, seconds, and of the recipe each seed's."""
 
 
-def settings_of(train: Path, test: Path, seed: int, *, whole: bool, **flags: Any) -> RunSettings:
+def settings_of(train: Path, test: Path, seed: int, *, whole: bool, **flags: Json) -> RunSettings:
     """A run with the recipe for these data, or with that of the cells alone."""
-    files: dict[str, Json] = {"task": SERIES, "train_file": str(train), "test_file": str(test), "seed": seed}
-    files["threads"] = 1
-    recipe = recipe_of(SERIES, whole=whole)
+    given: dict[str, Json] = {"train_file": str(train), "test_file": str(test), "seed": seed, "threads": 1, **flags}
     if whole:
-        every = load_task(RunSettings.from_flat({"cell": "mingru", **recipe, **files}).data)
-        series, channels = cast(Examples, every.train), cast(int, every.model_inputs["input_size"])
-        recipe |= series_recipe(len(series), int(series.lengths.max()), channels, len(every.label_names))
-    return RunSettings.from_flat({"cell": "mingru", **recipe, **files, **flags})
+        return default_run(SERIES, **given)
+    return RunSettings.from_flat({"cell": "mingru", "task": SERIES, **recipe_of(SERIES, whole=False), **given})
 
 
 @torch.no_grad()

@@ -24,18 +24,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from gatedrnn.data import Examples, data_settings, load_task
+from gatedrnn.data import TEXT, Examples, load_task
 from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.models import GatedRNNForSequenceClassification
-from gatedrnn.records import Json, write_whole
-from gatedrnn.train.chosen import chosen
+from gatedrnn.records import write_whole
+from gatedrnn.train.chosen import default_run
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.loop import run
 from gatedrnn.train.predict import outputs_of
-from gatedrnn.train.recipes import with_recipe
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 
-TASK = "text-classification"
 SETS = {
     "MR": ("text-sets/mr.parquet", None), "SUBJ": ("text-sets/subj.parquet", None),
     "CR": ("text-sets/cr.parquet", None), "TREC": ("text-sets/trec-train.parquet", "text-sets/trec-test.parquet"),
@@ -99,25 +96,6 @@ def plain_scores(fold: Fold) -> dict[str, float]:
     }  # fmt: skip
 
 
-def settings_of(train: Path, scored: Path, seed: int) -> RunSettings:
-    """As `gatedrnn train` has them with default flags; no weights are chosen on the validation rows, which are those
-    that are scored."""
-    given = {"train_file": train, "validation_file": scored, "test_file": scored}
-    data = with_recipe(TASK, "data", data_settings(TASK, **given))
-    task = load_task(data)
-    assert isinstance(task.train, Examples)
-    recipe = chosen(task)
-
-    def own(fields: dict[str, object]) -> dict[str, Json]:
-        return {name: value for name, value in recipe.items() if name in fields}
-
-    return RunSettings(
-        cell="mingru", hidden_size=64, seed=seed, data=data.model_copy(update=own(dict(data))),
-        model=with_recipe(TASK, "model", ModelSettings.model_validate(own(dict(ModelSettings())))),
-        train=with_recipe(TASK, "train", TrainSettings.model_validate(own(dict(TrainSettings())))),
-    )  # fmt: skip
-
-
 def own_scores(fold: Fold, seed: int) -> dict[str, float]:
     """Of the network, of the linear path and of both; and the seconds of the run."""
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +104,9 @@ def own_scores(fold: Fold, seed: int) -> dict[str, float]:
             with (place / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows([("text", "label"), *zip(*rows, strict=True)])
         started = time.perf_counter()
-        settings = settings_of(place / "train.csv", place / "scored.csv", seed)
+        # Of the rows that are scored no weights are chosen: the recipe takes the last ones.
+        files = {"train_file": "train", "validation_file": "scored", "test_file": "scored"}
+        settings = default_run(TEXT, seed=seed, **{name: str(place / f"{file}.csv") for name, file in files.items()})
         run(settings, place / "run")
         seconds = time.perf_counter() - started
         finished = open_finished(place / "run")

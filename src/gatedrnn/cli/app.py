@@ -100,8 +100,19 @@ def _offer_flags_of_task(command: App, tokens: Sequence[str]) -> None:
     assert command.default_command is not None
     expert, held = "--help-all" in tokens, _task_of_file(command, tokens)
     task = held or _named_task(command, tokens)
-    command.default_command = with_flags_of(task, command.default_command, expert=expert, unnamed=held)
-    command.help_epilogue = None if expert else f"The flags of {task}; --help-all shows expert flags too."
+    whole = command.name[0] != "compare" or _asks_for_recipes(tokens)
+    command.default_command = with_flags_of(task, command.default_command, expert=expert, whole=whole, unnamed=held)
+    decided = "" if command.name[0] == "compare" else " What the data decide of them: gatedrnn describe --recipe FILE."
+    more = "" if expert else f"The flags of {task}; --help-all shows expert flags too."
+    command.help_epilogue = (more + decided).strip() or None
+
+
+def _asks_for_recipes(tokens: Sequence[str]) -> bool:
+    """Whether a comparison is of what `train` gives, as the command line or its file of settings has it."""
+    from gatedrnn.cli.tasks import asked
+
+    config = asked("config", tokens)
+    return "--recipes" in tokens or (config is not None and _read_config(Path(config)).get("recipes") is True)
 
 
 def _task_of_file(command: App, tokens: Sequence[str]) -> str | None:

@@ -41,6 +41,16 @@ def not_negative(_: object, value: float | None) -> None:
         raise ValueError("must be at least 0")
 
 
+def above_zero(_: object, value: float | None) -> None:
+    """For what must be something."""
+    if value is not None and not 0 < value < float("inf"):
+        raise ValueError("must be above 0")
+
+
+TrainMinutes: TypeAlias = Annotated[float | None, Parameter(validator=above_zero, group=TRAINING)]
+"""Minutes that a training may take."""
+
+
 def command_line() -> str:
     """The command as typed, files and folders by name alone."""
 

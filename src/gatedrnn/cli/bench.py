@@ -13,16 +13,11 @@ from gatedrnn.bench.report import print_report, verdict
 from gatedrnn.bench.run import DEFAULT, SECONDS, Request, record_of
 from gatedrnn.bench.run import bench as measure
 from gatedrnn.bench.sizes import SIZES, Shape
-from gatedrnn.cli.arguments import CellName, command_line, use_large_pages
+from gatedrnn.cli.arguments import CellName, above_zero, command_line, use_large_pages
 from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
 
 FAILED = 1
-
-
-def _above_zero(_: object, value: float) -> None:
-    if not value > 0:
-        raise ValueError("must be above 0")
 
 
 def bench(
@@ -32,7 +27,7 @@ def bench(
     shapes: tuple[str, ...] = (),
     device: Literal["cpu", "cuda"] = "cpu",
     compile: bool = False,
-    seconds: Annotated[float, Parameter(validator=_above_zero)] = SECONDS,
+    seconds: Annotated[float, Parameter(validator=above_zero)] = SECONDS,
     output: Path = Path("runs/bench"),
 ) -> None:
     """Measure speed and memory, as ratios: to the input projection alone, to memory, to torch and to other libraries.

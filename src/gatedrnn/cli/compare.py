@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from cyclopts import Parameter
 
@@ -20,16 +20,18 @@ from gatedrnn.cli.arguments import (
     use_large_pages,
 )
 from gatedrnn.cli.progress import RunsDisplay
-from gatedrnn.data import load_task
+from gatedrnn.data import DataSettings, load_task, tasks_kept
 from gatedrnn.data.settings import Settings, TaskSettings
 from gatedrnn.errors import UsageError
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.space import search_settings
 from gatedrnn.terminal import Console
+from gatedrnn.train.chosen import chosen
 from gatedrnn.train.recipes import with_options
 from gatedrnn.train.settings import ModelSettings, TrainSettings, threads_for
 
 
+@tasks_kept()
 def compare(
     *,
     data: Annotated[TaskSettings, Parameter(name="*", group=DATA)] = TaskSettings(task="digits"),
@@ -101,6 +103,8 @@ def compare(
             who = contenders.model_dump()
             if contenders.ladder is None:
                 who["cells"] = [with_options(data.task, cell) for cell in contenders.cells]
+            if contenders.recipes:
+                data, model, train = _with_chosen(data, model, train)
             settings = CompareSettings.model_validate(
                 {
                     "contenders": who, "threads": threads, "data": data.model_dump(), "model": model.model_dump(),
@@ -120,6 +124,22 @@ def compare(
         page = reports.write_report(folder)
         print_comparison(results, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)
+
+
+def _with_chosen(
+    data: TaskSettings, model: ModelSettings, train: TrainSettings
+) -> tuple[TaskSettings, ModelSettings, TrainSettings]:
+    """Settings with what the data decide of those that nobody gave, as `train` takes them; but a validation part is set
+    apart, as in every comparison."""
+    given = {name for part in (data, model, train) for name in part.model_fields_set} | {"validation_fraction"}
+    own = {name: one.value for name, one in chosen(load_task(cast(DataSettings, data))).items() if name not in given}
+    if "epochs" in given:
+        own["total_steps"] = 0
+    found = [
+        part.model_copy(update={name: value for name, value in own.items() if name in type(part).model_fields})
+        for part in (data, model, train)
+    ]
+    return cast(tuple[TaskSettings, ModelSettings, TrainSettings], tuple(found))
 
 
 def _refuse_settings(parts: Sequence[Settings], search: Mapping[str, object]) -> None:

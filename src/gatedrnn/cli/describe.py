@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -11,11 +12,12 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from gatedrnn.cli.arguments import CellName, at_least_one
+from gatedrnn.cli.arguments import CellName, above_zero, at_least_one
 from gatedrnn.errors import UsageError
 from gatedrnn.inspect.describe import Description, gate_weights, kernel_sources
 from gatedrnn.inspect.describe import describe as describe_layer
-from gatedrnn.layers import Path, RecurrentLayer
+from gatedrnn.layers import Path as Way
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.ops.cells import why_no_program
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.terminal import Console
@@ -26,12 +28,7 @@ PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
 """Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
 
 
-def _above_zero(_: object, value: float | None) -> None:
-    if value is not None and not value > 0:
-        raise ValueError("must be above 0")
-
-
-REGULARISERS = Group("Regularisers", sort_key=1)
+REGULARISERS, RECIPE = Group("Regularisers", sort_key=1), Group("Recipe", sort_key=2)
 Size = Annotated[int, Parameter(validator=at_least_one)]
 
 
@@ -39,7 +36,7 @@ def describe(
     *cells: CellName,
     input_size: Size = 64,
     hidden_size: Annotated[int | None, Parameter(validator=at_least_one)] = None,
-    expansion: Annotated[float | None, Parameter(validator=_above_zero)] = None,
+    expansion: Annotated[float | None, Parameter(validator=above_zero)] = None,
     num_layers: Size = 1,
     bidirectional: bool = False,
     proj_size: int = 0,
@@ -50,8 +47,12 @@ def describe(
     weight_dropout: Annotated[float, Parameter(group=REGULARISERS)] = 0.0,
     layer_norm: Annotated[bool, Parameter(group=REGULARISERS)] = False,
     kernel: bool = False,
+    recipe: Annotated[Path | None, Parameter(group=RECIPE)] = None,
+    task: Annotated[str | None, Parameter(group=RECIPE)] = None,
 ) -> None:
     """Print what cells are: equations, parameters by part, state, multiply-adds, and the backend on this machine.
+
+    Or with --recipe, what `gatedrnn train` and `gatedrnn forecast` do with some data.
 
     Args:
         cells: Which ones, with options as in gru:reset_after=false; all if none is named.
@@ -68,7 +69,15 @@ def describe(
         weight_dropout: Rate.
         layer_norm: Normalise each gate's input projection.
         kernel: Print the sources that are generated from the equations, for a CPU and for a GPU.
+        recipe: File of training data: print the settings that a run takes for it, each with its reason, in the place of
+            cells.
+        task: The task of that file; guessed by its columns if not given.
     """
+    if recipe is not None:
+        from gatedrnn.cli.recipe import print_recipe
+
+        print_recipe(recipe, task)
+        return
     if hidden_size is not None and expansion is not None:
         raise UsageError("--hidden-size and --expansion both give the width of the state; give one")
     width = hidden_size or (round(expansion * input_size) if expansion else 128)
@@ -160,7 +169,7 @@ def _against(cell: str, layer: RecurrentLayer) -> str:
 
 
 def _path(found: Description) -> str:
-    def words(path: Path) -> str:
+    def words(path: Way) -> str:
         return f"{path.name}: {path.reason}"
 
     if found.training == found.evaluation:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
 
-from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, use_large_pages
+from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, TrainMinutes, use_large_pages
 from gatedrnn.cli.progress import RunsDisplay
-from gatedrnn.cli.train import OneRun, say_standing
+from gatedrnn.cli.train import OneRun, begin, say_plain_part, say_standing
 from gatedrnn.data import FORECAST, load_task, tasks_kept
 from gatedrnn.data.settings import ForecastTask, TaskSettings
 from gatedrnn.errors import UsageError
@@ -28,6 +28,7 @@ def forecast(
     model: Annotated[ModelSettings, Parameter(name="*", group=MODEL)] = ModelSettings(),
     train: Annotated[TrainSettings, Parameter(name="*", group=TRAINING)] = TrainSettings(),
     output: Annotated[Path | None, Parameter(group=RUN)] = None,
+    train_minutes: TrainMinutes = None,
     baselines: Annotated[Baselines, Parameter(group=RUN)] = "plain",
 ) -> None:
     """From a table to its forecast: train a model on the table, test it on the last part, forecast what comes next.
@@ -40,6 +41,8 @@ def forecast(
         file: CSV, TSV, JSON lines or Parquet: long, with a row for each series and time, or wide, with a row for each
             time. Without it: weekly carbon dioxide above Mauna Loa.
         output: Folder of the run; runs/forecast-FILE if not given.
+        train_minutes: That training may take on this machine: measured before it begins, and written into config.yaml
+            as steps, no more than the recipe has.
         baselines: plain: after training, plain methods on the same data, begun within a fifth of its time; none: leave
             them out.
     """
@@ -47,7 +50,9 @@ def forecast(
     if data.task != FORECAST:
         raise UsageError(f"--task {data.task}: this command forecasts; gatedrnn train has all tasks")
     from gatedrnn.locks import sole_writer
+    from gatedrnn.train.chosen import with_values
     from gatedrnn.train.finished import open_finished
+    from gatedrnn.train.folder import RunFolder
     from gatedrnn.train.forecasts import asked_of_data, write_forecast, write_forecasts
     from gatedrnn.train.loop import run
     from gatedrnn.train.report import write_report
@@ -61,7 +66,11 @@ def forecast(
     with RunsDisplay(console, f"forecast {settings.cell}") as display:
         display.show_notes(load_task(settings.data).notes)
         asked = asked_of_data(cast(ForecastTask, settings.data))  # before anything is trained for it
-        run(settings, folder, display.show_one)
+        if train_minutes is not None and (held := RunFolder(folder)).config.exists():  # as they were measured for it
+            settings, train_minutes = with_values(settings, {"total_steps": held.settings().train.total_steps}), None
+        settings = begin(settings, train.model_fields_set, train_minutes, display)
+        result = run(settings, folder, display.show_one)
+    say_plain_part(console, result)
     with sole_writer(folder, wait=True):
         forecasts = write_forecasts(folder)
         own = cast("GatedRNNForForecasting", open_finished(folder).model)

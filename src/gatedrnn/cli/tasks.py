@@ -36,17 +36,23 @@ def task_of(command: Command, asked_for: str | None) -> str:
     return data_settings(own if asked_for is None else asked_for).task
 
 
-def with_flags_of(task: str, command: Command, *, expert: bool, unnamed: str | None = None) -> Command:
+def with_flags_of(
+    task: str, command: Command, *, expert: bool, whole: bool, unnamed: str | None = None
+) -> Command:  # fmt: skip
     """The command with the settings of a task: its own data settings, and its recipe's values as all defaults.
 
     Args:
         task: its name.
         command: its settings are annotated with subclasses of `Settings`, its data with `TaskSettings`.
         expert: whether the help page shows expert flags too; they are accepted in any case.
+        whole: whether the recipe has the parts beside the cells.
         unnamed: the task where no flag names one; the command's own if None.
     """
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-    recipe = recipe_of(task, whole=command.__name__ in ("train", "forecast"))
+    recipe = recipe_of(task, whole=whole)
+    if command.__name__ == "compare":  # which sets a validation part apart, whatever a run does
+        recipe.pop("validation_fraction", None)
+        recipe |= {k: v for k, v in recipe_of(task, whole=False).items() if k == "validation_fraction"}
     parameters = []
     for parameter in signature.parameters.values():
         annotation, default = hints[parameter.name], parameter.default

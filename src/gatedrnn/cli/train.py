@@ -2,25 +2,28 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from pydantic import Field
 from rich.panel import Panel
 from rich.text import Text
 
-from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, not_negative, use_large_pages
+from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, TrainMinutes, not_negative, use_large_pages
 from gatedrnn.cli.classes import print_classes_of
 from gatedrnn.cli.progress import NOTICES, RunsDisplay
 from gatedrnn.data import FORECAST, LANGUAGE, Settings, tasks_kept
 from gatedrnn.data.settings import Seed, TaskSettings
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, UsageError
 from gatedrnn.terminal import Console, plain
 from gatedrnn.train.chosen import completed
 from gatedrnn.train.recipes import with_options
 from gatedrnn.train.settings import ModelSettings, RunSettings, StackWord, TrainSettings, threads_for
+
+if TYPE_CHECKING:
+    from gatedrnn.train.result import RunResult
 
 
 def is_first_process() -> bool:
@@ -64,6 +67,7 @@ def train(
     finish: Annotated[Path | None, Parameter(group=RUN)] = None,
     wait: Annotated[bool, Parameter(group=RUN)] = False,
     workers: Annotated[int, Parameter(validator=not_negative, group=RUN)] = 0,
+    train_minutes: TrainMinutes = None,
     baselines: Annotated[Baselines, Parameter(group=RUN)] = "plain",
 ) -> None:
     """Train one model on a task and save it as a Hugging Face folder; a language model, if no task is named.
@@ -77,6 +81,8 @@ def train(
         finish: Folder of a run that was stopped: end it at its newest checkpoint, with the best weights so far.
         wait: Wait while another process writes into the folder, instead of stopping.
         workers: Processes that prepare batches ahead of the step; for data whose steps would wait for them.
+        train_minutes: That training may take on this machine: measured before it begins, and written into config.yaml
+            as steps, and as members where they pay more.
         baselines: plain: after training, plain methods on the same data, begun within a fifth of its time; none: leave
             them out.
     """
@@ -102,12 +108,15 @@ def train(
                 raise DataError(f"{folder}: there is a run already; continue it by --resume, or give another --output")
     given = {name for part in (data, one, model, train) for name in part.model_fields_set}
     begun = resume is not None or finish is not None
+    if begun and train_minutes is not None:
+        raise DataError("--train-minutes is of a run that begins; a stopped one goes on with its own steps")
     if not is_first_process():
         NOTICES.setLevel(logging.WARNING)
         run(settings if begun else completed(settings, given), folder, workers=workers, end=finish is not None)
         return
     with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
-        settings = settings if begun else completed(settings, given)
+        if not begun:
+            settings = begin(settings, given, train_minutes, display)
         result = run(
             settings,
             folder,
@@ -117,6 +126,7 @@ def train(
             on_notes=display.show_notes,
             end=finish is not None,
         )
+    say_plain_part(console, result)
     for split, scores in scores_of(result).items():
         for name, value in scores.items():
             if name not in ("loss", "tokens"):
@@ -139,6 +149,27 @@ def train(
         page = write_report(folder)
     for what, place in (("report", page), ("model", folder / "model")):
         console.print(f"{what}: {place}", soft_wrap=True, highlight=False)
+
+
+def begin(settings: RunSettings, given: Collection[str], minutes: float | None, display: RunsDisplay) -> RunSettings:
+    """Settings of a new run with what its data and its minutes decide, which is said.
+
+    Args:
+        given: names of settings that stay as they are.
+
+    Raises:
+        UsageError: minutes and a length are both given, or the minutes are too few.
+    """
+    settings = completed(settings, given)
+    if minutes is None:
+        return settings
+    from gatedrnn.train.budget import within
+
+    if both := next((name for name in ("epochs", "total_steps") if name in given), None):
+        raise UsageError(f"--train-minutes and --{both.replace('_', '-')} both say how long; give one")
+    budgeted = within(settings, minutes)
+    display.show_notes([budgeted.said])
+    return budgeted.settings
 
 
 def _stopped(
@@ -170,6 +201,12 @@ def _settings_of(folder: Path) -> RunSettings:
     if not (folder / "config.yaml").exists():
         raise DataError(f"{folder}: holds no run to resume (no config.yaml)")
     return RunFolder(folder).settings()
+
+
+def say_plain_part(console: Console, result: "RunResult") -> None:
+    """Whether the plain part of the model would do."""
+    if result.plain_part is not None:
+        console.print(result.plain_part.sentence(), highlight=False)
 
 
 def say_standing(console: Console, folder: Path, baselines: Baselines) -> None:

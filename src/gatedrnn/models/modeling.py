@@ -503,16 +503,35 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
 
     pools = True
 
-    def _with_path(
-        self, logits: Tensor, input_ids: Tensor | None, input_values: Tensor | None, mask: Flags | None
-    ) -> Tensor:  # fmt: skip
+    def path_alone(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, input_values: Tensor | None = None
+    ) -> Tensor:
+        """Log-probabilities (batch, num_labels) of the linear path without the network. Inputs as in `forward`.
+
+        Raises:
+            ValueError: the model has no linear path, or what it reads is missing.
+        """
+        if self.linear_path is None:
+            raise ValueError("this model has no linear path")
+        if input_ids is not None and self.config.unk_token_id is not None:
+            input_ids, attention_mask = _never_empty(input_ids, attention_mask, self.config.unk_token_id)
+        mask = None if attention_mask is None else attention_mask.bool()
+        return log_softmax(self._path(input_ids, input_values, mask), dim=-1)
+
+    def _path(self, input_ids: Tensor | None, input_values: Tensor | None, mask: Flags | None) -> Tensor:
+        """Its logits."""
+        read = input_ids if isinstance(self.linear_path, LinearPath) else input_values
+        if read is None:
+            raise ValueError("a linear path reads input_ids of texts and input_values of series, which are missing")
+        assert self.linear_path is not None
+        found: Tensor = self.linear_path(read, mask)
+        return found
+
+    def _with_path(self, logits: Tensor, path: Tensor) -> Tensor:
         """What network and path say together."""
         if isinstance(self.linear_path, LinearPath):
-            if input_ids is None:
-                raise ValueError("a model with a linear path reads input_ids, which are missing")
-            return (log_softmax(logits, dim=-1) + self.linear_path(input_ids, mask)) / 2
-        assert self.linear_path is not None
-        return mixed(logits, self.linear_path(input_values, mask))
+            return (log_softmax(logits, dim=-1) + path) / 2
+        return mixed(logits, path)
 
     @can_return_tuple
     def forward(
@@ -538,7 +557,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
             hidden_states = hidden_states or core.hidden_states
         logits = self.joined(votes)
         if self.linear_path is not None and not self.training:
-            logits = self._with_path(logits, input_ids, input_values, mask)
+            logits = self._with_path(logits, self._path(input_ids, input_values, mask))
         loss = None
         if labels is not None:
             labels = labels.to(logits.dtype) if labels.is_floating_point() else labels

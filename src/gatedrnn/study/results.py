@@ -54,6 +54,7 @@ class ContendersAsked(Record):
     core: int | None = None
     train_minutes: float | None = None
     seeds: list[int]
+    recipes: bool = False
 
 
 class ComparisonAsked(Record):

@@ -35,6 +35,9 @@ class ContenderSettings(Settings):
     """match time: minutes of training of every run; those that the baseline's epochs take if not given."""
     seeds: list[Seed] = [0, 1, 2]
     """One run each; initialisation, data order and dropout follow from it."""
+    recipes: bool = False
+    """Compare what `train` and `forecast` give, with the parts that they put beside cells and the settings that the
+    data decide, in the place of cells alone."""
 
     @model_validator(mode="before")
     @classmethod

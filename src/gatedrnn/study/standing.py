@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtrit
 
 from gatedrnn import manifest
 from gatedrnn.data import Examples, TaskData
@@ -16,7 +15,7 @@ from gatedrnn.study.plain import constant, each_baseline
 from gatedrnn.train.finished import outcomes_of
 from gatedrnn.train.folder import RunFolder, read_metrics
 from gatedrnn.train.objective import Metric, metric_of
-from gatedrnn.train.outcomes import Outcomes
+from gatedrnn.train.outcomes import Outcomes, difference_of
 from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.settings import RunSettings
 from gatedrnn.train.so_far import data_of
@@ -30,8 +29,6 @@ SECONDS_A_REFIT = 0.1
 """That a method of statsforecast takes for a window, about."""
 LONG = ("DLinear", "gradient boosting")
 """Left to `gatedrnn compare`: they are trained themselves, for longer than a short run."""
-ERROR = 0.05
-"""The share of intervals that leave out the truth."""
 WHOLE = 0.9
 """Of texts that are read whole, at least; or of the steps of a run: what is later is at its end."""
 EARLY = 0.34
@@ -102,14 +99,10 @@ def _score(outcomes: Outcomes, metric: Metric) -> float:
 
 def _against(plain: Outcomes, own: Outcomes, metric: Metric) -> Literal["better", "worse", "open"]:
     """A baseline beside the run, over the examples of the test."""
-    off, examples = plain.values - own.values, len(own.counts)
-    if examples < 2:
+    low, high = difference_of(plain, own)
+    if not (low > 0 or high < 0):  # of NaN neither
         return "open"
-    rate = off.sum() / own.counts.sum()
-    spread = float(np.square(off - rate * own.counts).sum()) * examples / (examples - 1)
-    if not abs(rate) > -stdtrit(examples - 1, ERROR / 2) * math.sqrt(spread) / own.counts.sum():  # of NaN neither
-        return "open"
-    return "better" if (rate > 0) == metric.higher_is_better else "worse"
+    return "better" if (low > 0) == metric.higher_is_better else "worse"
 
 
 def _advice(folder: RunFolder, data: TaskData, result: RunResult, settings: RunSettings) -> list[str]:

@@ -18,6 +18,7 @@ from gatedrnn.study.words import (
     plain_score,
     with_interval,
 )
+from gatedrnn.train.recipes import WHOLE
 
 Row: TypeAlias = ContenderResults | PlainScores
 NOTICED = 1.1
@@ -35,7 +36,14 @@ def headline(results: ComparisonResults) -> list[str]:
 
 
 def held_equal(results: ComparisonResults) -> str:
-    """What all contenders share."""
+    """What all contenders share, and what of a run they are."""
+    if results.settings.contenders.recipes:
+        return f"{_shared(results)}; with the parts that train puts beside cells"
+    alone = "; cells alone, --recipes adds what train puts beside them" if results.task in WHOLE else ""
+    return f"{_shared(results)}{alone}"
+
+
+def _shared(results: ComparisonResults) -> str:
     if results.search is not None:
         trials = plural(results.search.trials, "random trial")
         return f"the same data; for each contender the settings of the best of its {trials} on validation"

@@ -1,30 +1,63 @@
 """The part of a recipe that depends on the data: values of settings that nobody gave."""
 
-from collections.abc import Collection
-from typing import cast
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple, cast
 
-from gatedrnn.data import SERIES, TEXT, Examples, TaskData, load_task
+from gatedrnn.data import FORECAST, SERIES, TEXT, Examples, TaskData, load_task
 from gatedrnn.data.settings import SeriesTask
 from gatedrnn.records import Json
-from gatedrnn.train.recipes import recipe_of
+from gatedrnn.train.forecast_recipe import forecast_recipe
+from gatedrnn.train.recipes import Chosen, recipe_of
+from gatedrnn.train.resources import fitting_batch
 from gatedrnn.train.series_recipe import series_recipe
 from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
 from gatedrnn.train.text_recipe import text_recipe
 
 
-def chosen(data: TaskData) -> dict[str, Json]:
+def chosen(data: TaskData) -> dict[str, Chosen]:
     """The settings that these data decide, by the names of their flags; none for tasks whose recipe is fixed."""
+    if data.name not in (TEXT, SERIES):
+        return {}
     examples, classes = cast(Examples, data.train), len(data.label_names)
     if data.name == TEXT:
-        return text_recipe(len(examples), classes, several=examples.several)
-    if data.name == SERIES and examples.gaps is not None:
-        # Convolutions take steps for equally far apart: the recipe of cells alone.
-        whole, plain = (recipe_of(SERIES, whole=flag) for flag in (True, False))
-        return plain | {name: _default_of(name) for name in whole.keys() - plain.keys()}
-    if data.name == SERIES:
-        channels = cast(int, data.model_inputs["input_size"])
-        return series_recipe(len(examples), int(examples.lengths.max()), channels, classes)
-    return {}
+        return text_recipe(examples.lengths.tolist(), classes, several=examples.several)
+    if examples.gaps is not None:
+        whole, cells = (recipe_of(SERIES, whole=flag) for flag in (True, False))
+        reason = "convolutions take steps for equally far apart, and these are not: the recipe of cells alone"
+        values = cells | {name: _default_of(name) for name in whole.keys() - cells.keys()}
+        return {name: Chosen(value, reason) for name, value in values.items() if value != whole[name]}
+    channels = cast(int, data.model_inputs["input_size"])
+    return series_recipe(len(examples), int(examples.lengths.max()), channels, classes)
+
+
+class Recipe(NamedTuple):
+    """What `train` and `forecast` do with some data, by the names of flags."""
+
+    decided: dict[str, Chosen]
+    """By the data."""
+    fixed: dict[str, Json]
+    """For all data of the task."""
+    notes: list[str]
+    """Of the data."""
+
+
+def recipe_for(file: Path, task: str) -> Recipe:
+    """The whole recipe for a file of training data.
+
+    Raises:
+        DataError: the file cannot be used.
+    """
+    settings = default_run(task, train_file=str(file))
+    data, values = load_task(settings.data), settings.flat()
+    decided = forecast_recipe(data) if task == FORECAST else chosen(data)
+    fixed = {name: value for name, value in recipe_of(task, whole=True).items() if name not in decided}
+    if settings.train.total_steps:
+        fixed.pop("epochs", None)
+    if values["batch_size"] != fixed.get("batch_size", values["batch_size"]):
+        decided["batch_size"] = Chosen(values["batch_size"], "as many as fit into the memory that is available")
+    return Recipe(decided, fixed, data.notes)
 
 
 def _default_of(name: str) -> Json:
@@ -32,15 +65,32 @@ def _default_of(name: str) -> Json:
     return next(kind.model_fields[name].default for kind in kinds if name in kind.model_fields)
 
 
+def default_run(task: str, **given: Json) -> RunSettings:
+    """Settings of a run as `train` and `forecast` have them with default flags, but for those given, by their names."""
+    fixed: dict[str, Json] = {"cell": "mingru", "task": task, **recipe_of(task, whole=True)}
+    return completed(RunSettings.from_flat(fixed | given), given)
+
+
 def completed(settings: RunSettings, given: Collection[str]) -> RunSettings:
-    """Settings of a run with what its data decide of those that nobody gave.
+    """Settings of a run with what its data, and the memory of this machine, decide of those that nobody gave.
 
     Args:
         settings: with the recipe's fixed values for all others.
         given: names of settings that stay as they are.
     """
-    own = chosen(load_task(settings.data)) if settings.data.task in (TEXT, SERIES) else {}
+    data = load_task(settings.data)
+    own = {name: one.value for name, one in chosen(data).items()}
     if "epochs" in given:  # in the place of the recipe's steps
         own["total_steps"] = 0
-    own = {name: value for name, value in own.items() if name not in given}
-    return RunSettings.from_flat(settings.flat() | own) if own else settings
+    settings = with_values(settings, {name: value for name, value in own.items() if name not in given})
+    several = os.environ.get("WORLD_SIZE", "1") != "1"  # processes that must agree, and may see other memory
+    if "batch_size" in given or several or not isinstance(data.train, Examples):
+        return settings
+    return with_values(settings, {"batch_size": fitting_batch(settings, load_task(settings.data))})
+
+
+def with_values(settings: RunSettings, values: Mapping[str, Json]) -> RunSettings:
+    """Settings with others of these names; the same object where nothing changes."""
+    flat = settings.flat()
+    changed = {name: value for name, value in values.items() if flat.get(name) != value}
+    return RunSettings.from_flat(flat | changed) if changed else settings

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from accelerate import Accelerator
@@ -17,11 +17,11 @@ from accelerate.utils import set_seed
 from numpy.random import SeedSequence
 from torch import Tensor, nn
 
-from gatedrnn.data import Batch, TaskData, load_task, tasks_kept, tokens_in
+from gatedrnn.data import Batch, Examples, TaskData, Windows, load_task, tasks_kept, tokens_in
 from gatedrnn.data.ahead import StepBatches
 from gatedrnn.errors import DataError, Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
-from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.processes import demand_cores
@@ -34,9 +34,10 @@ from gatedrnn.train.interrupt import SignalFlag, StopFlag, set_by_signals
 from gatedrnn.train.model import build_model, model_card, write_model
 from gatedrnn.train.objective import objective_of, rows_of
 from gatedrnn.train.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
+from gatedrnn.train.plain_part import beside_path, beside_smoothers
 from gatedrnn.train.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
 from gatedrnn.train.resources import compile_kernels, demand_room
-from gatedrnn.train.result import RunMeasured, RunResult
+from gatedrnn.train.result import PlainPart, RunMeasured, RunResult
 from gatedrnn.train.settings import RunSettings
 from gatedrnn.train.sharing import AVERAGE, BEST, Replicas, Sharing
 from gatedrnn.train.text_parts import begin_from_texts
@@ -380,7 +381,7 @@ class Trainer:
             found = {
                 split: found[split] if split in found else self._evaluate(tested, split) for split in data.evaluation
             }
-        result = self._result(found, 0.0 if fitted is None else fitted.seconds)
+        result = self._result(found, 0.0 if fitted is None else fitted.seconds, self._plain_part())
         model = self.sharing.whole(lambda: build_model(settings, data))
         if fitted is not None:
             final = fitted.final.config
@@ -399,10 +400,22 @@ class Trainer:
         self.accelerator.wait_for_everyone()
         return result
 
+    def _plain_part(self) -> PlainPart | None:
+        """The model beside its plain part, on what was held back from the training that it has had."""
+        split = "validation" if "validation" in self.data.evaluation else "test"
+        if self.settings.trial or split not in self.data.evaluation:
+            return None
+        held, model = self.data.evaluation[split], self.bare
+        if isinstance(model, GatedRNNForForecasting) and self.settings.train.calibrate:
+            return beside_smoothers(model, split, cast(Windows, held), self.accelerator)
+        if isinstance(model, GatedRNNForSequenceClassification) and model.linear_path is not None:
+            return beside_path(model, split, cast(Examples, held), self.accelerator)
+        return None
+
     def _evaluate(self, model: GatedRNNPreTrainedModel, split: str) -> Evaluation:
         return evaluate(model, self.data.evaluation[split], self.accelerator)
 
-    def _result(self, found: dict[str, Evaluation], further: float) -> RunResult:
+    def _result(self, found: dict[str, Evaluation], further: float, plain: PlainPart | None) -> RunResult:
         """Of the whole run, with seconds of further training."""
         state = self.state
         return RunResult(
@@ -415,6 +428,7 @@ class Trainer:
             confusion={split: one.confusion for split, one in found.items() if one.confusion is not None} or None,
             each_label={split: one.each_label for split, one in found.items() if one.each_label is not None} or None,
             metric=self.objective.metric.name,
+            plain_part=plain,
             measured=RunMeasured(
                 training_seconds=state.seconds + further,
                 waiting_share=state.waiting / state.seconds if state.seconds else None,

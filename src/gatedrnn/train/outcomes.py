@@ -1,6 +1,7 @@
 """outcomes.npz of a run: what its scores are means of, example by example, for verdicts that pair examples."""
 
 import io
+import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from gatedrnn.errors import Damaged
 from gatedrnn.records import write_whole
 from gatedrnn.unpacking import demand_bounded
 
 OUTCOMES = "outcomes.npz"
+ERROR = 0.05
+"""The share of intervals that leave out the truth."""
 FEWEST_DOCUMENTS = 20
 """Fewer are too few to stand for others: the text is cut into blocks then."""
 FEWEST_SERIES = 20
@@ -39,6 +43,22 @@ class Outcomes:
     def rate(self) -> float:
         """The accuracy, nats per token, or the scaled error."""
         return float(self.values.sum() / self.counts.sum())
+
+
+def difference_of(one: Outcomes, other: Outcomes) -> tuple[float, float]:
+    """The 95 % interval of the difference of two rates, of the first less the second, over the examples that both
+    have; from minus to plus infinity where there are fewer than two.
+
+    By Student's t of the differences of single examples, with as many degrees of freedom as there are examples but one.
+    """
+    off, examples = one.values - other.values, len(other.counts)
+    if examples < 2:
+        return -math.inf, math.inf
+    labels = float(other.counts.sum())
+    rate = float(off.sum()) / labels
+    spread = float(np.square(off - rate * other.counts).sum()) * examples / (examples - 1)
+    half = -float(stdtrit(examples - 1, ERROR / 2)) * math.sqrt(spread) / labels
+    return rate - half, rate + half
 
 
 def of_rows(right: np.ndarray, counts: np.ndarray) -> Outcomes:

@@ -1,11 +1,18 @@
 """The recipe of each task: the settings that a run takes where the user gives none."""
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gatedrnn.data import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION, Settings
 from gatedrnn.records import Json
 
 S = TypeVar("S", bound=Settings)
+
+
+class Chosen(NamedTuple):
+    """The value of a setting that the data decide."""
+
+    value: Json
+    reason: str
 
 
 def with_recipe(task: str, part: str, given: S) -> S:
@@ -43,7 +50,7 @@ _TEXT_TRAIN = {
 
 _WORDS: dict[str, dict[str, Any]] = {
     "contenders": {"hidden_size": 64},
-    "data": {"tokenizer": "pieces", "min_count": 1, "max_tokens": 512},
+    "data": {"tokenizer": "pieces", "min_count": 1, "max_tokens": 2048},
     "model": {
         "embedding_size": 128, "bidirectional": True, "pooling": "last-mean-max", "character_grams": 50_000,
         "word_vectors": True, "token_dropout": 0.2, "embedding_dropout": 0.5, "locked_dropout": True,

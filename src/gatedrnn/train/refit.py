@@ -31,6 +31,14 @@ class Fitted(NamedTuple):
     """Of further training."""
 
 
+def further_trainings(settings: RunSettings, data: TaskData) -> dict[str, str]:
+    """Models beside the first that a run trains, each with the part of the data that it sees."""
+    if not settings.train.refit or not data.evaluation:
+        return {}
+    tested = {"tested": "train+validation"} if "validation" in data.evaluation else {}
+    return {**tested, "final": "all"}
+
+
 def fit_again(
     settings: RunSettings, data: TaskData, model: GatedRNNForForecasting, steps: int, path: Path, train: TrainAgain
 ) -> Fitted:  # fmt: skip
@@ -44,13 +52,8 @@ def fit_again(
         path: the run's folder.
         train: trains again.
     """
-    parts = {"tested": "train+validation", "final": "all"} if settings.train.refit else {}
-    if "validation" not in data.evaluation:
-        parts.pop("tested", None)
-    if not data.evaluation:
-        parts.clear()
     models, seconds = {"tested": model, "final": model}, 0.0
-    for name, part in parts.items():
+    for name, part in further_trainings(settings, data).items():
         again = settings.model_copy(
             update={
                 "data": settings.data.model_copy(update={"train_on": part}),

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable
 
+import numpy as np
 import psutil
 import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
-from gatedrnn.data import TaskData, load_task
+from gatedrnn.data import Batch, Examples, TaskData, load_task
 from gatedrnn.errors import TooLarge
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.ops.backends import has_cpu_kernels, native_kernels
 from gatedrnn.processes import demand_cores
 from gatedrnn.records import cores
@@ -18,6 +22,10 @@ COPIES = 4
 """Of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
 STACK = 8 * 2**20
 """Bytes of a thread's stack where the system sets no other size."""
+SHARE = 0.5
+"""Of the memory that is available, for what a step keeps for its backward pass."""
+MANY_STEPS = 2**17
+"""Time steps of a batch up to which it fits wherever its model does: it is not measured."""
 COUNTED_LAYERS = 3
 """From the second on, layers of one cell are alike: more than these are not built to be counted."""
 
@@ -39,6 +47,42 @@ def demand_room(settings: RunSettings, data: TaskData) -> None:
         f"{settings.model.embedding_size}: {found}, which in training take {taken} (weights, gradients and the two "
         f"moments of AdamW), and {readable(available)} are available; choose smaller ones"
     )
+
+
+def fitting_batch(settings: RunSettings, data: TaskData) -> int:
+    """Sequences in a step: as many as the settings have, or half of them, a quarter, … where what a step of the longest
+    ones keeps for its backward pass would take more than a share of the memory that is available now. One of them is
+    run to measure it."""
+    asked, examples = settings.train.batch_size, data.train
+    assert isinstance(examples, Examples)
+    longest = int(examples.lengths.argmax())
+    if asked * int(examples.lengths[longest]) <= MANY_STEPS:
+        return asked
+    demand_room(settings, data)
+    compile_kernels([settings])
+    kept = _kept_for_backward(settings, data, examples.collate(np.array([longest])))
+    found = asked
+    while found > 1 and found * kept > SHARE * _available():
+        found //= 2
+    return found
+
+
+def _kept_for_backward(run: RunSettings, data: TaskData, batch: Batch) -> int:
+    """Bytes, each storage once."""
+    sizes: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(run, data)
+        own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+        with saved_tensors_hooks(keep, lambda tensor: tensor):
+            loss = _loss(run, data, model, batch)
+    del loss
+    return sum(size for place, size in sizes.items() if place not in own)
 
 
 def demand_threads(threads: int) -> None:
@@ -131,10 +175,13 @@ def compile_kernels(runs: Iterable[RunSettings]) -> None:
 def _step(run: RunSettings, data: TaskData) -> None:
     """Forward and backward of the first batch."""
     model = build_model(run, data)
+    _loss(run, data, model, data.train.batch(run.seed, 0, 0, run.train.batch_size)).backward()
+
+
+def _loss(run: RunSettings, data: TaskData, model: GatedRNNPreTrainedModel, batch: Batch) -> Tensor:
+    """Of a batch in training."""
     objective = objective_of(data, model.config, run.train)
     if run.train.gradient_checkpointing:
         model.activation_checkpointing_enable()
-    batch = data.train.batch(run.seed, 0, 0, run.train.batch_size)
     with torch.autocast("cpu", torch.bfloat16, enabled=run.train.precision == "bfloat16"):
-        loss = objective.loss(model.train(), batch, objective.count(batch))
-    loss.backward()
+        return objective.loss(model.train(), batch, objective.count(batch))

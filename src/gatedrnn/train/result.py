@@ -6,7 +6,7 @@ import math
 import re
 import zlib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -178,6 +178,40 @@ class RunScores(Record):
         return reference
 
 
+class PlainPart(Record):
+    """A model beside its plain part alone, on a part of the data that neither was fitted to."""
+
+    name: str
+    """Of the plain part."""
+    split: str
+    metric: Literal["log loss", "MASE"]
+    score: float
+    """Of the whole model."""
+    alone: float
+    """Of the plain part alone."""
+    low: float
+    """Of the 95 % interval of the difference, score less alone, over examples; infinite where they are too few."""
+    high: float
+    examples: int
+    unit: str
+    """What an example is."""
+
+    @property
+    def lowers(self) -> bool:
+        """Whether the network lowers the error of the plain part, beyond chance."""
+        return self.high < 0
+
+    def sentence(self) -> str:
+        """Whether the plain part would do."""
+        scores = f"{self.split} {self.metric} {self.alone:.4f}, with the gated network {self.score:.4f}"
+        of = f"{self.examples:,} {self.unit}{'' if self.examples == 1 else 's'}"
+        interval = f"95 % interval of the difference {self.low:+.4f} to {self.high:+.4f}, {of}"
+        if not math.isfinite(self.low):
+            interval = f"{of}, too few for an interval"
+        verdict = "The gated network does better than" if self.lowers else "The plain method is as good: use it. Of"
+        return f"{verdict} its plain part alone, {self.name}: {scores} ({interval})."
+
+
 class RunMeasured(Record):
     """What differs between two equal runs."""
 
@@ -210,4 +244,6 @@ class RunResult(RunScores):
     of them."""
     metric: str | None = None
     """The score that the best weights were chosen by; None in a file from before it was recorded."""
+    plain_part: PlainPart | None = None
+    """None where the model has none, or nothing was held back; and in a file from before it was recorded."""
     measured: RunMeasured

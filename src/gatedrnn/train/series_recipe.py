@@ -1,6 +1,7 @@
 """The recipe of series with a class each, as a function of the data's sizes."""
 
 from gatedrnn.records import Json
+from gatedrnn.train.recipes import Chosen
 
 BATCH = 16
 """Series in a step."""
@@ -12,12 +13,15 @@ HELD_BACK_FROM = 2000
 tenth has a standard error above two hundredths, which is more than choosing gains."""
 LONGEST = 2000
 """Steps up to which convolutions are before the cells: a step of training takes a second for twice as many."""
-FEATURES = 10_000
-"""Of random convolutions, as in MiniRocket."""
+FEATURES, WEIGHTS = 10_000, 4_000_000
+"""Of random convolutions, as in MiniRocket; and of the linear path that reads them, at most: with a thousand classes it
+would outgrow the network."""
+MOST_CHANNELS = 64
+"""That convolutions read as they are."""
 
 
-def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[str, Json]:
-    """Values of the flags of `train` for a series-classification, by name.
+def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[str, Chosen]:
+    """Values of the flags of `train` for a series-classification that differ from those of most series, by name.
 
     Args:
         rows: training series, of which a validation part is still to be set apart.
@@ -27,19 +31,27 @@ def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[st
 
     Example:
         >>> recipe = series_recipe(36, 251, 1, 3)
-        >>> recipe["validation_fraction"], recipe["total_steps"]
-        (0.0, 500)
+        >>> recipe["validation_fraction"].value, recipe["total_steps"].value, "embedding_size" in recipe
+        (0.0, 500, False)
     """
-    # Weights of the linear path are features times classes: with a thousand classes they would outgrow the network.
-    features = min(FEATURES, 4_000_000 // classes)
-    convolutions = steps <= LONGEST
-    return {
-        "validation_fraction": 0.1 if rows >= HELD_BACK_FROM else 0.0,
-        "hidden_size": 64, "layers": 1 if convolutions else 2, "bidirectional": True, "pooling": "mean",
-        "convolution_size": 64 if convolutions else 0,
-        "embedding_size": 0 if convolutions and channels <= 64 else 64,
-        "embedding_dropout": 0.0, "dropout": 0.0 if convolutions else 0.1, "head_dropout": 0.2,
-        "random_convolutions": features,
-        "total_steps": min(MOST_STEPS, max(LEAST_STEPS, EPOCHS * -(-rows // BATCH))), "batch_size": BATCH,
-        "learning_rate": 3e-3, "label_smoothing": 0.1, "validate_every": 0,
-    }  # fmt: skip
+    passes = EPOCHS * -(-rows // BATCH)
+    bounds = f"{EPOCHS} passes over {rows:,} series in batches of {BATCH}, but {LEAST_STEPS:,} to {MOST_STEPS:,} steps"
+    held = rows >= HELD_BACK_FROM
+    found = {
+        "total_steps": Chosen(min(MOST_STEPS, max(LEAST_STEPS, passes)), bounds),
+        "validation_fraction": Chosen(
+            0.1 if held else 0.0,
+            f"{rows:,} series: weights are chosen on a part of {HELD_BACK_FROM:,} or more, fewer are all learned from",
+        ),
+    }
+    if steps > LONGEST:
+        reason = f"series of {steps:,} steps: convolutions are for {LONGEST:,} at most"
+        values: dict[str, Json] = {"convolution_size": 0, "layers": 2, "embedding_size": 64, "dropout": 0.1}
+        found |= {name: Chosen(value, reason) for name, value in values.items()}
+    elif channels > MOST_CHANNELS:
+        found["embedding_size"] = Chosen(64, f"{channels} channels: more than {MOST_CHANNELS} are mapped to fewer")
+    if (features := WEIGHTS // classes) < FEATURES:
+        found["random_convolutions"] = Chosen(
+            features, f"{classes:,} classes: features times classes are no more than {WEIGHTS:,} weights"
+        )
+    return found

@@ -1,26 +1,48 @@
 """The recipe of a text classifier as a function of its training texts."""
 
 import math
+from collections.abc import Sequence
 
-from gatedrnn.records import Json
+import numpy as np
+
+from gatedrnn.train.recipes import Chosen
 
 STEPS_A_ROOT = 5
 """Steps for each unit of the square root of the rows, with two classes: 14 passes over 500 texts, 3 over 10,000. Few
 texts are learned by heart in more. More classes take more of them, by the root of their number."""
 FEWEST_STEPS = 60
+SHORT = 512
+"""Tokens up to which no text is cut."""
+READ_WHOLE = 0.99
+"""The share of texts that are not cut: a batch is as long as its longest text."""
 
 
-def text_recipe(rows: int, classes: int, *, several: bool = False) -> dict[str, Json]:
+def text_recipe(lengths: Sequence[int], classes: int, *, several: bool = False) -> dict[str, Chosen]:
     """Values of the flags of `gatedrnn train` that the user left open.
 
     Args:
-        rows: of the training split.
+        lengths: tokens of each text of the training split.
         classes: that there are.
         several: whether a text may have several, which a linear path does not give.
 
     Example:
-        >>> text_recipe(2_000, 2)
-        {'total_steps': 224, 'linear_path': True}
+        >>> recipe = text_recipe([30] * 2_000, 2)
+        >>> recipe["total_steps"]
+        Chosen(value=224, reason='5 · √(texts · classes / 2), of 2,000 texts and 2 classes')
+        >>> recipe["linear_path"].value, "max_tokens" in recipe
+        (True, False)
     """
-    steps = math.ceil(STEPS_A_ROOT * math.sqrt(rows * max(2, classes) / 2))
-    return {"total_steps": max(FEWEST_STEPS, steps), "linear_path": not several}
+    rows, kinds = len(lengths), max(2, classes)
+    steps = math.ceil(STEPS_A_ROOT * math.sqrt(rows * kinds / 2))
+    root = f"{STEPS_A_ROOT} · √(texts · classes / 2), of {rows:,} texts and {kinds} classes"
+    few = f"no fewer than {FEWEST_STEPS}: {root} would be {steps}"
+    found = {
+        "total_steps": Chosen(max(FEWEST_STEPS, steps), root if steps >= FEWEST_STEPS else few),
+        "linear_path": Chosen(
+            not several, "a text has several labels" if several else "a text has one label, as the path gives one"
+        ),
+    }
+    if max(lengths) > SHORT:
+        most = max(SHORT, int(np.quantile(lengths, READ_WHOLE, method="inverted_cdf")))
+        found["max_tokens"] = Chosen(most, f"{READ_WHOLE:.0%} of the texts are no longer, or {SHORT} if that is more")
+    return found

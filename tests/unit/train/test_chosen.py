@@ -39,7 +39,8 @@ def settings_of(task, file, whole=True, **flags):
 def test_texts_decide_steps_and_whether_there_is_a_linear_path(tmp_path):
     settings = settings_of("text-classification", texts(tmp_path / "a.csv", 500))
     found = completed(settings, ())
-    assert found.train.total_steps == text_recipe(400, 2)["total_steps"] != 0 and found.model.linear_path
+    steps = text_recipe([3] * 400, 2)["total_steps"].value
+    assert found.train.total_steps == steps != 0 and found.model.linear_path
     assert found.data == settings.data, "texts are read once"
     assert completed(settings, ("total_steps", "linear_path")) == settings
     assert completed(settings, ("epochs",)).train.total_steps == 0, "epochs are in the place of steps"
@@ -51,7 +52,8 @@ def test_texts_decide_steps_and_whether_there_is_a_linear_path(tmp_path):
 def test_series_decide_their_parts_and_uneven_ones_have_the_cells_alone(tmp_path):
     even = settings_of(SERIES, series(tmp_path / "even.csv", 0))
     rows = len(load_task(even.data).train)
-    assert chosen(load_task(even.data)) == series_recipe(rows, 9, 1, 2) and completed(even, ()).model.convolution_size
+    assert chosen(load_task(even.data)) == series_recipe(rows, 9, 1, 2)
+    assert completed(even, ()).model.convolution_size
     uneven = completed(settings_of(SERIES, series(tmp_path / "uneven.csv", 3), uneven=True), ())
     assert uneven == completed(settings_of(SERIES, tmp_path / "uneven.csv", whole=False, uneven=True), ())
     assert not uneven.model.convolution_size and not uneven.model.random_convolutions

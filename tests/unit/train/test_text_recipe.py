@@ -2,19 +2,35 @@
 
 from itertools import pairwise
 
+from gatedrnn.data import TASKS
 from gatedrnn.train.settings import ModelSettings, TrainSettings
-from gatedrnn.train.text_recipe import FEWEST_STEPS, text_recipe
+from gatedrnn.train.text_recipe import FEWEST_STEPS, SHORT, text_recipe
+
+
+def values(rows, classes, tokens=20, **kinds):
+    return {name: one.value for name, one in text_recipe([tokens] * rows, classes, **kinds).items()}
 
 
 def test_more_texts_and_more_classes_take_more_steps_and_fewer_passes():
     sizes = (1, 30, 500, 2_000, 10_000, 150_000)
     for classes in (2, 6):
-        steps = [text_recipe(rows, classes)["total_steps"] for rows in sizes]
+        steps = [values(rows, classes)["total_steps"] for rows in sizes]
         assert steps[0] == FEWEST_STEPS and all(few <= more for few, more in pairwise(steps))
         assert all(
             few / rows > more / others for (few, rows), (more, others) in pairwise(zip(steps, sizes, strict=True))
         )
-    assert text_recipe(500, 6)["total_steps"] > text_recipe(500, 2)["total_steps"]
-    assert text_recipe(500, 1) == text_recipe(500, 2)
-    assert text_recipe(500, 2)["linear_path"] and not text_recipe(500, 2, several=True)["linear_path"]
-    assert text_recipe(500, 2).keys() <= {*ModelSettings.model_fields, *TrainSettings.model_fields}
+    assert values(500, 6)["total_steps"] > values(500, 2)["total_steps"]
+    assert values(500, 1) == values(500, 2)
+    assert values(500, 2)["linear_path"] and not values(500, 2, several=True)["linear_path"]
+
+
+def test_long_texts_are_read_whole_but_for_the_longest():
+    assert "max_tokens" not in text_recipe([SHORT] * 100, 2), "no text is longer: the recipe's own bound does"
+    assert text_recipe([30] * 999 + [2048], 2)["max_tokens"].value == SHORT
+    assert text_recipe([700] * 990 + [2048] * 10, 2)["max_tokens"].value == 700 < 2048
+
+
+def test_all_of_it_are_flags():
+    of_text = TASKS["text-classification"].model_fields
+    flags = {*of_text, *ModelSettings.model_fields, *TrainSettings.model_fields}
+    assert text_recipe([3000] * 500, 2).keys() == {"total_steps", "linear_path", "max_tokens"} <= flags

@@ -1,0 +1,29 @@
+"""What a table of series decides of its forecasts; it is decided where the table is read, and said here."""
+
+from typing import cast
+
+from gatedrnn.data import TaskData, Windows
+from gatedrnn.train.recipes import Chosen
+
+
+def forecast_recipe(data: TaskData) -> dict[str, Chosen]:
+    """Values of the flags of `gatedrnn forecast` that the user left open, by name.
+
+    Args:
+        data: a task of forecasts.
+    """
+    train, held = cast(Windows, data.train), data.model_inputs
+    seasons = cast(list[int], held["seasons"])
+    longest, shortest = int(train.stop.max()), int(train.stop.min())
+    steps = f"{longest:,}" if longest == shortest else f"{shortest:,} to {longest:,}"
+    usual = "the calendar names the first, most series show the others" if seasons[0] > 1 else "none is shown"
+    parts = [split for split in ("validation", "test") if split in data.evaluation]
+    return {
+        "season": Chosen(list(seasons), usual),
+        "horizon": Chosen(train.horizon, "a season; where none fits a tenth of the series, 8 at most"),
+        "context": Chosen(
+            train.context, "two to four seasons, 120 steps or two horizons at least, as far as there are"
+        ),
+        "origins": Chosen(train.origins, f"forecasts in a window of training; training parts have {steps} steps"),
+        "refit": Chosen(True, f"held back at first: {' and '.join(parts) or 'none'}; learned from at the end"),
+    }
