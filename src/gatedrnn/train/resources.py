@@ -24,7 +24,7 @@ STACK = 8 * 2**20
 """Bytes of a thread's stack where the system sets no other size."""
 SHARE = 0.5
 """Of the memory that is available, for what a step keeps for its backward pass."""
-MANY_STEPS = 2**17
+MANY_STEPS = 2**16
 """Time steps of a batch up to which it fits wherever its model does: it is not measured."""
 COUNTED_LAYERS = 3
 """From the second on, layers of one cell are alike: more than these are not built to be counted."""

@@ -17,6 +17,7 @@ import gatedrnn
 from gatedrnn.cli.app import build_app, main
 from gatedrnn.data import LANGUAGE, TASKS
 from gatedrnn.train import loop
+from gatedrnn.train.chosen import completed, default_run
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.recipes import RECIPES
 
@@ -113,6 +114,26 @@ def test_settings_come_from_recipe_file_and_flags_in_this_order(monkeypatch):
     assert (who.cells, who.seeds, who.hidden_size, folder) == (["lstm"], [3], 8, Path("here"))
     assert (train.epochs, train.batch_size) == (1, 60)
     assert train.learning_rate == RECIPES["digits"]["train"]["learning_rate"]
+
+
+@pytest.mark.parametrize("by", ["flag", "file"])
+def test_a_comparison_of_recipes_has_what_train_takes_but_for_its_validation_part(by, monkeypatch):
+    Path("texts.csv").write_text(
+        "text,label\n" + "".join(f"{'fine' if n % 2 else 'poor'} {n},{n % 2}\n" for n in range(99))
+    )
+    Path("mine.yaml").write_text("recipes: true\nbatch_size: 7\n")
+    asked = []
+    monkeypatch.setattr(
+        "gatedrnn.study.experiment.compare", lambda settings, *_, **__: asked.append(settings) or exit(0)
+    )
+    for more in (["--recipes"] if by == "flag" else ["--config", "mine.yaml"]), []:
+        assert exit_code("compare", "--train-file", "texts.csv", *more, "--threads", 1) == 0
+    recipes, cells = asked
+    taken = completed(default_run("text-classification", train_file="texts.csv", validation_fraction=0.1), ())
+    assert recipes.model == taken.model != cells.model and recipes.contenders.recipes and not cells.contenders.recipes
+    assert recipes.train.total_steps == taken.train.total_steps and cells.train.total_steps == 0
+    assert recipes.data.validation_fraction == cells.data.validation_fraction == 0.1
+    assert recipes.train.batch_size == (64 if by == "flag" else 7)
 
 
 def test_an_interrupted_run_is_resumed_by_its_own_settings_unless_it_is_damaged(tmp_path, capsys, refused):

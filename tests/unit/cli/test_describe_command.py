@@ -109,3 +109,16 @@ def test_all_dtypes_and_options_of_a_cell_are_verified_at_a_million_steps(monkey
     call("verify", "mingru", "--output", "all.json")
     said = capsys.readouterr().out
     assert "mingru:activation=identity" in said and "bfloat16" in said and "1,000,000" in said
+
+
+def test_a_recipe_is_printed_with_what_the_data_decide_and_why(tmp_path, capsys):
+    file = tmp_path / "texts.csv"
+    file.write_text(
+        "text,label\n" + "".join(f"film {n} was {'fine' if n % 2 else 'poor'},{n % 2}\n" for n in range(200))
+    )
+    said = said_by(capsys, "--recipe", file)
+    assert "--total-steps │ 64 │ 5 · √(texts · classes / 2), of 160 texts and 2" in said
+    assert "no rows are set apart" in said and "--epochs" not in said, "what a run does, and nothing besides"
+    file.write_text("month,y\n" + "".join(f"{1990 + n // 12}-{n % 12 + 1:02d},{n % 12}.{n}\n" for n in range(80)))
+    said = said_by(capsys, "--recipe", file)
+    assert "--season │ 12 │" in said and "--horizon │ 12 │ a season" in said and "--refit │ true │ held back" in said

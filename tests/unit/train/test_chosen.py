@@ -7,6 +7,7 @@ import pytest
 from commands import call
 
 from gatedrnn.data import data_settings, load_task
+from gatedrnn.train import resources
 from gatedrnn.train.chosen import chosen, completed
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.recipes import recipe_of
@@ -74,3 +75,16 @@ def test_a_run_records_what_was_chosen_and_runs_again_from_its_record(tmp_path):
     first, second = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("one", "two"))
     assert {**first, "measured": None} == {**second, "measured": None}
     assert data_settings("text-classification").validation_fraction == 0.1
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(tmp_path, monkeypatch):
+    (tmp_path / "long.csv").write_text("text,label\n" + "".join(f"{f'word{n} ' * 2048},{n % 2}\n" for n in range(70)))
+    flags = {"hidden_size": 4, "embedding_size": 4, "character_grams": 0, "word_vectors": False, "linear_path": False}
+    settings = settings_of("text-classification", tmp_path / "long.csv", **flags)
+    kept = resources._kept_for_backward(settings, data := load_task(settings.data), data.train.collate(np.array([0])))
+    assert kept > 4 * 2048 * 4, "the embedding of each token at least"
+    monkeypatch.setattr(resources, "demand_room", lambda *_: None)
+    for batch in (64, 16, 1):
+        monkeypatch.setattr(resources, "_available", lambda batch=batch, **_: 1.5 * batch * kept / resources.SHARE)
+        assert completed(settings, ("linear_path",)).train.batch_size == batch
+    assert completed(settings, ("linear_path", "batch_size")).train.batch_size == 64
