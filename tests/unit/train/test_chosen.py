@@ -78,13 +78,13 @@ def test_a_run_records_what_was_chosen_and_runs_again_from_its_record(tmp_path):
 
 
 def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(tmp_path, monkeypatch):
-    (tmp_path / "long.csv").write_text("text,label\n" + "".join(f"{f'word{n} ' * 2048},{n % 2}\n" for n in range(70)))
+    (tmp_path / "long.csv").write_text("text,label\n" + "".join(f"{f'word{n} ' * 1100},{n % 2}\n" for n in range(12)))
     flags = {"hidden_size": 4, "embedding_size": 4, "character_grams": 0, "word_vectors": False, "linear_path": False}
     settings = settings_of("text-classification", tmp_path / "long.csv", **flags)
     kept = resources._kept_for_backward(settings, data := load_task(settings.data), data.train.collate(np.array([0])))
-    assert kept > 4 * 2048 * 4, "the embedding of each token at least"
+    assert kept > 4 * 1100 * 4, "the embedding of each token at least"
     monkeypatch.setattr(resources, "demand_room", lambda *_: None)
-    for batch in (64, 16, 1):
+    for batch in (16, 1):
         monkeypatch.setattr(resources, "_available", lambda batch=batch, **_: 1.5 * batch * kept / resources.SHARE)
         assert completed(settings, ("linear_path",)).train.batch_size == batch
     assert completed(settings, ("linear_path", "batch_size")).train.batch_size == 64
