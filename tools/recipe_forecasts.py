@@ -32,7 +32,7 @@ from gatedrnn.train.result import RunResult, read_record
 PLAIN = ("last value", "drift", "seasonal naive", "season + level", "MSTL", "AutoETS", "AutoTheta")
 SHIPPED = "carbon-dioxide"
 MOST_REFITS = 2_000
-"""Series of a competition to each of which a method of statsforecast is fitted, at most; of others as `train` has it."""
+"""Series of a competition to each of which a method of statsforecast is fitted; of others as many as `train` has."""
 PARTS = {"plain": 1.0, "gated": 0.0}
 """What a model forecasts by its smoothers alone, and as its network weighs them, by the shrinkage of either."""
 
