@@ -1,8 +1,8 @@
-"""A linear classifier of a text's n-grams beside the network: everything it reads follows from the token numbers."""
+"""A linear model of a text's n-grams beside the network: everything it reads follows from the token numbers."""
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import log_softmax, normalize
+from torch.nn.functional import normalize
 
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.shapes import Flags
@@ -12,7 +12,7 @@ SMALLEST = 1e-12
 
 
 class LinearPath(nn.Module):
-    """Log-probabilities from TF-IDF of tokens, pairs of neighbouring tokens, and character n-grams within tokens.
+    """Logits, or numbers, from TF-IDF of tokens, pairs of neighbouring tokens, and character n-grams within tokens.
 
     A feature that occurs c times in a text counts 1 + log(c), times its `idf`; tokens with their pairs, and character
     grams, are each brought to length 1 (as scikit-learn's `TfidfVectorizer(sublinear_tf=True)` does for each of two
@@ -39,16 +39,16 @@ class LinearPath(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Every class is as likely as any other, whatever the text."""
+        """Every class is as likely as any other, whatever the text, and every number 0."""
         nn.init.ones_(self.idf)
         nn.init.zeros_(self.weight)
         nn.init.zeros_(self.bias)
 
     def forward(self, input_ids: Tensor, mask: Flags | None) -> Tensor:
-        """(batch, time) to log-probabilities (batch, labels)."""
+        """(batch, time) to (batch, labels): logits, or numbers in the units of their labels."""
         found = self.features_in(input_ids, mask)
         sums = self._in_dense_rows if torch.compiler.is_exporting() else self._in_sparse_rows
-        return log_softmax(sums(found) + self.bias, dim=-1)
+        return sums(found) + self.bias
 
     def features_in(self, input_ids: Tensor, mask: Flags | None) -> Tensor:
         """The features of each text as often as they occur in it, (batch, places); the number of all features where a

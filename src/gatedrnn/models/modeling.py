@@ -487,11 +487,16 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         return logits
 
     def joined(self, votes: list[Tensor]) -> Tensor:
-        """What all members say together: the mean of their log-probabilities, or of their numbers."""
+        """What all members say together: the mean of what is `comparable`."""
         if len(votes) == 1:
             return votes[0]
-        numbers = self.config.problem_type == "regression"
-        return torch.stack([vote if numbers else log_softmax(vote, dim=-1) for vote in votes]).mean(0)
+        return torch.stack([self.comparable(vote) for vote in votes]).mean(0)
+
+    def comparable(self, logits: Tensor) -> Tensor:
+        """What answers are averaged as: log-probabilities of classes; log-odds of several labels, and numbers, as they
+        are."""
+        one_class = self.config.problem_type in (None, "single_label_classification")
+        return log_softmax(logits, dim=-1) if one_class else logits
 
 
 class GatedRNNForSequenceClassification(GatedRNNClassifier):
@@ -506,7 +511,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
     def path_alone(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, input_values: Tensor | None = None
     ) -> Tensor:
-        """Log-probabilities (batch, num_labels) of the linear path without the network. Inputs as in `forward`.
+        """What the linear path answers without the network, (batch, num_labels): log-probabilities, log-odds of several
+        labels, or numbers. Inputs as in `forward`.
 
         Raises:
             ValueError: the model has no linear path, or what it reads is missing.
@@ -516,10 +522,10 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         if input_ids is not None and self.config.unk_token_id is not None:
             input_ids, attention_mask = _never_empty(input_ids, attention_mask, self.config.unk_token_id)
         mask = None if attention_mask is None else attention_mask.bool()
-        return log_softmax(self._path(input_ids, input_values, mask), dim=-1)
+        return self.comparable(self._path(input_ids, input_values, mask))
 
     def _path(self, input_ids: Tensor | None, input_values: Tensor | None, mask: Flags | None) -> Tensor:
-        """Its logits."""
+        """Its logits, or numbers in their own units."""
         read = input_ids if isinstance(self.linear_path, LinearPath) else input_values
         if read is None:
             raise ValueError("a linear path reads input_ids of texts and input_values of series, which are missing")
@@ -529,8 +535,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
 
     def _with_path(self, logits: Tensor, path: Tensor) -> Tensor:
         """What network and path say together."""
-        if isinstance(self.linear_path, LinearPath):
-            return (log_softmax(logits, dim=-1) + path) / 2
+        if isinstance(self.linear_path, LinearPath) or self.config.problem_type == "regression":
+            return (self.comparable(logits) + self.comparable(path)) / 2
         return mixed(logits, path)
 
     @can_return_tuple

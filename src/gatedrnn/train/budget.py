@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from gatedrnn.data import FORECAST, SERIES, TEXT, TaskData, load_task
+from gatedrnn.data import FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION, TaskData, load_task
 from gatedrnn.errors import UsageError
 from gatedrnn.records import Json
 from gatedrnn.train.chosen import with_values
@@ -20,7 +20,7 @@ SHARE = 0.9
 """Of the minutes, for steps of training; the rest is for validations, the test and what is written."""
 FIRST, LEAST, MOST, SECONDS = 2, 3, 50, 3.0
 """Steps that are not measured, since a process pays for caches in them; then so many, or as many as take so long."""
-FIXED = (FORECAST, SERIES, TEXT)
+FIXED = (FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION)
 """Tasks whose recipe has as many steps as pay: more of them learn the training data by heart."""
 MOST_MEMBERS = 5
 """Networks that a classifier of these tasks gets from the time that is left."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from gatedrnn.data import FORECAST, SERIES, TEXT, Examples, TaskData, load_task
+from gatedrnn.data import FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION, Examples, TaskData, load_task
 from gatedrnn.data.settings import SeriesTask
 from gatedrnn.records import Json
 from gatedrnn.train.forecast_recipe import forecast_recipe
@@ -18,18 +18,18 @@ from gatedrnn.train.text_recipe import text_recipe
 
 def chosen(data: TaskData) -> dict[str, Chosen]:
     """The settings that these data decide, by the names of their flags; none for tasks whose recipe is fixed."""
-    if data.name not in (TEXT, SERIES):
+    if data.name not in (TEXT, TEXT_REGRESSION, SERIES, SERIES_REGRESSION):
         return {}
     examples, classes = cast(Examples, data.train), len(data.label_names)
-    if data.name == TEXT:
-        return text_recipe(examples.lengths.tolist(), classes, several=examples.several)
+    if data.name in (TEXT, TEXT_REGRESSION):
+        return text_recipe(examples.lengths.tolist(), classes)
     if examples.gaps is not None:
-        whole, cells = (recipe_of(SERIES, whole=flag) for flag in (True, False))
+        whole, cells = (recipe_of(data.name, whole=flag) for flag in (True, False))
         reason = "convolutions take steps for equally far apart, and these are not: the recipe of cells alone"
         values = cells | {name: _default_of(name) for name in whole.keys() - cells.keys()}
         return {name: Chosen(value, reason) for name, value in values.items() if value != whole[name]}
     channels = cast(int, data.model_inputs["input_size"])
-    return series_recipe(len(examples), int(examples.lengths.max()), channels, classes)
+    return series_recipe(len(examples), int(examples.lengths.max()), channels, max(1, classes))
 
 
 class Recipe(NamedTuple):

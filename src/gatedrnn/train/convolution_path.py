@@ -25,7 +25,7 @@ FLAT = 1e-4
 
 
 def begin_from_series(model: GatedRNNPreTrainedModel, run: RunSettings, data: TaskData) -> None:
-    """Fit the convolutions' path of a classifier of series, if it has one; a function of the training series and the
+    """Fit the convolutions' path of a model of series, if it has one; a function of the training series and the
     seed alone."""
     path = getattr(model, "linear_path", None)
     if isinstance(path, ConvolutionPath):
@@ -34,14 +34,14 @@ def begin_from_series(model: GatedRNNPreTrainedModel, run: RunSettings, data: Ta
 
 @torch.no_grad()
 def fit_convolution_path(path: ConvolutionPath, examples: Examples, seed: int) -> None:
-    """Draw the convolutions, and fit a ridge on their features to the labels, -1 or 1 for each class.
+    """Draw the convolutions, and fit a ridge on their features to the labels: numbers, or -1 or 1 for each class.
 
-    Penalty and scale are those under which each series, left out, has the likeliest label: a ridge has the answers with
-    each row left out in closed form.
+    Its penalty is the one under which each series, left out, has the smallest error: a ridge has the answers with each
+    row left out in closed form. Those of classes are scaled so that the labels are likeliest.
 
     Args:
         path: what is fitted.
-        examples: of training, with a class each.
+        examples: of training, with a class or a number each.
         seed: of the run.
     """
     from sklearn.linear_model import RidgeCV
@@ -55,12 +55,13 @@ def fit_convolution_path(path: ConvolutionPath, examples: Examples, seed: int) -
     labels, features = examples.labels[rows], _features(path, examples, rows)
     scaler = StandardScaler().fit(features)
     deviation = np.where(scaler.scale_ > FLAT, scaler.scale_, np.inf)
-    targets = np.where(np.arange(len(like)) == labels[:, None], 1.0, -1.0)
+    numbers = examples.are_numbers
+    targets = labels[:, None] if numbers else np.where(np.arange(len(like)) == labels[:, None], 1.0, -1.0)
     ridge = RidgeCV(PENALTIES, scoring="neg_mean_squared_error", store_cv_results=True)
     ridge.fit((features - scaler.mean_) / deviation, targets)
     left_out = ridge.cv_results_[..., list(PENALTIES).index(ridge.alpha_)]
     weight = ridge.coef_ / deviation
-    factor = _sharpness(left_out, labels)
+    factor = 1.0 if numbers else _sharpness(left_out, labels)
     path.weight.copy_(torch.from_numpy(factor * weight))
     path.bias.copy_(torch.from_numpy(factor * (ridge.intercept_ - weight @ scaler.mean_)))
 

@@ -5,14 +5,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch.nn.functional import nll_loss
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from gatedrnn.data import Examples, Windows
 from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
 from gatedrnn.models.linear_path import LinearPath
 from gatedrnn.train.evaluate import evaluate
 from gatedrnn.train.outcomes import Outcomes, difference_of, of_rows
-from gatedrnn.train.result import PlainPart
+from gatedrnn.train.result import Measure, PlainPart
 from gatedrnn.train.sharing import in_turns
 
 TEXTS, SERIES, FORECASTS = (
@@ -33,15 +34,15 @@ class _Losses(NamedTuple):
 def beside_path(
     model: GatedRNNForSequenceClassification, split: str, examples: Examples, accelerator: Accelerator
 ) -> PlainPart:
-    """A classifier beside its linear path, by the log loss of each example of a part that it was not trained on."""
+    """A model of sequences beside its linear path, by the loss of each example of a part that it was not trained on."""
     own, alone = (np.zeros(len(examples)) for _ in range(2))
 
     @torch.no_grad()
     def score(rows: np.ndarray) -> _Losses:
         batch = {name: tensor.to(accelerator.device) for name, tensor in examples.collate(rows).items()}
         labels = batch.pop("labels")
-        both, path = model(**batch).logits.log_softmax(1), model.path_alone(**batch)
-        return _Losses(*(nll_loss(one, labels, reduction="none").cpu().numpy() for one in (both, path)))
+        both, path = model(**batch).logits, model.path_alone(**batch)
+        return _Losses(*(_loss(one, labels, examples).cpu().numpy() for one in (both, path)))
 
     batches = list(examples.evaluation_rows())
     was_training = model.training
@@ -51,7 +52,17 @@ def beside_path(
     model.train(was_training)
     ones = np.ones(len(examples))
     name = TEXTS if isinstance(model.linear_path, LinearPath) else SERIES
-    return _beside(name, split, "log loss", of_rows(own, ones), of_rows(alone, ones))
+    metric: Measure = "mean squared error" if examples.are_numbers else "log loss"
+    return _beside(name, split, metric, of_rows(own, ones), of_rows(alone, ones))
+
+
+def _loss(answers: Tensor, labels: Tensor, examples: Examples) -> Tensor:
+    """Of each row, (rows,): squares in units of the labels' variance, or nats; the mean over several labels."""
+    if examples.are_numbers:
+        return ((answers[:, 0] - labels) / examples.unit).square()
+    if examples.several:
+        return binary_cross_entropy_with_logits(answers, labels.to(answers.dtype), reduction="none").mean(1)
+    return cross_entropy(answers, labels, reduction="none")
 
 
 def beside_smoothers(
@@ -67,7 +78,7 @@ def beside_smoothers(
     return _beside(FORECASTS, split, "MASE", own, alone)
 
 
-def _beside(name: str, split: str, metric: str, own: Outcomes, alone: Outcomes) -> PlainPart:
+def _beside(name: str, split: str, metric: Measure, own: Outcomes, alone: Outcomes) -> PlainPart:
     low, high = difference_of(own, alone)
     return PlainPart(
         name=name, split=split, metric=metric, score=own.rate, alone=alone.rate, low=low, high=high,

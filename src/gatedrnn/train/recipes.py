@@ -109,6 +109,8 @@ _SERIES_WHOLE: dict[str, dict[str, Any]] = {
     "train": {"total_steps": 500, "label_smoothing": 0.1, "validate_every": 0},
 }  # fmt: skip
 
+_TEXT_WHOLE: dict[str, dict[str, Any]] = {"data": {"validation_fraction": 0.0}, "model": {"linear_path": True}}
+
 _RECALL = {"layers": 2, "block": True, "embedding_size": 64}
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
@@ -149,12 +151,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         "train": _TEXT_TRAIN,
     },
     TEXT: _WORDS,
-    TEXT_REGRESSION: {
-        "contenders": {"hidden_size": 128},
-        "data": {"tokenizer": "bpe"},
-        "model": _TEXT_MODEL,
-        "train": {**_TEXT_TRAIN, "epochs": 12, "batch_size": 16, "label_smoothing": 0.0},
-    },
+    TEXT_REGRESSION: {**_WORDS, "train": _WORDS["train"] | {"label_smoothing": 0.0}},
     TAGGING: {
         "contenders": {"hidden_size": 128},
         "data": {"tokenizer": "tokens", "max_tokens": 0},
@@ -180,7 +177,8 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 tests' lengths too."""
 WHOLE: dict[str, dict[str, dict[str, Any]]] = {
     FORECAST: {"train": {"refit": True, "calibrate": True, "weights": "last"}},
-    SERIES: _SERIES_WHOLE, TEXT: {"data": {"validation_fraction": 0.0}, "model": {"linear_path": True}},
+    SERIES: _SERIES_WHOLE, SERIES_REGRESSION: {**_SERIES_WHOLE, "train": {"total_steps": 500, "validate_every": 0}},
+    TEXT: _TEXT_WHOLE, TEXT_REGRESSION: _TEXT_WHOLE,
 }  # fmt: skip
 """By task and part: what `train` and `forecast` take besides, or instead. `compare` is of cells, and leaves out the
 parts beside them."""

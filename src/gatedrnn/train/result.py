@@ -6,7 +6,7 @@ import math
 import re
 import zlib
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -178,13 +178,17 @@ class RunScores(Record):
         return reference
 
 
+Measure: TypeAlias = Literal["log loss", "mean squared error", "MASE"]
+"""Of errors; squares in units of the labels' variance."""
+
+
 class PlainPart(Record):
     """A model beside its plain part alone, on a part of the data that neither was fitted to."""
 
     name: str
     """Of the plain part."""
     split: str
-    metric: Literal["log loss", "MASE"]
+    metric: Measure
     score: float
     """Of the whole model."""
     alone: float

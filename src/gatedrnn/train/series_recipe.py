@@ -1,4 +1,4 @@
-"""The recipe of series with a class each, as a function of the data's sizes."""
+"""The recipe of series with a class or a number each, as a function of the data's sizes."""
 
 from gatedrnn.records import Json
 from gatedrnn.train.recipes import Chosen
@@ -21,13 +21,13 @@ MOST_CHANNELS = 64
 
 
 def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[str, Chosen]:
-    """Values of the flags of `train` for a series-classification that differ from those of most series, by name.
+    """Values of the flags of `train` that differ from those of most series, by name.
 
     Args:
         rows: training series, of which a validation part is still to be set apart.
         steps: of the longest.
         channels: of a step.
-        classes: of the labels.
+        classes: of the labels; 1 of numbers.
 
     Example:
         >>> recipe = series_recipe(36, 251, 1, 3)

@@ -19,7 +19,7 @@ from gatedrnn.data import (
     Settings,
 )
 from gatedrnn.data.probes import PROBES
-from gatedrnn.data.settings import TASKS, ProbeTask, Seed, TextTask, belongs
+from gatedrnn.data.settings import TASKS, ProbeTask, Seed, TextRegressionTask, TextTask, belongs
 from gatedrnn.layers.taken import OF_LAYERS, why_refused
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.records import cores
@@ -74,7 +74,7 @@ def refused_by(cell: str, given: Mapping[str, object]) -> str | None:
 
 
 OF_TEXTS = ("character_grams", "word_vectors", "linear_path")
-"""Settings of models that read texts and give each a label."""
+"""Settings of models that read texts and give each a label or a number."""
 
 
 class ModelSettings(Settings):
@@ -143,16 +143,17 @@ class ModelSettings(Settings):
     """Texts: vectors of tokens begin as the training texts have them: by the company that tokens keep (PPMI, truncated
     by SVD), and by how often each class has them (naive Bayes)."""
     linear_path: bool = False
-    """Texts: a linear classifier of TF-IDF n-grams, fitted by scikit-learn, answers beside the network: their
-    log-probabilities are averaged."""
+    """Texts: a linear model of TF-IDF n-grams, fitted by scikit-learn, answers beside the network: their
+    log-probabilities, log-odds of several labels, or numbers are averaged."""
     members: int = Field(1, ge=1)
     """Networks of a classifier, trained on the same batches from different random numbers; their log-probabilities are
     averaged."""
     convolution_size: int = Field(0, ge=0)
     """Series with a class or a number each: channels of convolutions over time before the cells; 0 for none."""
     random_convolutions: int = Field(0, ge=0)
-    """series-classification: about how many features of fixed random convolutions a linear path reads, fitted once to
-    the training series; its class probabilities are averaged with the network's. 0 for none."""
+    """Series with a class or a number each: about how many features of fixed random convolutions a linear path reads,
+    fitted once to the training series; its class probabilities, or numbers, are averaged with the network's. 0 for
+    none."""
 
 
 class TrainSettings(Settings):
@@ -294,16 +295,16 @@ class RunSettings(Settings):
             raise ValueError(belongs("tied", [LANGUAGE], task))
         if task != FORECAST and self.model.linear_size:
             raise ValueError(belongs("linear_size", [FORECAST], task))
-        if not isinstance(self.data, TextTask):
+        if not isinstance(self.data, TextTask | TextRegressionTask):
+            of_texts = [owner for owner, kind in TASKS.items() if kind in (TextTask, TextRegressionTask)]
             for name in OF_TEXTS:
                 if getattr(self.model, name):
-                    raise ValueError(belongs(name, [owner for owner, kind in TASKS.items() if kind is TextTask], task))
+                    raise ValueError(belongs(name, of_texts, task))
         if task in self.model.without["members"] and self.model.members > 1:
             raise ValueError(f"--members is of classifiers; leave it out with {task}")
-        if task not in (SERIES, SERIES_REGRESSION) and self.model.convolution_size:
-            raise ValueError(belongs("convolution_size", [SERIES, SERIES_REGRESSION], task))
-        if task != SERIES and self.model.random_convolutions:
-            raise ValueError(belongs("random_convolutions", [SERIES], task))
+        for name in ("convolution_size", "random_convolutions"):
+            if task not in (SERIES, SERIES_REGRESSION) and getattr(self.model, name):
+                raise ValueError(belongs(name, [SERIES, SERIES_REGRESSION], task))
         if task in self.model.without["pooling"] and self.model.pooling != "last":
             raise ValueError(f"--pooling is of classifiers; leave it out with {task}")
         if task == FORECAST and self.model.bidirectional:

@@ -8,12 +8,11 @@ from typing import NamedTuple, cast
 import numpy as np
 import scipy.sparse as sp
 import torch
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import normalize
 
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.data.grams import GramTable, frequent_pairs, gram_table
-from gatedrnn.errors import DataError
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.linear_path import LinearPath
 from gatedrnn.models.modeling import EMBEDDING_STD, GatedRNNPreTrainedModel
@@ -24,10 +23,10 @@ COMPOSED, LINEAR = (1, 4), (2, 5)
 """Characters of the n-grams that tokens are composed of, and that a linear path reads."""
 MOST_PAIRS, MOST_GRAMS = 100_000, 100_000
 """Of a linear path."""
-STRENGTH = 10.0
-"""Of a linear path's logistic regression: scikit-learn's C."""
+STRENGTH, PENALTY = 10.0, 1.0
+"""Of a linear path's logistic regression, scikit-learn's C, and of its ridge regression, alpha."""
 ABSENT = -20.0
-"""Logit of a class of which there is no training text."""
+"""Logit of a class, or of a label, of which there is no training text."""
 
 
 class LinearTables(NamedTuple):
@@ -44,8 +43,6 @@ def text_fields(run: RunSettings, data: TaskData) -> dict[str, int | dict[str, i
         composed = _composed(data, run.model.character_grams)
         fields |= {"character_grams": composed.grams, "grams_per_token": composed.table.shape[1]}
     if run.model.linear_path:
-        if _examples(data).several:
-            raise DataError("--linear-path gives a text one label, and these texts have several; leave it out")
         pairs, grams = _linear(data)
         sizes = {"pairs": len(pairs), "grams": grams.grams, "grams_per_token": grams.table.shape[1]}
         fields["linear_path"] = sizes
@@ -78,21 +75,44 @@ def begin_from_texts(model: GatedRNNPreTrainedModel, run: RunSettings, data: Tas
 
 
 def fit_linear_path(path: LinearPath, texts: Sequence[np.ndarray], labels: np.ndarray) -> None:
-    """Inverse document frequencies and logistic regression, as scikit-learn has them, in float64."""
+    """Inverse document frequencies; and logistic regression, one for each of several labels, or ridge regression, as
+    scikit-learn has them, in float64.
+
+    Args:
+        labels: (texts,), numbers of classes or numbers; or (texts, labels), 0 or 1.
+    """
     found = features_of(path, texts)
     idf = np.log((1 + len(texts)) / (1 + np.asarray((found > 0).sum(0)).ravel())) + 1
     found.data = 1 + np.log(found.data)
     found = (found @ sp.diags(idf)).tocsr()
-    both = [normalize(kind) for kind in (found[:, : path.words], found[:, path.words :])]
-    fitted = LogisticRegression(C=STRENGTH, max_iter=1000).fit(sp.hstack(both).tocsr(), labels)
-    weight, bias = np.zeros(path.weight.shape), np.full(len(path.bias), ABSENT)
-    if len(fitted.classes_) == 2:  # scikit-learn has the difference of two classes alone
-        weight[fitted.classes_] = np.concatenate([-fitted.coef_, fitted.coef_]) / 2
-        bias[fitted.classes_] = np.concatenate([-fitted.intercept_, fitted.intercept_]) / 2
+    features = sp.hstack([normalize(kind) for kind in (found[:, : path.words], found[:, path.words :])]).tocsr()
+    if labels.ndim == 2:
+        parts = [_logistic(features, label.astype(np.int64), 2) for label in labels.T]
+        weight, bias = (np.stack([one[1] - one[0] for one in column]) for column in zip(*parts, strict=True))
+    elif np.issubdtype(labels.dtype, np.floating):
+        ridge = Ridge(PENALTY).fit(features, labels)
+        weight, bias = ridge.coef_[None], np.array([ridge.intercept_])
     else:
-        weight[fitted.classes_], bias[fitted.classes_] = fitted.coef_, fitted.intercept_
+        weight, bias = _logistic(features, labels, len(path.bias))
     for parameter, values in ((path.idf, idf), (path.weight, weight), (path.bias, bias)):
         parameter.copy_(torch.from_numpy(values))
+
+
+def _logistic(features: sp.csr_matrix, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (classes, features) and biases (classes,) of a logistic regression; of two classes half of the difference
+    each, and of a class without a text a bias that makes it unlikely."""
+    weight, bias = np.zeros((classes, features.shape[1])), np.full(classes, ABSENT)
+    present = np.unique(labels)
+    if len(present) == 1:
+        bias[present] = 0.0
+        return weight, bias
+    fitted = LogisticRegression(C=STRENGTH, max_iter=1000).fit(features, labels)
+    if len(present) == 2:  # scikit-learn has the difference of two classes alone
+        weight[present] = np.concatenate([-fitted.coef_, fitted.coef_]) / 2
+        bias[present] = np.concatenate([-fitted.intercept_, fitted.intercept_]) / 2
+    else:
+        weight[present], bias[present] = fitted.coef_, fitted.intercept_
+    return weight, bias
 
 
 def features_of(path: LinearPath, texts: Sequence[np.ndarray]) -> sp.csr_matrix:
@@ -114,9 +134,12 @@ def features_of(path: LinearPath, texts: Sequence[np.ndarray]) -> sp.csr_matrix:
 def _word_vectors(run: RunSettings, data: TaskData) -> np.ndarray:
     """(vocabulary, embedding_size): the company that tokens keep, then the classes that have them."""
     train, vocabulary = _examples(data), cast(int, data.model_inputs["vocab_size"])
-    # A text with several labels is one of each.
-    rows, labels = train.labels.nonzero() if train.several else (np.arange(len(train)), train.labels)
-    ratios = class_ratios([train.inputs[row] for row in rows], labels, vocabulary, len(data.label_names))
+    rows, labels, classes = np.arange(len(train)), train.labels, len(data.label_names)
+    if train.several:  # a text is one of each of its labels
+        rows, labels = train.labels.nonzero()
+    elif train.are_numbers:  # large ones, and small ones
+        labels, classes = train.labels > np.median(train.labels), 2
+    ratios = class_ratios([train.inputs[row] for row in rows], labels, vocabulary, classes)
     ratios = ratios[:, : run.model.embedding_size // 2]
     company = company_vectors(train.inputs, vocabulary, run.model.embedding_size - ratios.shape[1], run.seed)
     return np.concatenate([company, ratios], axis=1)

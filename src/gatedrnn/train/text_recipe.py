@@ -1,4 +1,4 @@
-"""The recipe of a text classifier as a function of its training texts."""
+"""The recipe of texts with classes or a number each, as a function of the training texts."""
 
 import math
 from collections.abc import Sequence
@@ -17,31 +17,26 @@ READ_WHOLE = 0.99
 """The share of texts that are not cut: a batch is as long as its longest text."""
 
 
-def text_recipe(lengths: Sequence[int], classes: int, *, several: bool = False) -> dict[str, Chosen]:
+def text_recipe(lengths: Sequence[int], classes: int) -> dict[str, Chosen]:
     """Values of the flags of `gatedrnn train` that the user left open.
 
     Args:
         lengths: tokens of each text of the training split.
-        classes: that there are.
-        several: whether a text may have several, which a linear path does not give.
+        classes: that there are; 0 of numbers.
 
     Example:
         >>> recipe = text_recipe([30] * 2_000, 2)
         >>> recipe["total_steps"]
         Chosen(value=224, reason='5 · √(texts · classes / 2), of 2,000 texts and 2 classes')
-        >>> recipe["linear_path"].value, "max_tokens" in recipe
-        (True, False)
+        >>> "max_tokens" in recipe
+        False
     """
     rows, kinds = len(lengths), max(2, classes)
     steps = math.ceil(STEPS_A_ROOT * math.sqrt(rows * kinds / 2))
-    root = f"{STEPS_A_ROOT} · √(texts · classes / 2), of {rows:,} texts and {kinds} classes"
+    of = f"{rows:,} texts and {kinds} classes" if classes else f"{rows:,} texts, as of two classes"
+    root = f"{STEPS_A_ROOT} · √(texts · classes / 2), of {of}"
     few = f"no fewer than {FEWEST_STEPS}: {root} would be {steps}"
-    found = {
-        "total_steps": Chosen(max(FEWEST_STEPS, steps), root if steps >= FEWEST_STEPS else few),
-        "linear_path": Chosen(
-            not several, "a text has several labels" if several else "a text has one label, as the path gives one"
-        ),
-    }
+    found = {"total_steps": Chosen(max(FEWEST_STEPS, steps), root if steps >= FEWEST_STEPS else few)}
     if max(lengths) > SHORT:
         most = max(SHORT, int(np.quantile(lengths, READ_WHOLE, method="inverted_cdf")))
         found["max_tokens"] = Chosen(most, f"{READ_WHOLE:.0%} of the texts are no longer, or {SHORT} if that is more")

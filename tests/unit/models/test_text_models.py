@@ -7,7 +7,7 @@ import pytest
 import small_models as small
 import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_union
 from tolerances import assert_equal_within
 from transformers import AutoModelForSequenceClassification
@@ -77,11 +77,15 @@ def texts_of(random, rows):
     return [random.integers(2, small.VOCABULARY, random.integers(1, 12)) for _ in range(rows)]
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_a_linear_path_has_the_probabilities_of_scikit_learns_logistic_regression_on_its_tf_idf(classes):
-    random = np.random.default_rng(classes)
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "several labels", "numbers"])
+def test_a_linear_path_is_scikit_learns_linear_model_of_its_tf_idf(kind):
+    random = np.random.default_rng(len(kind))
     train, test = texts_of(random, 60), texts_of(random, 30)
-    labels = np.array([int(text.sum()) % classes for text in train])
+    sums = np.array([int(text.sum()) for text in train])
+    labels = {
+        "two classes": sums % 2, "three classes": sums % 3, "numbers": sums / 7,
+        "several labels": np.stack([sums % 2 > 0, sums % 3 > 0], axis=1),
+    }[kind]  # fmt: skip
     table = random.integers(0, GRAMS + 1, (small.VOCABULARY, WIDTH)).astype(np.int32)
     pairs = frequent_pairs(train, small.VOCABULARY, most=25)
 
@@ -93,11 +97,20 @@ def test_a_linear_path_has_the_probabilities_of_scikit_learns_logistic_regressio
         return [gram for token in text for gram in table[token] if gram]
 
     reading = make_union(*(TfidfVectorizer(analyzer=how, sublinear_tf=True) for how in (tokens, grams)))
-    regression = LogisticRegression(C=10.0, max_iter=1000).fit(reading.fit_transform(train), labels)
-    expected = torch.from_numpy(regression.predict_log_proba(reading.transform(test)))
+    features, of_test = reading.fit_transform(train), reading.transform(test)
+    if kind == "numbers":
+        expected = Ridge(1.0).fit(features, labels).predict(of_test)[:, None]
+    else:
+        parts = labels.T if labels.ndim == 2 else [labels]
+        fitted = [LogisticRegression(C=10.0, max_iter=1000).fit(features, part) for part in parts]
+        odds = np.stack([one.predict_log_proba(of_test) for one in fitted])
+        expected = (odds[..., 1] - odds[..., 0]).T if labels.ndim == 2 else odds[0]
 
     sizes = {"pairs": len(pairs), "grams": GRAMS, "grams_per_token": WIDTH}
-    path = small.model_of(small.HEADS[0], num_labels=classes, linear_path=sizes).linear_path
+    answers = expected.shape[1]
+    problem = {"numbers": "regression", "several labels": "multi_label_classification"}.get(kind)
+    model = small.model_of(small.HEADS[0], num_labels=answers, linear_path=sizes, problem_type=problem).eval()
+    path = model.linear_path
     path.pairs.copy_(torch.from_numpy(pairs))
     path.grams.copy_(torch.from_numpy(table))
     with torch.no_grad():
@@ -105,12 +118,25 @@ def test_a_linear_path_has_the_probabilities_of_scikit_learns_logistic_regressio
     batch, mask = (torch.zeros(len(test), 14, dtype=torch.long) for _ in range(2))
     for row, (text, start) in enumerate(zip(test, random.integers(0, 3, len(test)), strict=True)):  # on both sides
         batch[row, start : start + len(text)], mask[row, start : start + len(text)] = torch.from_numpy(text), 1
-    torch.testing.assert_close(
-        path(batch, mask.bool()), expected, atol=2e-3, rtol=0
-    )  # each stops where it has converged
-    dense = torch.log_softmax(path._in_dense_rows(path.features_in(batch, mask.bool())) + path.bias, -1)
-    assert_equal_within(dense, path(batch, mask.bool()), torch.float64, "as it is exported")
+    found = path(batch, mask.bool())
+    # Each of the two stops where it has converged.
+    torch.testing.assert_close(model.path_alone(batch, mask), torch.from_numpy(expected), atol=5e-3, rtol=0)
+    dense = path._in_dense_rows(path.features_in(batch, mask.bool())) + path.bias
+    assert_equal_within(dense, found, torch.float64, "as it is exported")
     assert_equal_within(path(batch[:1, :5], None), path(batch[:1, :5], torch.ones(1, 5).bool()), torch.float64, "whole")
+    network = small.model_of(small.HEADS[0], num_labels=answers, problem_type=problem).eval()
+    network.load_state_dict(model.state_dict(), strict=False)
+    with torch.no_grad():
+        both = (model.comparable(network(batch, attention_mask=mask).logits) + model.path_alone(batch, mask)) / 2
+        assert_equal_within(model(batch, attention_mask=mask).logits, both, torch.float64, "both weigh alike")
+
+
+def test_labels_that_no_text_or_every_text_has_are_as_likely_on_the_linear_path():
+    path = text_model(linear_path=LINEAR, num_labels=2, problem_type="multi_label_classification").linear_path
+    texts = texts_of(np.random.default_rng(0), 20)
+    with torch.no_grad():
+        fit_linear_path(path, texts, np.stack([np.zeros(20, dtype=bool), np.ones(20, dtype=bool)], axis=1))
+    assert path.bias.tolist() == [ABSENT, -ABSENT] and not path.weight.any()
 
 
 def test_a_class_without_a_training_text_is_never_likely_on_the_linear_path():
@@ -119,7 +145,7 @@ def test_a_class_without_a_training_text_is_never_likely_on_the_linear_path():
     with torch.no_grad():
         fit_linear_path(path, texts, np.arange(20) % 2 * 3)  # of four classes two
     assert path.bias[[1, 2]].tolist() == [ABSENT] * 2 and not path.weight[[1, 2]].any()
-    assert (path(small.tokens(5, 6), None).exp()[:, [1, 2]] < 1e-6).all()
+    assert (path(small.tokens(5, 6), None).softmax(1)[:, [1, 2]] < 1e-6).all()
 
 
 @torch.no_grad()
@@ -132,7 +158,7 @@ def test_members_and_a_linear_path_answer_together_by_the_mean_of_their_log_prob
         for network in model.networks
     ]  # fmt: skip
     assert len(alone) == 3 and not torch.equal(alone[0], alone[1])
-    expected = (sum(alone) / 3).log_softmax(-1) / 2 + model.linear_path(batch, mask.bool()) / 2
+    expected = (sum(alone) / 3).log_softmax(-1) / 2 + model.path_alone(batch, mask) / 2
     assert_equal_within(found.logits, expected, torch.float64, "logits")
     assert found.votes is None, "transformers' Trainer would take them for further logits"
 

@@ -37,7 +37,7 @@ def settings_of(task, file, whole=True, **flags):
     return RunSettings.from_flat({"cell": "mingru", "task": task, "train_file": str(file), **recipe, **flags})
 
 
-def test_texts_decide_steps_and_whether_there_is_a_linear_path(tmp_path):
+def test_texts_decide_steps_and_have_a_linear_path_whatever_their_labels(tmp_path):
     settings = settings_of("text-classification", texts(tmp_path / "a.csv", 500))
     found = completed(settings, ())
     steps = text_recipe([3] * 400, 2)["total_steps"].value
@@ -47,7 +47,10 @@ def test_texts_decide_steps_and_whether_there_is_a_linear_path(tmp_path):
     assert completed(settings, ("epochs",)).train.total_steps == 0, "epochs are in the place of steps"
     (tmp_path / "b.csv").write_text("text,label\n" + "\n".join(f"a {n},{'x|y' if n % 2 else 'y'}" for n in range(40)))
     several = settings_of("text-classification", tmp_path / "b.csv", several_labels=True)
-    assert not completed(several, ()).model.linear_path
+    assert completed(several, ()).model.linear_path
+    (tmp_path / "c.csv").write_text("text,label\n" + "\n".join(f"a {n},{n / 7}" for n in range(400)))
+    numbers = completed(settings_of("text-regression", tmp_path / "c.csv"), ())
+    assert numbers.model.linear_path and numbers.train.total_steps == text_recipe([3] * 320, 0)["total_steps"].value
 
 
 def test_series_decide_their_parts_and_uneven_ones_have_the_cells_alone(tmp_path):

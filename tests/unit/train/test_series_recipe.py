@@ -10,7 +10,7 @@ from commands import call
 from outcomes import Killed, assert_same_outcome, killed_at
 from refusals import refused
 from scipy.special import log_softmax, softmax
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge, RidgeCV
 from train_helpers import rising_and_falling
 from transformers import AutoModelForSequenceClassification
 
@@ -125,6 +125,21 @@ def test_the_path_is_the_ridge_whose_answers_left_out_are_the_likeliest():
     assert all(torch.equal(one, other) for one, other in zip(path.parameters(), again.parameters(), strict=True))
 
 
+def test_the_path_of_numbers_is_the_ridge_whose_answers_left_out_have_the_smallest_error():
+    of = examples()
+    numbers = Examples(of.inputs, (of.labels + np.random.default_rng(0).normal(size=len(of))) * 30 + 100)
+    config = GatedRNNConfig(
+        input_size=1, num_labels=1, problem_type="regression", random_convolutions=400, longest_steps=20
+    )  # fmt: skip
+    path = ConvolutionPath(config)
+    fit_convolution_path(path, numbers, seed=0)
+    inputs = torch.from_numpy(np.stack(of.inputs))
+    features = path.features(inputs, None).double().numpy()
+    scaled = (features - features.mean(0)) / np.where(features.std(0) > 1e-4, features.std(0), np.inf)
+    expected = RidgeCV(np.logspace(-3, 3, 10)).fit(scaled, numbers.labels).predict(scaled)
+    np.testing.assert_allclose(path(inputs, None).numpy()[:, 0], expected, rtol=1e-3, atol=0.5)
+
+
 def test_without_a_validation_part_all_series_are_learned_from_and_the_last_weights_are_taken(whole):
     data = load_task(data_settings(SERIES, train_file=whole / "train.csv", validation_fraction=0.0))
     assert len(data.train) == 32 and data.evaluation.keys() == {"test"}
@@ -150,6 +165,5 @@ def test_the_recipe_follows_the_sizes_and_compare_has_the_cells_alone():
     assert few.items() <= whole.items(), "the recipe of most series is the fixed one"
 
 
-def test_a_path_is_for_classes(tmp_path):
-    refused(ValueError, "belongs to series-classification", settings, "a.csv", task="series-regression",
-            label_smoothing=0.0)  # fmt: skip
+def test_convolutions_are_for_series():
+    refused(ValueError, "convolution-size belongs to series-", settings, "a.csv", task="text-classification")

@@ -25,7 +25,7 @@ FLAGS = {
         "--metric macro-f1 --tokenizer words --token-dropout 0 --embedding-dropout 0.1 --validation-fraction 0.1 "
         "--weights best"
     ).split(),
-    "number": ["--metric", "spearman", "--tokenizer", "words"],
+    "number": "--metric spearman --tokenizer words --validation-fraction 0.1 --weights best".split(),
     "tags": [],
 }
 
