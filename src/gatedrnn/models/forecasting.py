@@ -222,6 +222,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels.double()], dim=1)
             begun = None if read.begun is None else read.begun[:, -origins:]
             loss = self._loss(quantiles, future.unfold(1, self.config.horizon, 1), values, begun, deviation)
+        quantiles = self.bounded(quantiles)  # not in the loss: a quantile below 0 would have no gradient
         return ForecastOutput(loss=loss, quantiles=quantiles[:, 0] if origins == 1 else quantiles)
 
     def read(
@@ -342,7 +343,12 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         if (known_covariates is None) == bool(self.config.known_size):
             raise ValueError(f"known_covariates must be (batch, {self.config.horizon}, {self.config.known_size})")
         ahead = None if known_covariates is None else self._scaled_known(known_covariates).unsqueeze(1)
-        return state.scale.original(self.head(state.hidden.unsqueeze(1), state.smoothed, ahead))[:, 0]
+        quantiles = self.head(state.hidden.unsqueeze(1), state.smoothed, ahead)
+        return self.bounded(state.scale.original(quantiles))[:, 0]
+
+    def bounded(self, quantiles: Tensor) -> Tensor:
+        """Quantiles in the units of the series as they leave the model: none below 0 where no value is."""
+        return quantiles.clamp(min=0) if self.config.non_negative else quantiles
 
     def scale_of(self, values: Tensor, deviation: Tensor | None = None) -> Scale:
         """The units of windows (batch, time), float64; `deviation` as in `forward`."""
