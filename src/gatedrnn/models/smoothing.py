@@ -139,6 +139,21 @@ class Smoothed:
     recent: Tensor
     """(batch, origins, kept): the last values less the last of them."""
 
+    def tensors(self) -> dict[str, Tensor]:
+        """What a forecast from the last step reads, by name, each (batch, size)."""
+        read = {name: own[:, -1:].flatten(1) for name, own in vars(self).items() if name != "features"}
+        return {f"smoothed_{name}": own for name, own in read.items()}
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, Tensor]) -> "Smoothed":
+        """The reverse of `tensors`, among others; empty where there are none."""
+        nothing = torch.empty(0)
+        own = {name: tensors.get(f"smoothed_{name}", nothing) for name in cls.__dataclass_fields__}
+        if own["change"].numel():
+            own = {name: tensor if name == "change" else tensor.unsqueeze(1) for name, tensor in own.items()}
+            own["repeated"] = own["repeated"].unflatten(2, (own["seasons"].shape[2], -1))
+        return cls(**own)
+
     def ahead(self) -> Tensor:
         """(batch, origins, horizon, SMOOTHERS + periods): the forecast of each smoother, and of each season."""
         steps = _steps_of_slopes(self.seasons.shape[2], self.levels)
