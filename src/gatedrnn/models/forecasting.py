@@ -393,8 +393,9 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             ahead = None if known is None else self._scaled_known(known).unsqueeze(1)  # of one step: no other is wanted
             said = self._ahead_of(state, ahead)[:, 0, 0]
             state.intervals = state.intervals.after(units, said, self.config.levels)
-        state.smoothed, state.past = self.smooth(units, state.past, 1)
-        features = self.joined(state.smoothed, state.scale, known, past, static)
+        with torch.inference_mode():  # where a view, of which smoothers take many, costs half as much
+            state.smoothed, state.past = self.smooth(units, state.past, 1)
+            features = self.joined(state.smoothed, state.scale, known, past, static)
         states, _ = self.model.read(input_values=features, past_key_values=state.cache)
         state.hidden = states[:, -1]
 
@@ -442,9 +443,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         parts += [part for part in (None if known is None else known[:, :steps], past) if part is not None]
         if static is not None:
             parts.append(static.unsqueeze(1).expand(-1, steps, -1))
-        if self.model.embeddings.scale is None:
-            return torch.cat([part.to(self.dtype) for part in parts], dim=2)
-        return torch.cat([part.double() for part in parts], dim=2)
+        dtype = self.dtype if self.model.embeddings.scale is None else torch.float64
+        return torch.cat([part.to(dtype) for part in parts], dim=2)
 
     def _ahead(self, known: Tensor, origins: int) -> Tensor:
         """(batch, origins, horizon, known_size): the covariates of the steps that each origin forecasts."""

@@ -1,5 +1,7 @@
 """Models of series: forecasts, their units and streams; uneven times, by Che et al.'s equations in numpy; refusals."""
 
+import copy
+import io
 import json
 from itertools import product
 
@@ -142,6 +144,25 @@ def test_a_model_of_another_dtype_forecasts_too(dtype, within):
     alone = model_of(seasons=[4]).to(dtype)
     state = alone.update(alone.start(batch["past_values"][:, :-1]), batch["past_values"][:, -1:])
     assert alone.forecast(state).isfinite().all()
+
+
+def saved(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_stream_goes_on_in_and_out_of_inference_mode_and_after_it_was_copied_or_saved(cell):
+    model, values = model_of(cell, context=20), torch.randn(2, 50)
+    state, whole = model.start(values[:, :20]), model.start(values[:, :20])
+    for step in range(20, 50):
+        with torch.inference_mode(step % 2 == 0):
+            model.update(state, values[:, step : step + 1])
+        state = (lambda same: same, copy.deepcopy, saved)[step % 3](state)
+    expected = model.forecast(model.update(whole, values[:, 20:]))
+    assert_equal_within(model.forecast(state), expected, torch.float32, "forecast")
 
 
 def test_a_stream_does_not_grow():
