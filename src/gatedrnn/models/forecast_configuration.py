@@ -29,6 +29,8 @@ class GatedRNNForecastConfig(GatedRNNConfig):
         future_size: width in which a state meets the known covariates of a step ahead.
         usual_deviation: of the series of training, the median of their deviations: what a window of equal values is
             measured in where nothing says what its own series' is. None for the size of these values.
+        non_negative: whether the series are counts, or other values that are 0 at times and never below: no quantile of
+            a forecast is below 0 then.
         shrinkage: from 0 to 1: how much of what training found is taken back, towards smoothers weighed by their errors
             (see `gatedrnn.train.calibration`).
         bands: factors of the distances between neighbouring quantiles, (horizon, quantiles), the median's unused: what
@@ -52,6 +54,7 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     linear_size: int = 0
     future_size: int = 16
     usual_deviation: float | None = None
+    non_negative: bool = False
     shrinkage: float = 0.0
     bands: list[list[float]] | None = None
     table: dict[str, str | bool | list[str] | None] | None = None

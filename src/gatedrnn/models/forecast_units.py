@@ -81,7 +81,8 @@ class Scale:
         return torch.where(logged > 0, torch.where(logged > 0, found, 0.0).exp(), found)
 
     def _shaped(self, like: Tensor) -> list[Tensor]:
-        return [own.view(-1, *[1] * (like.ndim - 1)) for own in vars(self).values()]
+        added = [1] * (like.ndim - 2)
+        return [own.view(-1, 1, *added) if added else own for own in vars(self).values()]
 
 
 def naive_forecast(past_values: Tensor, season: int, horizon: int) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, silu, softplus
 from transformers.utils import ModelOutput
 
+from gatedrnn.models.adaptive_intervals import AdaptiveIntervals
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale
@@ -64,10 +65,15 @@ class ForecastState:
     """After the last value."""
     recent: dict[str, Tensor | None]
     """The last `context` steps, as `start` takes them, for `renormalise`."""
+    intervals: AdaptiveIntervals | None = None
+    """None for those of the model."""
 
     def tensors(self) -> dict[str, Tensor]:
         """What `update` goes on from, but for the recurrent layers' state: each (batch, size)."""
-        return self.scale.tensors() | self.past.tensors()
+        found = self.scale.tensors() | self.past.tensors()
+        if self.intervals is not None:  # a new value is held against what is forecast from these
+            found |= self.intervals.tensors() | self.smoothed.tensors() | {"hidden": self.hidden}
+        return found
 
 
 def stream_of(
@@ -80,8 +86,8 @@ def stream_of(
         recent: as in `ForecastState`.
     """
     scale, past = Scale.of_tensors(tensors), SmoothingPast.of_tensors(tensors)
-    nothing = torch.empty(0)
-    return ForecastState(cache, scale, past, nothing, Smoothed(*[nothing] * len(Smoothed.__dataclass_fields__)), recent)
+    intervals, hidden = AdaptiveIntervals.of_tensors(tensors), tensors.get("hidden", torch.empty(0))
+    return ForecastState(cache, scale, past, hidden, Smoothed.of_tensors(tensors), recent, intervals)
 
 
 def _begun(units: Tensor) -> Tensor | None:
@@ -128,7 +134,8 @@ class ForecastHead(nn.Module):
         self.config = config
 
     def forward(
-        self, states: Tensor, smoothed: Smoothed, known: Tensor | None, shrinkage: float | None = None
+        self, states: Tensor, smoothed: Smoothed, known: Tensor | None, shrinkage: float | None = None,
+        factors: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """Quantiles (batch, origins, horizon, quantiles).
 
@@ -137,6 +144,7 @@ class ForecastHead(nn.Module):
             smoothed: after the same steps.
             known: covariates of the steps ahead, (batch, origins, horizon, known_size); None where there are none.
             shrinkage: in the place of the configuration's.
+            factors: (batch, quantiles), of the distances between quantiles, beside `bands` of the configuration.
         """
         shape = (*states.shape[:2], self.horizon, -1)
         states = self.dropout(silu(self.hidden(states)))
@@ -158,6 +166,8 @@ class ForecastHead(nn.Module):
         distances = softplus(found + WIDTH) * unit.unsqueeze(-1)
         if self.config.bands is not None:
             distances = distances * torch.tensor(self.config.bands, dtype=found.dtype, device=found.device)
+        if factors is not None:
+            distances = distances * factors.to(found.dtype)[:, None, None]
         above = middle + distances[..., self.middle + 1 :].cumsum(-1)
         below = middle - distances[..., : self.middle].flip(-1).cumsum(-1).flip(-1)
         return torch.cat([below, middle, above], dim=-1)
@@ -222,6 +232,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels.double()], dim=1)
             begun = None if read.begun is None else read.begun[:, -origins:]
             loss = self._loss(quantiles, future.unfold(1, self.config.horizon, 1), values, begun, deviation)
+        quantiles = self.bounded(quantiles)  # not in the loss: a quantile below 0 would have no gradient
         return ForecastOutput(loss=loss, quantiles=quantiles[:, 0] if origins == 1 else quantiles)
 
     def read(
@@ -266,14 +277,20 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     def start(
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
         past_covariates: Tensor | None = None, deviation: Tensor | None = None, scale: Scale | None = None,
+        adapt: float | None = None,
     ) -> ForecastState:  # fmt: skip
         """Read a context, (batch, time), and return the stream after it.
 
         Its units are its own, or those of `scale`, and stay until `renormalise`. Covariates as in `forward`, but those
         known in advance up to the context's end alone, (batch, time, known_size).
 
+        Args:
+            adapt: how fast intervals follow the errors of the stream (see `gatedrnn.models.adaptive_intervals`): the
+                step, of the logarithm of a width, after a value outside. 0.05 widens by a factor of 3 in about 25 of
+                them. None for intervals as the model has them, of which the stream's forecasts are the windows'.
+
         Raises:
-            ValueError: as `forward`; or a backbone, which has no state.
+            ValueError: as `forward`; a rate that is not above 0; or a backbone, which has no state.
         """
         if self.config.backbone is not None:
             raise ValueError(f"{self.config.cell} has no state of constant size to stream with; call it on windows")
@@ -291,6 +308,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             "static": static, "deviation": deviation,
         }  # fmt: skip
         state = ForecastState(cache, scale, past, states[:, -1], smoothed, recent)
+        if adapt is not None:
+            state.intervals = AdaptiveIntervals.start(adapt, len(values), self.config.levels, values.device)
         self._keep_recent(state)
         return state
 
@@ -311,10 +330,12 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """
         values, static = new_values.double(), state.recent.get("static")
         self._check(values, known_covariates, static, past_covariates, ahead=False)
-        state.smoothed, state.past = self.smooth(state.scale.units(values), state.past, 1)
-        features = self.joined(state.smoothed, state.scale, known_covariates, past_covariates, static)
-        states, _ = self.model.read(input_values=features, past_key_values=state.cache)
-        state.hidden = states[:, -1]
+        # Adaptive intervals hold each value against what was forecast just before it.
+        together = values.shape[1] if state.intervals is None else 1
+        for first in range(0, values.shape[1], together):
+            steps = slice(first, first + together)
+            known, past = (None if of is None else of[:, steps] for of in (known_covariates, past_covariates))
+            self._go_on(state, values[:, steps], known, past, static)
         read = {"past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates}
         for name, own in read.items():
             old = state.recent.get(name)
@@ -324,9 +345,11 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         return state
 
     def renormalise(self, state: ForecastState) -> ForecastState:
-        """A new stream from the last `context` steps of this one, in their units."""
+        """A new stream from the last `context` steps of this one, in their units; its intervals stay as wide."""
         recent: dict[str, Any] = {name: value for name, value in state.recent.items() if value is not None}
-        return self.start(**recent)
+        renewed = self.start(**recent)
+        renewed.intervals = state.intervals
+        return renewed
 
     @torch.no_grad()
     def forecast(self, state: ForecastState, known_covariates: Tensor | None = None) -> Tensor:
@@ -342,7 +365,11 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         if (known_covariates is None) == bool(self.config.known_size):
             raise ValueError(f"known_covariates must be (batch, {self.config.horizon}, {self.config.known_size})")
         ahead = None if known_covariates is None else self._scaled_known(known_covariates).unsqueeze(1)
-        return state.scale.original(self.head(state.hidden.unsqueeze(1), state.smoothed, ahead))[:, 0]
+        return self.bounded(state.scale.original(self._ahead_of(state, ahead)))[:, 0]
+
+    def bounded(self, quantiles: Tensor) -> Tensor:
+        """Quantiles in the units of the series as they leave the model: none below 0 where no value is."""
+        return quantiles.clamp(min=0) if self.config.non_negative else quantiles
 
     def scale_of(self, values: Tensor, deviation: Tensor | None = None) -> Scale:
         """The units of windows (batch, time), float64; `deviation` as in `forward`."""
@@ -356,6 +383,26 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """Further steps of some series, (batch, time) in their units, see `gatedrnn.models.smoothing.smooth`."""
         config = self.config
         return smooth(units, config.periods, config.horizon, past, origins, config.linear_size)
+
+    def _go_on(
+        self, state: ForecastState, values: Tensor, known: Tensor | None, past: Tensor | None, static: Tensor | None
+    ) -> None:  # fmt: skip
+        """Read further values (batch, steps), a single step where intervals are adaptive."""
+        units = state.scale.units(values)
+        if state.intervals is not None:
+            ahead = None if known is None else self._scaled_known(known).unsqueeze(1)  # of one step: no other is wanted
+            said = self._ahead_of(state, ahead)[:, 0, 0]
+            state.intervals = state.intervals.after(units, said, self.config.levels)
+        with torch.inference_mode():  # where a view, of which smoothers take many, costs half as much
+            state.smoothed, state.past = self.smooth(units, state.past, 1)
+            features = self.joined(state.smoothed, state.scale, known, past, static)
+        states, _ = self.model.read(input_values=features, past_key_values=state.cache)
+        state.hidden = states[:, -1]
+
+    def _ahead_of(self, state: ForecastState, ahead: Tensor | None) -> Tensor:
+        """Quantiles (batch, 1, horizon, quantiles) of a stream in its units."""
+        factors = None if state.intervals is None else state.intervals.factors
+        return self.head(state.hidden.unsqueeze(1), state.smoothed, ahead, factors=factors)
 
     @torch.no_grad()
     def _read(
@@ -396,9 +443,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         parts += [part for part in (None if known is None else known[:, :steps], past) if part is not None]
         if static is not None:
             parts.append(static.unsqueeze(1).expand(-1, steps, -1))
-        if self.model.embeddings.scale is None:
-            return torch.cat([part.to(self.dtype) for part in parts], dim=2)
-        return torch.cat([part.double() for part in parts], dim=2)
+        dtype = self.dtype if self.model.embeddings.scale is None else torch.float64
+        return torch.cat([part.to(dtype) for part in parts], dim=2)
 
     def _ahead(self, known: Tensor, origins: int) -> Tensor:
         """(batch, origins, horizon, known_size): the covariates of the steps that each origin forecasts."""

@@ -13,9 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool1d, pad
 
+from gatedrnn.models.constants import constant
+from gatedrnn.models.season_means import SEASON_STEPS, TINY, SeasonPast, season_of
+from gatedrnn.ops.backends import values_unknown
+
 SMOOTHED = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Weights of the newest value in simple exponential smoothing; with 1 the last value."""
-HALVED = (0.1, 0.2, 0.35, 0.5, 0.75)
+HALVED = SMOOTHED[:-1]
 """The same, with half the slope of all values in the memory added: the Theta method."""
 DISCOUNTED = (0.5, 0.65, 0.8, 0.9, 0.95)
 """Weights of a line by least squares, by which a value counts less than the next one; its slope is damped."""
@@ -26,38 +30,9 @@ MEMORY, OF_ERRORS = 120, 12
 """Steps that the filters look back; and those over which they are compared."""
 CHANGE_DECAY = 0.97
 """By which a change counts less than the next one."""
-FORGETTING = 0.95
-"""By which a season counts less than the next one."""
 LEAST_CHANGE = 1e-4
 """The unit of a series that does not change, in those of its window."""
-SEASON_STEPS = 8
-"""Steps ahead whose season is an input."""
 MOST_LAGS = 26
-TINY = 1e-6
-
-
-@dataclass
-class SeasonPast:
-    """One season of some series up to a step. By phase: that of the next step first."""
-
-    values: Tensor
-    """(batch, 2 · half): the last values without shorter seasons."""
-    begun: Tensor
-    """(batch, 2 · half), 1 from the first value on."""
-    sums: Tensor
-    """(batch, season): of what exceeded the moving mean."""
-    counts: Tensor
-    """(batch, season)."""
-    squares: Tensor
-    """(batch, season)."""
-    totals: Tensor
-    """(batch, 5), over phases: count, squares about their means, squares of means, means, phases seen."""
-
-    @classmethod
-    def empty(cls, like: Tensor, season: int) -> "SeasonPast":
-        """Before the first step of series such as (batch, time)."""
-        half = season // 2
-        return cls(*(like.new_zeros(like.shape[0], size) for size in (2 * half, 2 * half, season, season, season, 5)))
 
 
 @dataclass
@@ -101,7 +76,7 @@ class SmoothingPast:
         """All of it by name, each (batch, size)."""
         found = {f"past_{name}": own.flatten(1) for name, own in vars(self).items() if isinstance(own, Tensor)}
         for number, season in enumerate(self.seasons):
-            found |= {f"season_{number}_{name}": own for name, own in vars(season).items()}
+            found |= {f"season_{number}_{name}": own.flatten(1) for name, own in vars(season).items()}
         return found
 
     @classmethod
@@ -113,6 +88,8 @@ class SmoothingPast:
             if name.startswith("season_"):
                 _, number, field = name.split("_", 2)
                 seasons.setdefault(number, {})[field] = tensor
+                if field == "sums":
+                    seasons[number][field] = tensor.unflatten(1, (3, -1))
         own["errors"] = own["errors"].unflatten(1, (-1, OF_ERRORS - 1))
         return cls(**own, seasons=[SeasonPast(**fields) for fields in seasons.values()])
 
@@ -139,9 +116,24 @@ class Smoothed:
     recent: Tensor
     """(batch, origins, kept): the last values less the last of them."""
 
+    def tensors(self) -> dict[str, Tensor]:
+        """What a forecast from the last step reads, by name, each (batch, size)."""
+        read = {name: own[:, -1:].flatten(1) for name, own in vars(self).items() if name != "features"}
+        return {f"smoothed_{name}": own for name, own in read.items()}
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, Tensor]) -> "Smoothed":
+        """The reverse of `tensors`, among others; empty where there are none."""
+        nothing = torch.empty(0)
+        own = {name: tensors.get(f"smoothed_{name}", nothing) for name in cls.__dataclass_fields__}
+        if own["change"].numel():
+            own = {name: tensor if name == "change" else tensor.unsqueeze(1) for name, tensor in own.items()}
+            own["repeated"] = own["repeated"].unflatten(2, (own["seasons"].shape[2], -1))
+        return cls(**own)
+
     def ahead(self) -> Tensor:
         """(batch, origins, horizon, SMOOTHERS + periods): the forecast of each smoother, and of each season."""
-        steps = _steps_of_slopes(self.seasons.shape[2], self.levels)
+        steps = constant(_steps_of_slopes, self.levels, self.seasons.shape[2])
         found = self.levels.unsqueeze(2) + self.slopes.unsqueeze(2) * steps + self.seasons.unsqueeze(3)
         return torch.cat([found, self.repeated], dim=3)
 
@@ -178,7 +170,7 @@ def smooth(
     unadjusted = values
     of_seasons = [season for season in periods if season > 1]
     for season, own in zip(of_seasons, past.seasons, strict=True):
-        now, later, first, own = _season(values, begun, season, own, horizon, origins)
+        now, later, first, own = season_of(values, begun, season, own, horizon, origins)
         values = values - now
         seasons.append(own)
         ahead.append(later)
@@ -203,7 +195,7 @@ def smooth(
     ]  # fmt: skip
     found = Smoothed(
         torch.cat(features, dim=2), level.levels[:, -origins:], level.slopes[:, -origins:],
-        torch.stack(ahead).sum(0) if ahead else values.new_zeros(values.shape[0], origins, horizon),
+        sum(ahead[1:], ahead[0]) if ahead else values.new_zeros(values.shape[0], origins, horizon),
         torch.stack([repeated(whole, season, horizon, origins) for season in periods], 3).nan_to_num(),
         relative[:, -origins:], level.change, _recent(whole, kept, origins),
     )  # fmt: skip
@@ -221,6 +213,8 @@ def filled(values: Tensor, past: Tensor) -> Tensor:
         values: NaN where one is missing.
         past: (batch, season): those before them, filled; NaN where there are none.
     """
+    if not values_unknown() and not values.isnan().any():
+        return values
     season, steps = past.shape[1], past.shape[1] + values.shape[1]
     padded = pad(torch.cat([past, values], 1), (0, -steps % season), value=torch.nan).view(values.shape[0], -1, season)
     cycles = torch.arange(padded.shape[1], device=values.device)[:, None]
@@ -239,61 +233,6 @@ def _running_maximum(numbers: Tensor) -> Tensor:
     return numbers.unsqueeze(1).masked_fill(later.view(1, count, count, *[1] * (numbers.ndim - 2)), -1).amax(2)
 
 
-def _season(
-    values: Tensor, begun: Tensor, season: int, past: SeasonPast, horizon: int, origins: int
-) -> tuple[Tensor, Tensor, Tensor, SeasonPast]:  # fmt: skip
-    """What a season adds to each step, (batch, time), to the horizon of the last of them, and to the first steps after
-    each: at each phase, the discounted mean of what values exceed the moving mean of a whole season around them by.
-
-    All of it is shrunk towards 0 by what chance makes of such means (James and Stein), and 0 until each phase was seen.
-    """
-    half, time = season // 2, values.shape[1]
-    whole, there = torch.cat([past.values, values], 1), torch.cat([past.begun, begun], 1)
-    moving = avg_pool1d(whole.unsqueeze(1), season, 1)[:, 0]
-    if season % 2 == 0:  # as many steps before as after
-        moving = (moving[:, 1:] + moving[:, :-1]) / 2
-    known = there[:, :time] * there[:, half : half + time]  # a series that has begun does not end
-    over = (whole[:, half : half + time] - moving) * known
-    cycles = -(-time // season)
-    age = torch.arange(cycles, device=values.device)
-    discounts = (FORGETTING ** (age[:, None] - age).clamp(min=0)).tril().to(values.dtype)
-
-    def by_phase(new: Tensor, before: Tensor) -> Tensor:
-        """(batch, season + time): discounted sums at the phase of each step, after it; first those before all."""
-        padded = pad(new, (0, cycles * season - time)).view(new.shape[0], cycles, season)
-        running = discounts @ padded + (FORGETTING * discounts[:, :1]) * before.unsqueeze(1)
-        return torch.cat([before, running.flatten(1)[:, :time]], 1)
-
-    sums, counts = by_phase(over, past.sums), by_phase(known, past.counts)
-    squares = by_phase(over.square(), past.squares)
-    means = sums / counts.clamp(min=TINY)
-    of_phases = torch.stack(
-        [counts, squares - counts * means.square(), means.square(), means, (counts > 0).to(values.dtype)], 2
-    )
-    # A phase changes when it comes again alone, so that totals change by what it is and what it was.
-    totals = (of_phases[:, season:] - of_phases[:, :time]).cumsum(1) + past.totals.unsqueeze(1)
-    count, within, of_means, mean, phases = totals.unbind(2)
-    centre = mean / season
-    spread = (of_means - season * centre.square()).clamp(min=TINY**2)
-    error = within.clamp(min=0) / (count - season).clamp(min=1) / (count / season).clamp(min=1)
-    shrunk = torch.where(count > season, (1 - max(season - 3, 1) * error / spread).clamp(0, 1), 0.5)
-    shrunk = shrunk * (phases > season - 0.5)
-
-    def of_steps_ahead(first: int, stop: int, steps: int) -> Tensor:
-        """(batch, the last `steps`, stop - first): of the steps so far ahead, 0 being the step itself."""
-        ends = [means.shape[1] - (-half - ahead) % season for ahead in range(first, stop)]
-        own = torch.stack([means[:, end - steps : end] for end in ends], 2)
-        return (own - centre[:, -steps:, None]) * shrunk[:, -steps:, None]
-
-    after = SeasonPast(
-        whole[:, time:], there[:, time:], sums[:, time:], counts[:, time:], squares[:, time:], totals[:, -1]
-    )
-    return (
-        of_steps_ahead(0, 1, time)[..., 0], of_steps_ahead(1, horizon + 1, origins),
-        of_steps_ahead(1, 1 + min(horizon, SEASON_STEPS), time), after,
-    )  # fmt: skip
-
-
 class _Filtered:
     """Levels and slopes of values without their seasons, after each step.
 
@@ -304,60 +243,74 @@ class _Filtered:
 
     def __init__(self, values: Tensor, there: Tensor) -> None:
         self.values, self.there = values, there
-        age = torch.arange(MEMORY, dtype=torch.float64, device=values.device)
-        levels = torch.stack([(1 - weight) ** age for weight in dict.fromkeys((*SMOOTHED, *HALVED))])
-        lines = torch.stack([weight**age for weight in (*DISCOUNTED, 1.0)])
-        weights = torch.cat([levels, lines, -age * lines, age**2 * lines]).to(values.dtype)
-        of_values, of_there = self._sums(values, weights[: -len(lines)]), self._sums(there, weights)
-        count, kinds = len(lines), len(levels)
+        of_values, of_there = _sums(torch.stack([values, there]), constant(_memory_weights, values)).unbind(0)
+        count, kinds, halved = len(DISCOUNTED) + 1, len(SMOOTHED), len(HALVED)
         level = of_values[..., :kinds] / of_there[..., :kinds].clamp(min=TINY)
-        y0, y1 = of_values[..., kinds:].split(count, 2)
+        y0, y1, _ = of_values[..., kinds:].split(count, 2)
         s0, s1, s2 = of_there[..., kinds:].split(count, 2)
         spread = s0 * s2 - s1.square()
         slope = torch.where(spread > TINY, (s0 * y1 - s1 * y0) / spread.clamp(min=TINY), 0.0)
         line = (y0 - slope * s1) / s0.clamp(min=TINY)
-        places = {weight: place for place, weight in enumerate(dict.fromkeys((*SMOOTHED, *HALVED)))}
-        order = [places[weight] for weight in (*SMOOTHED, *HALVED)]
-        half = slope[..., -1:] / 2
-        moved, every = (values[:, 1:] - values[:, :-1]) * there[:, :-1], torch.ones_like(weights[:1, 1:])
-        drift = self._sums(moved, every) / self._sums(there[:, :-1], every).clamp(min=1)
-        self.levels = torch.cat([level[..., order], values[:, MEMORY - 1 :].unsqueeze(2), line[..., :-1]], 2)
+        moved, last = (values[:, 1:] - values[:, :-1]) * there[:, :-1], values[:, MEMORY - 1 :].unsqueeze(2)
+        every, each, decay = (constant(make, values) for make in (_every_value, _every_change, _change_weights))
+        moves = s0[..., -1:] - there[:, MEMORY - 1 :].unsqueeze(2)
+        drift = _sums(moved, each) / moves.clamp(min=1)
+        self.levels = torch.cat([level, level[..., :halved], last, line[..., :-1]], 2)
         """(batch, time, SMOOTHERS)."""
-        self.slopes = torch.cat(
-            [
-                torch.zeros_like(half).expand(-1, -1, len(SMOOTHED)), half.expand(-1, -1, len(HALVED)), drift,
-                slope[..., :-1],
-            ], 2,
-        )  # fmt: skip
+        half = (slope[..., -1:] / 2).expand(-1, -1, halved)
+        self.slopes = torch.cat([torch.zeros_like(level), half, drift, slope[..., :-1]], 2)
         self.slopes_read = slope[..., -2:]
         """(batch, time, 2): of the longest memories."""
-        self.count = of_there[..., -3 * count + count - 1]
+        self.count = s0[..., -1]
         """(batch, time): steps in the memory."""
-        squares = self._sums(values.square(), torch.ones_like(weights[:1]))[..., 0]
-        total, seen = y0[..., -1], s0[..., -1].clamp(min=1)
-        self.spread = (squares / seen - (total / seen).square()).clamp(min=0).sqrt()
+        total, seen = y0[..., -1], self.count.clamp(min=1)
+        self.spread = (_sums(values.square(), every)[..., 0] / seen - (total / seen).square()).clamp(min=0).sqrt()
         """(batch, time): deviation of the values in the memory."""
-        decay = (CHANGE_DECAY ** age[: MEMORY - 1]).to(values.dtype)[None]
-        changed = self._sums(moved.abs(), decay), self._sums(there[:, :-1], decay)
-        self.change = (changed[0] / changed[1].clamp(min=TINY))[..., 0].clamp(min=LEAST_CHANGE)
+        changed = _sums(moved.abs(), decay) / _sums(there[:, :-1], decay).clamp(min=TINY)
+        self.change = changed[..., 0].clamp(min=LEAST_CHANGE)
         """(batch, time)."""
-
-    @staticmethod
-    def _sums(values: Tensor, weights: Tensor) -> Tensor:
-        """Of the newest value first: (batch, time) by (kinds, memory) to (batch, time - memory + 1, kinds)."""
-        return values.unfold(1, weights.shape[1], 1) @ weights.flip(1).t()
 
     def ahead(self, step: int) -> Tensor:
         """(batch, time, SMOOTHERS): what each says of the step so far ahead."""
-        return self.levels + self.slopes * _steps_of_slopes(step, self.levels)[-1]
+        return self.levels + self.slopes * constant(_steps_of_slopes, self.levels, step)[-1]
 
 
-def _steps_of_slopes(horizon: int, like: Tensor) -> Tensor:
+def _sums(values: Tensor, weights: Tensor) -> Tensor:
+    """(…, time) by (memory, kinds) to (…, time - memory + 1, kinds): after each step, weighted sums of the memory."""
+    return values.unfold(-1, len(weights), 1) @ weights
+
+
+def _memory_weights(device: torch.device) -> Tensor:
+    """(MEMORY, kinds), the oldest value first: of each level, and of each line, times its age to the power of 0, of 1
+    (negative) and of 2; the last line weighs all values alike."""
+    age = torch.arange(MEMORY, dtype=torch.float64, device=device)
+    levels = torch.stack([(1 - weight) ** age for weight in SMOOTHED])
+    lines = torch.stack([weight**age for weight in (*DISCOUNTED, 1.0)])
+    return torch.cat([levels, lines, -age * lines, age**2 * lines]).float().flip(1).t()
+
+
+def _change_weights(device: torch.device) -> Tensor:
+    """(MEMORY - 1, 1): of the changes from one value to the next, the oldest first."""
+    age = torch.arange(MEMORY - 1, dtype=torch.float64, device=device)
+    return (CHANGE_DECAY**age).float().flip(0).unsqueeze(1)
+
+
+def _every_value(device: torch.device) -> Tensor:
+    """(MEMORY, 1): of values that count alike."""
+    return torch.ones(MEMORY, 1, device=device)
+
+
+def _every_change(device: torch.device) -> Tensor:
+    """(MEMORY - 1, 1): of changes that count alike."""
+    return torch.ones(MEMORY - 1, 1, device=device)
+
+
+def _steps_of_slopes(device: torch.device, horizon: int) -> Tensor:
     """(horizon, SMOOTHERS): how many slopes lie between a level and a step ahead."""
-    steps = torch.arange(1, horizon + 1, dtype=torch.float64, device=like.device)[:, None]
+    steps = torch.arange(1, horizon + 1, dtype=torch.float64, device=device)[:, None]
     damped = DAMPING * (1 - DAMPING**steps) / (1 - DAMPING)
     straight, bent = SMOOTHERS - len(DISCOUNTED), len(DISCOUNTED)
-    return torch.cat([steps.expand(-1, straight), damped.expand(-1, bent)], 1).to(like.dtype)
+    return torch.cat([steps.expand(-1, straight), damped.expand(-1, bent)], 1).float()
 
 
 def _relative(errors: Tensor) -> Tensor:
@@ -377,11 +330,10 @@ def repeated(values: Tensor, season: int, horizon: int, origins: int) -> Tensor:
     Args:
         values: (batch, season + origins - 1 or more), without gaps; NaN before the first.
     """
-    steps, count = values.shape[1], min(season, horizon)
-    last = [values[:, steps - season + ahead - origins + 1 : steps - season + ahead + 1] for ahead in range(count)]
-    found = torch.stack(last, 2)
+    count = min(season, horizon)
+    found = values[:, values.shape[1] - season - origins + 1 :].unfold(1, season, 1)[..., :count]
     found = torch.where(found.isnan(), values[:, -origins:, None], found)
-    return torch.cat([found] * -(-horizon // count), 2)[..., :horizon]
+    return found if count == horizon else torch.cat([found] * -(-horizon // count), 2)[..., :horizon]
 
 
 def _recent(values: Tensor, kept: int, origins: int) -> Tensor:

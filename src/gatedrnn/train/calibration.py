@@ -55,7 +55,7 @@ def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Seque
             quantiles = model.head(read.states, read.smoothed, read.ahead, shrinkage)[:, 0]
             median, apart = quantiles[..., middle], torch.diff(quantiles, dim=2)
             distances = torch.cat([apart[..., :middle], torch.ones_like(apart[..., :1]), apart[..., middle:]], dim=2)
-            scaled = (read.scale.original(median) - labels).abs().cpu() / unit
+            scaled = (model.bounded(read.scale.original(median)) - labels).abs().cpu() / unit
             into.append(Errors(*(one.cpu().numpy() for one in (scaled, true - median, distances))))
     return [Errors(*map(np.concatenate, zip(*parts, strict=True))) for parts in found]
 

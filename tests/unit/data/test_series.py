@@ -516,6 +516,24 @@ def test_more_parts_are_trained_on_where_they_shall(tmp_path, train_on, stop, pa
     assert data.model_inputs["covariate_means"] == [np.arange(stop).mean()]
 
 
+@pytest.mark.parametrize(
+    ("values", "train_on", "counted"),
+    [
+        ([1, 0, 2], "train", True), ([1, 0.5, 2], "train", False), ([1, 0, -2], "train", False),
+        ([*[1, 2] * 40, *[0] * 20], "train", False), ([*[1, 2] * 40, *[0] * 20], "all", True),
+        ([*[0, 1] * 40, *[-1] * 20], "train", True), ([*[0, 1] * 40, *[-1] * 20], "all", False),
+    ],
+)  # fmt: skip
+def test_series_with_zeros_and_nothing_below_are_counts_by_what_is_trained_on_alone(
+    tmp_path, values, train_on, counted
+):
+    rows = "".join(f"{1900 + n},{values[n % len(values)]},{n % 7 - 9}\n" for n in range(100))
+    table = written(tmp_path, "year,y,x\n" + rows)
+    data = task(table, target=("y",), past=("x",), horizon=5, season=(1,), train_on=train_on)
+    assert data.model_inputs["non_negative"] is counted
+    assert any("no forecast is below 0" in note for note in data.notes) is counted
+
+
 def test_short_series_are_trained_on_and_those_that_are_long_enough_are_scored(tmp_path):
     lines = [f"{name},{2000 + n},{n * n % 7}" for name, count in (("a", 30), ("b", 9), ("c", 4)) for n in range(count)]
     data = task(written(tmp_path, "\n".join(["id,year,y", *lines]) + "\n"), horizon=4)

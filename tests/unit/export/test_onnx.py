@@ -94,10 +94,11 @@ def as_graphs(model, folder):
     )
 
 
+@pytest.mark.parametrize("non_negative", [False, True])
 @pytest.mark.parametrize("run", [in_torch, pytest.param(as_graphs, marks=pytest.mark.slow)])
 @torch.no_grad()
-def test_a_window_and_the_stream_after_it_give_the_models_forecasts(run, tmp_path):
-    model = forecaster("lstm,mingru", linear_size=9)
+def test_a_window_and_the_stream_after_it_give_the_models_forecasts(run, non_negative, tmp_path):
+    model = forecaster("lstm,mingru", linear_size=9, non_negative=non_negative)
     values = torch.randn(4, 18, dtype=torch.float64) * 50
     values[1, 7] = values[2, 13] = float("nan")
     window, step = run(model, tmp_path)
@@ -108,6 +109,7 @@ def test_a_window_and_the_stream_after_it_give_the_models_forecasts(run, tmp_pat
         new = values[:, place : place + 1]
         quantiles, *carried = step(new, carried)
         np.testing.assert_allclose(quantiles, model.forecast(model.update(state, new)), rtol=1e-4, atol=1e-3)
+        assert (np.asarray(quantiles).min() == 0) == non_negative
 
 
 @pytest.mark.slow

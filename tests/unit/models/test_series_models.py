@@ -1,5 +1,8 @@
 """Models of series: forecasts, their units and streams; uneven times, by Che et al.'s equations in numpy; refusals."""
 
+import copy
+import io
+import json
 from itertools import product
 
 import numpy as np
@@ -143,6 +146,25 @@ def test_a_model_of_another_dtype_forecasts_too(dtype, within):
     assert alone.forecast(state).isfinite().all()
 
 
+def saved(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_stream_goes_on_in_and_out_of_inference_mode_and_after_it_was_copied_or_saved(cell):
+    model, values = model_of(cell, context=20), torch.randn(2, 50)
+    state, whole = model.start(values[:, :20]), model.start(values[:, :20])
+    for step in range(20, 50):
+        with torch.inference_mode(step % 2 == 0):
+            model.update(state, values[:, step : step + 1])
+        state = (lambda same: same, copy.deepcopy, saved)[step % 3](state)
+    expected = model.forecast(model.update(whole, values[:, 20:]))
+    assert_equal_within(model.forecast(state), expected, torch.float32, "forecast")
+
+
 def test_a_stream_does_not_grow():
     model = model_of(seasons=[4], context=20)
     state, sizes = model.start(torch.randn(1, 20)), set()
@@ -157,6 +179,27 @@ def test_a_stream_does_not_grow():
         ]
         sizes.add(sum(tensor.numel() for tensor in tensors if tensor is not None))
     assert len(sizes) == 1
+
+
+@over(cell=CELLS, linear_size=(0, 9))
+def test_forecasts_of_counts_are_ordered_and_not_below_0_in_windows_and_streams_and_have_the_same_gradient(
+    cell, linear_size
+):
+    values = torch.poisson(torch.full((3, 40), 0.4, dtype=torch.float64))
+    free, counting = (model_of(cell, linear_size=linear_size, non_negative=bound) for bound in (False, True))
+    assert (free.predict(values) < 0).any()
+    whole = counting(values, labels=values[:, :5], origins=21)
+    assert (whole.quantiles >= 0).all() and (whole.quantiles.diff(dim=3) >= 0).all()
+    unbounded = free(values, labels=values[:, :5], origins=21)
+    assert torch.equal(whole.quantiles, unbounded.quantiles.clamp(min=0))
+    for given in (whole, unbounded):
+        given.loss.backward()
+    for one, other in zip(counting.parameters(), free.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)
+    state = counting.start(values[:, :20], scale=Scale.of(values, logs=True))
+    for step in range(20):
+        assert_equal_within(counting.forecast(state), whole.quantiles[:, step], torch.float32, f"forecast after {step}")
+        counting.update(state, values[:, 20 + step : 21 + step])
 
 
 def test_the_loss_counts_known_labels_alone_and_no_later_value_reaches_an_earlier_forecast():
@@ -183,6 +226,9 @@ def test_frozen_and_saved_weights_and_non_contiguous_values_are_read_alike(tmp_p
     model.save_pretrained(tmp_path)
     again = AutoModelForTimeSeriesPrediction.from_pretrained(tmp_path).eval()
     assert type(again) is GatedRNNForForecasting and torch.equal(again.predict(**batch), expected)
+    saved = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({k: v for k, v in saved.items() if k != "non_negative"}))
+    assert torch.equal(GatedRNNForForecasting.from_pretrained(tmp_path).predict(**batch), expected), "of older versions"
     model.model.requires_grad_(False)
     model(**turned, labels=torch.randn(3, 5)).loss.backward()
     assert all(parameter.grad is None for parameter in model.model.parameters())

@@ -5,10 +5,10 @@ import pytest
 import torch
 from tolerances import assert_equal_within
 
+from gatedrnn.models.season_means import FORGETTING
 from gatedrnn.models.smoothing import (
     DAMPING,
     DISCOUNTED,
-    FORGETTING,
     HALVED,
     MEMORY,
     OF_ERRORS,

@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from commands import call
@@ -90,6 +91,19 @@ def test_a_table_without_parts_to_score_is_forecast(tmp_path, capsys):
     assert len((folder / "forecast.csv").read_text().splitlines()) == 7
     assert "no test: the series are too short" in " ".join(capsys.readouterr().out.split())
     assert open_finished(folder).model.config.shrinkage == 0.75
+
+
+def test_a_table_of_counts_has_no_forecast_below_0(tmp_path):
+    demand = np.random.default_rng(0).poisson(0.5, 120)
+    table = pd.DataFrame({"month": np.arange(120), "sold": demand})
+    table.to_csv(tmp_path / "demand.csv", index=False)
+    small = ["--hidden-size", 4, "--total-steps", 2, "--season", 1, "--horizon", 6]
+    call("forecast", tmp_path / "demand.csv", "--target", "sold", *small, "--output", tmp_path / "run")
+    forecast = pd.read_csv(tmp_path / "run" / "forecast.csv")[["sold_0.1", "sold", "sold_0.9"]].to_numpy()
+    assert (forecast >= 0).all() and (np.diff(forecast, axis=1) >= 0).all() and forecast.max() > 0
+    model = open_finished(tmp_path / "run").model
+    model.config.non_negative = False
+    assert model.predict(torch.from_numpy(demand[None]).double()).min() < 0
 
 
 def model_of(**options):

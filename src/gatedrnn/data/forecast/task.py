@@ -64,6 +64,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     usual = _seasons(settings, table, whole, read.apart)
     horizon = settings.horizon or _horizon(usual[0], int(np.median(whole)))
     cuts = _cuts(settings, table, horizon, whole, read.apart)
+    learned = {"train": cuts.validation, "train+validation": cuts.test, "all": cuts.stop}[settings.train_on]
     # The last value, a season of 1, is among the smoothers: beside a season it is not one.
     asked = tuple(sorted({season for season in settings.season if season > 1})) or settings.season[:1]
     seasons = asked or usual
@@ -72,9 +73,10 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     context = settings.context or max(1, min(max(several, 2 * horizon, USUAL_CONTEXT), longest))
     origins = min(context, settings.origins or max(FEWEST_ORIGINS, MOST_FORECASTS // horizon))
     said = " and ".join(map(str, seasons))
+    if counted := _counted(table, learned):
+        notes.append("No value of training is below 0 and some are 0: no forecast is below 0 either.")
     notes.append(f"Season of {said} steps ({table.frequency}), horizon {horizon}, context {context}.")
 
-    learned = {"train": cuts.validation, "train+validation": cuts.test, "all": cuts.stop}[settings.train_on]
     deviation = over_series(deviation_of, table, learned)
 
     def windows(first: np.ndarray, stop: np.ndarray, origins: int = 1) -> Windows:
@@ -108,7 +110,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
         model_inputs={
             **features, "pad_token_id": None, "unk_token_id": None,
             "horizon": horizon, "context": context, "seasons": list(seasons), "quantiles": list(settings.quantiles),
-            "usual_deviation": train.usual,
+            "usual_deviation": train.usual, "non_negative": counted,
             "table": {
                 **{k: list(v) if isinstance(v, tuple) else v for k, v in table.columns._asdict().items()},
                 "frequency": table.frequency.setting,
@@ -308,6 +310,12 @@ def over_series(of: Callable[[np.ndarray], float], table: SeriesTable, stop: np.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of series without any value there
         return np.array([of(one.values[:end]) for one, end in zip(table.series, stop, strict=True)])
+
+
+def _counted(table: SeriesTable, learned: np.ndarray) -> bool:
+    """Whether no value that is trained on is below 0, and some are 0: counts, sales, intermittent demand."""
+    lowest = over_series(np.nanmin, table, learned)
+    return float(np.nanmin(lowest)) == 0
 
 
 def _features(table: SeriesTable, learned: np.ndarray) -> dict[str, Json]:
