@@ -1,6 +1,7 @@
 """gatedrnn describe."""
 
 import os
+import pathlib
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
@@ -37,6 +38,7 @@ Size = Annotated[int, Parameter(validator=at_least_one)]
 
 def describe(
     *cells: CellName,
+    model: pathlib.Path | None = None,
     input_size: Size = 64,
     hidden_size: Annotated[int | None, Parameter(validator=at_least_one)] = None,
     expansion: Annotated[float | None, Parameter(validator=_above_zero)] = None,
@@ -51,10 +53,12 @@ def describe(
     layer_norm: Annotated[bool, Parameter(group=REGULARISERS)] = False,
     kernel: bool = False,
 ) -> None:
-    """Print what cells are: equations, parameters by part, state, multiply-adds, and the backend on this machine.
+    """Print what cells are (equations, parameters by part, state, multiply-adds, the backend on this machine), or of
+    what parts a trained model is made.
 
     Args:
         cells: Which ones, with options as in gru:reset_after=false; all if none is named.
+        model: Folder of a run, or of a model that one wrote: print its parts instead, each with its parameters.
         input_size: Features of the input.
         hidden_size: Channels of the state; 128 if neither this nor expansion is given.
         expansion: hidden_size in units of input_size, instead.
@@ -69,6 +73,13 @@ def describe(
         layer_norm: Normalise each gate's input projection.
         kernel: Print the sources that are generated from the equations, for a CPU and for a GPU.
     """
+    if model is not None:
+        from gatedrnn.cli.describe_model import print_model
+
+        if cells:
+            raise UsageError("--model is described by itself: leave out the cells")
+        print_model(model)
+        return
     if hidden_size is not None and expansion is not None:
         raise UsageError("--hidden-size and --expansion both give the width of the state; give one")
     width = hidden_size or (round(expansion * input_size) if expansion else 128)
