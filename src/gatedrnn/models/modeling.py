@@ -507,12 +507,13 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         self, logits: Tensor, input_ids: Tensor | None, input_values: Tensor | None, mask: Flags | None
     ) -> Tensor:  # fmt: skip
         """What network and path say together."""
-        if isinstance(self.linear_path, LinearPath):
-            if input_ids is None:
-                raise ValueError("a model with a linear path reads input_ids, which are missing")
-            return (log_softmax(logits, dim=-1) + self.linear_path(input_ids, mask)) / 2
         assert self.linear_path is not None
-        return mixed(logits, self.linear_path(input_values, mask))
+        of_tokens = isinstance(self.linear_path, LinearPath)
+        read = input_ids if of_tokens else input_values
+        if read is None:
+            named = "input_ids" if of_tokens else "input_values"
+            raise ValueError(f"a model with a linear path reads {named}, which are missing")
+        return together(self.linear_path, logits, self.linear_path(read, mask))
 
     @can_return_tuple
     def forward(
@@ -578,6 +579,13 @@ def _path_of(config: GatedRNNConfig) -> LinearPath | ConvolutionPath | None:
     if config.linear_path is not None:
         return LinearPath(config)
     return ConvolutionPath(config) if config.random_convolutions else None
+
+
+def together(path: LinearPath | ConvolutionPath, logits: Tensor, linear: Tensor) -> Tensor:
+    """What a network and a linear path say together, (batch, labels), from what each says by itself."""
+    if isinstance(path, LinearPath):
+        return (log_softmax(logits, dim=-1) + linear) / 2
+    return mixed(logits, linear)
 
 
 def _never_empty(input_ids: Tensor, mask: Tensor | None, unknown: int) -> tuple[Tensor, Tensor | None]:

@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from commands import call, printed
+from commands import call, outcome, printed
 from outcomes import Killed, assert_same_outcome
 from recipe_runs import CLASSIFIERS, RECIPES, as_predicted, begun, inputs_of, predicted, read_by_auto
 from struck import Run, Strike, endings
@@ -20,6 +20,7 @@ from gatedrnn.inspect.parts import parts_of
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.loop import run as train
+from gatedrnn.view import page
 
 
 @pytest.fixture(scope="module", params=RECIPES)
@@ -66,8 +67,8 @@ def test_a_run_that_is_killed_again_and_again_resumes_to_the_same_bits(trained, 
 def test_a_process_that_is_killed_goes_on_to_the_same_bits(tmp_path):
     """By SIGKILL, after the fifth step; a forecast in its second training too."""
     runs, codes = [], []
-    for name in RECIPES:
-        folder = tmp_path / name.replace(" ", "-")
+    folders = {name: tmp_path / name.replace(" ", "-") for name in RECIPES}
+    for name, folder in folders.items():
         folder.mkdir()
         whole, killed = (begun(name, folder, folder / which) for which in ("whole", "killed"))
         resume = killed if name == "forecast" else ["train", "--resume", folder / "killed"]
@@ -76,8 +77,7 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bits(tmp_path):
         runs.append(Run(resume))
         codes += [[0], *[[-signal.SIGKILL]] * len(strikes), [0]]
     assert endings(*runs) == codes
-    for name in RECIPES:
-        folder = tmp_path / name.replace(" ", "-")
+    for folder in folders.values():
         assert_same_outcome(folder / "whole", folder / "killed")
 
 
@@ -139,6 +139,22 @@ def test_describe_names_each_part_and_counts_each_parameter_once(trained, capsys
         ("shrinkage ", name == "forecast"), ("intervals are calibrated", name == "forecast"),
     ):  # fmt: skip
         assert (told in said) == there, told
+
+
+@pytest.mark.slow
+def test_the_page_of_its_gates_is_written_or_says_why_not(trained, tmp_path, monkeypatch, capsys):
+    name, run = trained
+    html, unseen = tmp_path / "page.html", RECIPES[name].unseen
+    monkeypatch.setattr(page, "BUILT", tmp_path / "built.html")  # in the place of what `make view` builds
+    page.BUILT.write_text(page.PLACE)
+    code, said = outcome(capsys, "view", run, "--html", html)
+    if unseen:
+        assert code == 2 and unseen in said and said.count("\n") == 1
+        return
+    (shown,), config = json.loads(html.read_text()), open_finished(run).model.config
+    assert code == 0 and len(shown["layers"]) == config.num_hidden_layers * (1 + config.bidirectional) * config.members
+    assert all(layer["gates"] for layer in shown["layers"])
+    assert (len(shown["parts"]) == 3) == ("linear path" in RECIPES[name].parts)
 
 
 @of(*CLASSIFIERS)
