@@ -1,4 +1,4 @@
-"""Texts with several labels, a number, and a tag for each word, all of which follow from the words."""
+"""Texts with a label, several, a number, and a tag for each word, all of which follow from the words."""
 
 import json
 import random
@@ -31,6 +31,19 @@ def sentences(count: int, seed: int = 0) -> list[dict[str, Any]]:
         tags = [TAGS.get(word, "NAME") for word in words]
         words = [f"Name{own.randrange(40)}" if word == "Name" else word for word in words]
         rows.append({"tokens": words, "tags": tags})
+    return rows
+
+
+MOODS = "the a film plot actor good fine great bad dull awful tedious lovely boring".split()
+
+
+def moods(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Rows of a text and its mood; one text has a word that no other has."""
+    own, rows = random.Random(seed), list[dict[str, Any]]()
+    for number in range(count):
+        words = own.choices(MOODS, k=own.randint(1, 8)) + ["boringly!"] * (number == 5)
+        up = not {"good", "fine", "great", "lovely"}.isdisjoint(words)
+        rows.append({"text": " ".join(words), "label": "up" if up else "down"})
     return rows
 
 

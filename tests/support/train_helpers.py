@@ -59,6 +59,31 @@ def rising_and_falling(path: Path, series: int, *, labelled: bool = True, seed: 
     return path
 
 
+def numbered(path: Path, series: int, seed: int = 0) -> Path:
+    """Series with a number each: ten times the slope."""
+    random, lines = np.random.default_rng(seed), ["unique_id,ds,load,label"]
+    for number in range(series):
+        slope = random.uniform(-1, 1)
+        for step in range(int(random.integers(10, 14))):
+            lines.append(f"s{number},{step},{slope * step + random.normal() / 20:.4f},{1000 + 10 * slope:.4f}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def measurements(path: Path, series: int, seed: int = 0) -> Path:
+    """Measurements whose values say nothing: a series is late where the last of them come hours apart."""
+    random, lines = np.random.default_rng(seed), ["id,time,parameter,value,label"]
+    for number in range(series):
+        late, minutes = number % 4 == 0, 0.0
+        for step in range(int(random.integers(6, 12))):
+            minutes += random.exponential(300 if late and step > 3 else 30) + 1
+            parameter = "pulse" if random.random() < 0.7 else "heat"
+            clock = f"{int(minutes // 60):02}:{int(minutes % 60):02}"
+            lines.append(f"s{number},{clock},{parameter},{random.normal():.3f},{'late' if late else 'early'}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 def seasons(path: Path, steps: int = 240, future: int = 6) -> Path:
     """Two series with a season of 12 hours and a price that moves them, known for some hours more."""
     random, lines = np.random.default_rng(0), ["place,when,heat,price"]

@@ -1,7 +1,7 @@
 /** What a model says after a step: what comes next, a label, numbers, or the steps ahead. */
 
 import { make, sheet } from "./dom.ts";
-import { errorAhead, likeliest, lossOf } from "./loss.ts";
+import { eachAlone, errorAhead, likeliest, lossOf } from "./loss.ts";
 import { fan } from "./plot.ts";
 import type { Reader, Row } from "./reading.ts";
 import type { Runner } from "./runner.ts";
@@ -15,8 +15,13 @@ const CAPTIONS = {
   "label of the step": "The label of this step",
   "label so far": "The label, if this step were the last",
   "numbers so far": "The answer, if this step were the last",
+  label: "The label of all that was typed",
+  labels: "The labels of all that was typed, each likely or not by itself",
+  numbers: "The answer to all that was typed",
   forecast: "The steps ahead, by quantile",
 };
+/** Answers whose probabilities have a temperature. */
+const TEMPERED = ["next", "label of the step", "label so far", "label"];
 
 export class Answer {
   readonly root = make("div");
@@ -32,7 +37,7 @@ export class Answer {
       <div class="row probabilities"><label>Temperature <input class="temperature" type="range" min="0" max="2" step="0.1" value="1"></label><output>1.0</output></div>
       <figure class="ahead"><canvas class="line" role="img" aria-label="Values, and the forecast after the chosen step"></canvas></figure>
       <table class="next"><caption class="quiet">${CAPTIONS[answers]}</caption><tbody></tbody></table>`;
-    if (answers === "forecast" || answers === "numbers so far") this.find(".probabilities").remove();
+    if (!TEMPERED.includes(answers)) this.find(".probabilities").remove();
     if (answers !== "forecast") this.find(".ahead").remove();
     this.root.querySelector(".temperature")?.addEventListener("input", ({ target }) => {
       this.temperature = Number((target as HTMLInputElement).value);
@@ -52,16 +57,29 @@ export class Answer {
     if (step >= answers.length) return;
     const answer = answers.row(step);
     if (model.answers === "forecast") this.ahead(step, answer);
-    else if (model.answers === "numbers so far") answer.forEach((value) => body.append(line("", number(value))));
+    else if (model.parts.length === 0) body.append(...this.rows(answer));
     else {
-      for (const [which, p] of likeliest(answer, this.temperature, LIKELIEST)) {
-        const bar = make("td", { class: "bar" });
-        bar.append(make("span", { style: `width: ${100 * p}%` }));
-        const row = line(this.word(which), `${(100 * p).toFixed(1)} %`);
-        row.insertBefore(bar, row.lastChild);
-        body.append(row);
-      }
+      const size = answer.length / model.parts.length;
+      model.parts.forEach((part, n) => {
+        const head = make("tr");
+        head.append(make("th", { scope: "colgroup", colspan: "3", class: "quiet" }, part));
+        body.append(head, ...this.rows(answer.subarray(n * size, (n + 1) * size)));
+      });
     }
+  }
+
+  /** An answer that is no forecast, as rows. */
+  private rows(answer: Float32Array): HTMLElement[] {
+    const { answers } = this.runner.model;
+    if (answers === "numbers so far" || answers === "numbers") return Array.from(answer, (value) => line("", number(value)));
+    const found = answers === "labels" ? eachAlone(answer, LIKELIEST) : likeliest(answer, this.temperature, LIKELIEST);
+    return found.map(([which, p]) => {
+      const bar = make("td", { class: "bar" });
+      bar.append(make("span", { style: `width: ${100 * p}%` }));
+      const row = line(this.word(which), `${(100 * p).toFixed(1)} %`);
+      row.insertBefore(bar, row.lastChild);
+      return row;
+    });
   }
 
   /** In a sentence, what other answers to the same steps make of it. */

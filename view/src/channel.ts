@@ -34,7 +34,7 @@ export class Channel {
       <p class="rank"></p>
       <div class="row steps"><label>Steps where it is <select class="end"><option value="1">most open</option><option value="-1">most closed</option></select></label><span class="quiet">(the gate; what the step added to the decayed state)</span></div>
       <ol class="open"></ol>
-      <div class="row"><button type="button" class="zero">Hold the channel at 0</button><button type="button" class="one">Hold it at 1</button></div>
+      <div class="row hold"><button type="button" class="zero">Hold the channel at 0</button><button type="button" class="one">Hold it at 1</button></div>
       <p class="held" role="status"></p>`;
     const select = this.find<HTMLSelectElement>(".layer");
     select.append(...layers.map(({ seen }, n) => new Option(`${seen.layer.name}, ${seen.layer.cell}`, String(n))));
@@ -48,6 +48,10 @@ export class Channel {
     for (const one of [".gate", ".end"]) this.find(one).addEventListener("change", () => this.open());
     this.find(".opens").addEventListener("click", () => this.goTo(1));
     this.find(".closes").addEventListener("click", () => this.goTo(-1));
+    if (runner.model.whole) {
+      this.find(".hold").replaceWith(make("p", { class: "quiet" }, "No channel can be held: the answer is found before the steps are shown."));
+      return;
+    }
     this.find(".zero").addEventListener("click", () => void this.hold(0));
     this.find(".one").addEventListener("click", () => void this.hold(1));
   }

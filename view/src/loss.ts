@@ -26,6 +26,13 @@ function logProbability(scores: ArrayLike<number>, which: number): number {
   return scores[which]! - highest - Math.log(total);
 }
 
+/** The entries with the highest scores and the probability of each by itself, the first first. */
+export function eachAlone(scores: ArrayLike<number>, count: number): [number, number][] {
+  return Array.from(scores, (score, n): [number, number] => [n, 1 / (1 + Math.exp(-score))])
+    .sort(([a, p], [b, q]) => q - p || a - b)
+    .slice(0, count);
+}
+
 /** The likeliest entries with their probabilities, the first first. */
 export function likeliest(scores: ArrayLike<number>, temperature: number, count: number): [number, number][] {
   const p = softmax(scores, temperature);

@@ -2,6 +2,8 @@
 
 export interface Layer {
   name: string;
+  /** Whether it reads a sequence from its end. */
+  reverse: boolean;
   cell: string;
   channels: number;
   /** Names of gates, as the graph's outputs have them: `layer_0_gate_forget`. */
@@ -33,7 +35,11 @@ export interface Model {
   read_type: "int64" | "float32" | "float64";
   /** A graph of all that is read together: numbers (time, columns) to what each step reads. */
   context: string | null;
-  answers: "next" | "label of the step" | "label so far" | "numbers so far" | "forecast";
+  answers: "next" | "label of the step" | "label so far" | "numbers so far" | "label" | "labels" | "numbers" | "forecast";
+  /** Whether `context` has read all that was typed and answers, so that a state that is held changes no answer. */
+  whole: boolean;
+  /** What answers, one after another in an answer; none where that is the model alone. */
+  parts: string[];
   answer_size: number;
   /** Of a forecast: which quantiles, for each step ahead. */
   levels: number[];

@@ -26,7 +26,7 @@ export class Panel {
     reader: Reader,
     number: number,
   ) {
-    const { title, parameters, layers } = runner.model;
+    const { title, parameters, layers, whole } = runner.model;
     this.root = make("section", { "aria-labelledby": `title-${number}` });
     const choose = (chosen: Chosen): void => this.choose(chosen);
     this.track = new Track(runner, choose);
@@ -35,6 +35,7 @@ export class Panel {
     this.channel = new Channel(runner, this.track.layers, this.answer, choose);
     const about = make("p", { class: "quiet" }, `${parameters.toLocaleString("en")} parameters · gates from 0 `);
     about.append(make("span", { class: "scale", role: "img", "aria-label": "to" }), " to 1");
+    if (whole) about.append(" · The model reads all that is typed before it answers; layers that read from the end are shown in the order of the text.");
     const equations = make("details");
     equations.append(make("summary", {}, "Equations"));
     for (const one of new Set(layers.map((layer) => layer.equations))) equations.append(make("pre", {}, one));

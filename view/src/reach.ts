@@ -19,34 +19,38 @@ export class Reach {
 
   async show({ step, layer: number }: Chosen): Promise<void> {
     const turn = ++this.measuring;
-    const { layer, decay } = this.runner.seen[number]!;
-    if (step >= this.runner.answers.length) {
-      this.draw(new Float64Array(), "");
+    const { layer, decay } = this.runner.ordered[number]!;
+    const steps = this.runner.answers.length;
+    if (step >= steps) {
+      this.draw(new Float64Array(), "", false);
       return;
     }
+    const at = layer.reverse ? steps - 1 - step : step;
+    const left = `is left after step ${step + 1}${layer.reverse ? ", read from the end" : ""}`;
     if (layer.scan && decay !== null) {
-      const left = `How much of a change of the state after each step is left after step ${step + 1}`;
-      this.draw(reachOfDecays(decay, step), `${left}: products of decays, exact`);
+      const says = `How much of a change of the state after each step ${left}: products of decays, exact`;
+      this.draw(reachOfDecays(decay, at), says, layer.reverse);
       return;
     }
     this.root.querySelector("figcaption")!.textContent = "measuring …";
     const size = this.runner.states[layer.memory]!.channels;
     const direction = new Float32Array(size).fill(1 / Math.sqrt(size));
-    const reach = new Float64Array(step + 1).fill(NaN);
-    reach[step] = 1;
-    const back = BACK.filter((steps) => steps <= step);
-    for (const steps of back) {
-      const found = await this.runner.reachOf(layer, direction, step - steps, step);
+    const reach = new Float64Array(at + 1).fill(NaN);
+    reach[at] = 1;
+    const back = BACK.filter((apart) => apart <= at);
+    for (const apart of back) {
+      const found = await this.runner.reachOf(layer, direction, at - apart, at);
       if (turn !== this.measuring) return;
-      reach[step - steps] = found;
+      reach[at - apart] = found;
     }
     const from = back.length > 0 ? `, from ${back.join(", ")} steps back` : "";
-    this.draw(reach, `How much of a change of the state is left after step ${step + 1}${from}: finite differences, along one direction`);
+    this.draw(reach, `How much of a change of the state ${left}${from}: finite differences, along one direction`, layer.reverse);
   }
 
-  private draw(reach: Float64Array, says: string): void {
+  /** Draw it in the order of the text. */
+  private draw(reach: Float64Array, says: string, reverse: boolean): void {
     const canvas = this.root.querySelector("canvas")!;
-    plot(canvas, reach, reach.length - 1);
+    plot(canvas, reverse ? reach.slice().reverse() : reach, reverse ? 0 : reach.length - 1);
     canvas.setAttribute("aria-label", says);
     this.root.querySelector("figcaption")!.textContent = says;
   }

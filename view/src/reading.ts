@@ -88,7 +88,7 @@ export function symbols(text: string, count: number): Reading {
 }
 
 /** Numbers with spaces, commas, semicolons or tabs between them, a line a step where a step has several of them. */
-export function numbers(text: string, { columns, missing, context }: Pick<Model, "columns" | "missing" | "context">): Reading {
+export function numbers(text: string, { columns, missing, answers }: Pick<Model, "columns" | "missing" | "answers">): Reading {
   const pieces = (line: string): string[] => line.split(/[\s,;]+/).filter((piece) => piece !== "");
   const lines = columns === 1 ? pieces(text).map((piece) => [piece]) : text.trim().split("\n").map(pieces);
   const fault = (said: string): Reading => ({ ...NOTHING, fault: said });
@@ -100,6 +100,6 @@ export function numbers(text: string, { columns, missing, context }: Pick<Model,
     const wrong = line.find((piece, c) => (missing && MISSING.test(piece) ? false : !Number.isFinite(read[n]![c]!)));
     if (wrong !== undefined) return fault(`Step ${n + 1}: “${wrong}” is no number${missing ? "; nan stands for a missing one" : ""}.`);
   }
-  if (context !== null && Number.isNaN(read[0]![0]!)) return fault("A series begins with a number; leave out what is missing before it.");
+  if (answers === "forecast" && Number.isNaN(read[0]![0]!)) return fault("A series begins with a number; leave out what is missing before it.");
   return { read, shown: lines.map((line) => line[0]!), unknown: 0, cut: 0, fault: null };
 }

@@ -41,6 +41,9 @@ export class Runner {
   read: Row[] = [];
   readonly answers: Series;
   readonly states: Series[];
+  /** Each layer in the order in which it reads: of one that reads from the end, the last step is the first. */
+  readonly ordered: Seen[];
+  /** Each layer in the order of the text; of one that reads from the end, once all is read. */
   readonly seen: Seen[];
   private readonly initial: Float32Array[];
 
@@ -52,13 +55,8 @@ export class Runner {
   ) {
     this.answers = new Series(model.answer_size);
     this.states = model.states.map((state) => new Series(state.size));
-    this.seen = model.layers.map((layer) => ({
-      layer,
-      gates: new Map(layer.gates.map((gate) => [gate, new Series(layer.channels)])),
-      decay: layer.decay ? new Series(layer.channels) : null,
-      written: layer.written ? new Series(layer.channels) : null,
-      memory: this.states[layer.memory]!,
-    }));
+    this.ordered = model.layers.map((layer) => nothingOf(layer, this.states[layer.memory]!));
+    this.seen = this.ordered.map((one) => (one.layer.reverse ? nothingOf(one.layer, new Series(one.memory.channels)) : one));
     const all = new Float32Array(decoded(model.initial).buffer);
     let first = 0;
     this.initial = model.states.map((state) => all.subarray(first, (first += state.size)));
@@ -87,6 +85,7 @@ export class Runner {
         return;
       }
     }
+    this.turn();
   }
 
   /** Answers of the text if a state's channel is held, from the initial state on; nothing here changes. */
@@ -126,11 +125,11 @@ export class Runner {
   /** What each step reads, where that depends on all that was typed. */
   private async rows(typed: Row[]): Promise<Row[]> {
     if (this.context === null || typed.length === 0) return typed.slice();
-    const values = Float64Array.from(typed, (row) => row[0]!);
-    const feeds = { values: new this.runtime.Tensor("float64", values, [values.length, 1]) };
+    const values = Float64Array.from(typed.flatMap((row) => Array.from(row)));
+    const feeds = { values: new this.runtime.Tensor("float64", values, [typed.length, this.model.columns]) };
     const found = await inTurn(() => this.context!.run(feeds));
-    const rows = found["rows"]!.data as Float64Array;
-    const width = rows.length / values.length;
+    const rows = found["rows"]!.data as Float32Array | Float64Array;
+    const width = rows.length / typed.length;
     return typed.map((_, step) => rows.slice(step * width, (step + 1) * width));
   }
 
@@ -159,7 +158,7 @@ export class Runner {
     const values = (name: string): Float32Array => found[name]!.data as Float32Array;
     this.answers.set(step, values("answer"));
     this.model.states.forEach((state, n) => this.states[n]!.set(step, values(`${state.name}_after`)));
-    this.seen.forEach(({ gates, decay, written }, n) => {
+    this.ordered.forEach(({ gates, decay, written }, n) => {
       gates.forEach((series, gate) => series.set(step, values(`layer_${n}_gate_${gate}`)));
       decay?.set(step, values(`layer_${n}_decay`));
       written?.set(step, values(`layer_${n}_written`));
@@ -169,12 +168,41 @@ export class Runner {
   private cut(length: number): void {
     this.answers.cut(length);
     this.states.forEach((state) => state.cut(length));
-    for (const { gates, decay, written } of this.seen) {
-      gates.forEach((series) => series.cut(length));
-      decay?.cut(length);
-      written?.cut(length);
-    }
+    for (const one of this.ordered) seriesOf(one).forEach((series) => series.cut(length));
+    for (const one of this.turned()) seriesOf(one).forEach((series) => series.cut(0));
   }
+
+  /** Put what was read from the end in the order of the text. */
+  private turn(): void {
+    this.seen.forEach((one, n) => {
+      if (one === this.ordered[n]) return;
+      const from = seriesOf(this.ordered[n]!);
+      seriesOf(one).forEach((series, k) => {
+        series.cut(0);
+        for (let step = 0; step < from[k]!.length; step++) series.set(step, from[k]!.row(from[k]!.length - 1 - step));
+      });
+    });
+  }
+
+  private turned(): Seen[] {
+    return this.seen.filter((one, n) => one !== this.ordered[n]);
+  }
+}
+
+/** A layer before anything is read. */
+function nothingOf(layer: Layer, memory: Series): Seen {
+  return {
+    layer,
+    gates: new Map(layer.gates.map((gate) => [gate, new Series(layer.channels)])),
+    decay: layer.decay ? new Series(layer.channels) : null,
+    written: layer.written ? new Series(layer.channels) : null,
+    memory,
+  };
+}
+
+/** All numbers of a layer, always in the same order. */
+function seriesOf({ gates, decay, written, memory }: Seen): Series[] {
+  return [...gates.values(), decay, written, memory].filter((series) => series !== null);
 }
 
 function equal(a: Row, b: Row): boolean {

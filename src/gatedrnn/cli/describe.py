@@ -34,6 +34,7 @@ Size = Annotated[int, Parameter(validator=at_least_one)]
 
 def describe(
     *cells: CellName,
+    model: Path | None = None,
     input_size: Size = 64,
     hidden_size: Annotated[int | None, Parameter(validator=at_least_one)] = None,
     expansion: Annotated[float | None, Parameter(validator=above_zero)] = None,
@@ -50,12 +51,14 @@ def describe(
     recipe: Annotated[Path | None, Parameter(group=RECIPE)] = None,
     task: Annotated[str | None, Parameter(group=RECIPE)] = None,
 ) -> None:
-    """Print what cells are: equations, parameters by part, state, multiply-adds, and the backend on this machine.
+    """Print what cells are (equations, parameters by part, state, multiply-adds, the backend on this machine), or of
+    what parts a trained model is made.
 
     Or with --recipe, what `gatedrnn train` and `gatedrnn forecast` do with some data.
 
     Args:
         cells: Which ones, with options as in gru:reset_after=false; all if none is named.
+        model: Folder of a run, or of a model that one wrote: print its parts instead, each with its parameters.
         input_size: Features of the input.
         hidden_size: Channels of the state; 128 if neither this nor expansion is given.
         expansion: hidden_size in units of input_size, instead.
@@ -73,10 +76,17 @@ def describe(
             cells.
         task: The task of that file; guessed by its columns if not given.
     """
+    if sum((bool(cells), model is not None, recipe is not None)) > 1:
+        raise UsageError("cells, --model and --recipe are described one at a time; give one of them")
     if recipe is not None:
         from gatedrnn.cli.recipe import print_recipe
 
         print_recipe(recipe, task)
+        return
+    if model is not None:
+        from gatedrnn.cli.describe_model import print_model
+
+        print_model(model)
         return
     if hidden_size is not None and expansion is not None:
         raise UsageError("--hidden-size and --expansion both give the width of the state; give one")

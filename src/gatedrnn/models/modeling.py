@@ -533,11 +533,11 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         found: Tensor = self.linear_path(read, mask)
         return found
 
-    def _with_path(self, logits: Tensor, path: Tensor) -> Tensor:
-        """What network and path say together."""
-        if isinstance(self.linear_path, LinearPath) or self.config.problem_type == "regression":
-            return (self.comparable(logits) + self.comparable(path)) / 2
-        return mixed(logits, path)
+    def with_path(self, logits: Tensor, path: Tensor) -> Tensor:
+        """What network and path say together, (batch, num_labels), from what each says by itself."""
+        if self.config.random_convolutions and self.config.problem_type != "regression":
+            return mixed(logits, path)
+        return (self.comparable(logits) + self.comparable(path)) / 2
 
     @can_return_tuple
     def forward(
@@ -563,7 +563,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
             hidden_states = hidden_states or core.hidden_states
         logits = self.joined(votes)
         if self.linear_path is not None and not self.training:
-            logits = self._with_path(logits, self._path(input_ids, input_values, mask))
+            logits = self.with_path(logits, self._path(input_ids, input_values, mask))
         loss = None
         if labels is not None:
             labels = labels.to(logits.dtype) if labels.is_floating_point() else labels

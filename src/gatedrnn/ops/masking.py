@@ -52,7 +52,8 @@ def gaps_between_real_steps(gaps: Gaps, mask: Flags | None, resets: Flags | None
         assert mask is not None
         since = _since(places, mask, resets)[:, :-1]
         return (clock[:, 1:] - clock.gather(1, since)).to(gaps.dtype)
-    next_real = _next(places if mask is None else torch.where(mask, places, steps), steps)
+    # Without a mask by a shift: ONNX has no running minimum.
+    next_real = places + 1 if mask is None else _next(torch.where(mask, places, steps), steps)
     is_joined = next_real < steps
     if resets is not None:
         is_joined &= next_real < _next(torch.where(resets, places, steps), steps)

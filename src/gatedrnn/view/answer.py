@@ -1,22 +1,17 @@
 """What a model says after each step of a stream: one class for each kind of head."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.errors import DataError
 from gatedrnn.models import (
     GatedRNNCache,
-    GatedRNNForCausalLM,
     GatedRNNForForecasting,
     GatedRNNForSequenceClassification,
-    GatedRNNForTokenClassification,
 )
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.forecasting import stream_of
-from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.shapes import Step
 from gatedrnn.view.record import Answers
 
@@ -30,6 +25,26 @@ class Said(NamedTuple):
     """What the answers to come need beside the state of the layers, each (1, size)."""
 
 
+class Place(NamedTuple):
+    """Where a recurrent layer is in a model."""
+
+    name: str
+    reverse: bool
+    """Whether it reads a sequence from its end."""
+
+
+class ReadTogether(nn.Module):
+    """All that was typed, (time, columns), float64, to what each step reads, (time, features).
+
+    Args:
+        example: what the graph is traced with.
+    """
+
+    def __init__(self, example: Tensor) -> None:
+        super().__init__()
+        self.example = example
+
+
 class StepAnswer(nn.Module):
     """One step of a model with its answer: called with what is read, the cache, which it changes in place, and what is
     carried, it returns what is `Said`.
@@ -37,17 +52,27 @@ class StepAnswer(nn.Module):
     Args:
         model: in `eval()`, reading forwards.
         carried: what goes from step to step beside the layers' states, by name, before the first; each (1, size).
+        context: None where a step reads what is typed there alone.
     """
 
-    answers: ClassVar[Answers]
+    answers: Answers
+    whole = False
+    """Whether `context` has read the whole sequence and answers, so that no state changes an answer."""
 
-    def __init__(self, model: GatedRNNPreTrainedModel, carried: dict[str, Tensor] | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, carried: dict[str, Tensor] | None = None, context: ReadTogether | None = None
+    ) -> None:
         super().__init__()
         self.model: Any = model
-        self.carried = carried or {}
-        columns = self.model.config.input_size
+        self.carried, self.context = carried or {}, context
+        config: Any = model.config
+        columns = config.input_size
         self.example = torch.zeros(1, dtype=torch.long) if columns is None else torch.zeros(1, columns)
         """What a step reads: a token (1,), or numbers (1, columns)."""
+        self.parts = list[str]()
+        """What answers, one after the other in an answer; none where that is the model alone."""
+        self.places = list[Place]()
+        """Of the recurrent layers; none where they are numbered and read forwards."""
 
     def output(self, read: Tensor, cache: GatedRNNCache) -> Step:
         """(1, features): of the top layer."""
@@ -78,7 +103,7 @@ class LabelOfStep(StepAnswer):
 class LabelSoFar(StepAnswer):
     """Scores of the sequence's labels, as if it ended here."""
 
-    answers: ClassVar[Answers] = "label so far"
+    answers: Answers = "label so far"
 
     def __init__(self, model: GatedRNNForSequenceClassification) -> None:
         size, self.poolings = model.model.output_size, model.config.pooling.split("-")
@@ -117,7 +142,8 @@ class Ahead(StepAnswer):
     answers = "forecast"
 
     def __init__(self, model: GatedRNNForForecasting) -> None:
-        super().__init__(model, model.nothing_before(torch.zeros(1, 1)).tensors())
+        before, context = model.nothing_before(torch.zeros(1, 1)).tensors(), Context(model.config.usual_deviation)
+        super().__init__(model, before, context)
         self.example = Context(None)(torch.tensor([[1.0], [2.0]], dtype=torch.float64))[:1]
 
     def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
@@ -127,7 +153,7 @@ class Ahead(StepAnswer):
         return Said(self.model.forecast(state).flatten(1).float(), tuple(state.past.tensors().values()))
 
 
-class Context(nn.Module):
+class Context(ReadTogether):
     """Values (time, 1), float64, to what `Ahead` reads: (time, 6).
 
     Args:
@@ -135,42 +161,9 @@ class Context(nn.Module):
     """
 
     def __init__(self, usual: float | None) -> None:
-        super().__init__()
+        super().__init__(torch.arange(4.0, dtype=torch.float64).unsqueeze(1))
         self.usual = usual
 
     def forward(self, values: Tensor) -> Tensor:
         scale = Scale.of(values.t(), self.usual, logs=True)
         return torch.cat([values, *(own.expand_as(values) for own in vars(scale).values())], dim=1)
-
-
-ANSWERS: dict[type, Callable[[Any], StepAnswer]] = {
-    GatedRNNForCausalLM: NextToken,
-    GatedRNNForTokenClassification: LabelOfStep,
-    GatedRNNForSequenceClassification: LabelSoFar,
-    GatedRNNForForecasting: Ahead,
-}
-
-
-def step_answer(model: GatedRNNPreTrainedModel, place: str) -> StepAnswer:
-    """The step of a model.
-
-    Raises:
-        DataError: it has no steps that could be shown one by one; why, in one sentence.
-    """
-    config: Any = model.config
-    if config.backbone is not None:
-        raise DataError(f"{place}: {config.backbone} has no gates and no state of constant size")
-    if config.bidirectional:
-        raise DataError(f"{place}: reads in both directions, and says nothing before the end; train one forwards")
-    if config.problem_type == "multi_label_classification":
-        raise DataError(f"{place}: gives a text several labels; the page shows which one of them is likeliest")
-    if config.members > 1 or config.linear_path is not None:
-        what = "a linear path" if config.linear_path is not None else f"{config.members} networks"
-        raise DataError(f"{place}: answers by {what} together, and the page shows one network; train one by itself")
-    if config.convolution_size:
-        raise DataError(f"{place}: has convolutions that read steps to come; train one with --convolution-size 0")
-    if config.gap_unit is not None:
-        raise DataError(f"{place}: reads uneven times; the page shows steps equally far apart")
-    if isinstance(model, GatedRNNForForecasting) and (config.known_size or config.past_size or config.static_size):
-        raise DataError(f"{place}: reads covariates; the page shows forecasts from the values of a series alone")
-    return NumbersSoFar(model) if config.problem_type == "regression" else ANSWERS[type(model)](model)

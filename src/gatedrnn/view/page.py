@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.scale import NEVER_VARIES
@@ -25,7 +24,8 @@ from gatedrnn.inspect.trace import Traced
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.train.finished import Finished, open_finished
-from gatedrnn.view.answer import StepAnswer, step_answer
+from gatedrnn.view.answer import Place, StepAnswer
+from gatedrnn.view.kinds import step_answer
 from gatedrnn.view.record import ViewLayer, ViewModel, ViewState, ViewTokenizer
 from gatedrnn.view.step import WatchedStep, context_graph, first_step, number_names, watched_graph
 
@@ -69,7 +69,8 @@ def view_of(folder: Path) -> ViewModel:
     found = open_finished(folder)
     model: Any = found.model.eval().float()
     config, answer = model.config, step_answer(model, str(folder))
-    step = WatchedStep(answer)
+    context, step = answer.context, WatchedStep(answer)
+    held: Any = context if answer.whole else model
     seen, answer_size = first_step(step)
     initial = step.initial()
     numbers = np.concatenate([state[0].numpy() for state in initial.values()]).astype("<f4")
@@ -80,15 +81,17 @@ def view_of(folder: Path) -> ViewModel:
         columns=1 if forecasts or config.vocab_size is not None else config.input_size,
         missing=forecasts or bool(config.flagged_channels),
         read_type=str(answer.example.dtype).removeprefix("torch."),  # type: ignore[arg-type]
-        context=_packed(context_graph(config.usual_deviation)) if forecasts else None,
+        context=None if context is None else _packed(context_graph(context)),
         answers=answer.answers,
+        whole=answer.whole,
+        parts=answer.parts,
         answer_size=answer_size,
         levels=config.levels if forecasts else [],
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=sum(p.numel() for p in held.parameters()),
         step=_packed(watched_graph(step, seen)),
         states=[ViewState(name, state.shape[1]) for name, state in initial.items()],
         initial=base64.b64encode(numbers.tobytes()).decode(),
-        layers=_layers(model, seen),
+        layers=_layers(answer, seen),
         tokenizer=None if found.tokenizer is None else _tokenizer(found.tokenizer),
         begin=config.bos_token_id if answer.answers == "next" else None,
         unknown=config.unk_token_id,
@@ -117,16 +120,18 @@ def _example(found: Finished, answer: StepAnswer) -> str:
     return "\n".join(rows) if len(means) > 1 else " ".join(rows)
 
 
-def _layers(model: nn.Module, seen: list[Traced]) -> list[ViewLayer]:
-    layers = [module for module in model.modules() if isinstance(module, RecurrentLayer)]
+def _layers(answer: StepAnswer, seen: list[Traced]) -> list[ViewLayer]:
+    layers = [module for module in answer.model.modules() if isinstance(module, RecurrentLayer)]
     stacked = [layer for layer in layers for _ in range(layer.num_layers)]
+    places = answer.places or [Place(f"layer {number}", False) for number in range(1, len(stacked) + 1)]
     found, first = list[ViewLayer](), 0
-    for number, (layer, traced) in enumerate(zip(stacked, seen, strict=True), start=1):
+    for place, layer, traced in zip(places, stacked, seen, strict=True):
         names = number_names(traced)
         one = ViewLayer(
-            name=f"layer {number}", cell=layer.cell.name, channels=traced.memory.shape[-1], gates=list(traced.gates),
-            decay="decay" in names, written="written" in names, decay_is_gate=_is_gate(traced),
-            scan=not layer.cell.reads_state, memory=first + layer.cell.memory, equations=describe(layer).equations,
+            name=place.name, reverse=place.reverse, cell=layer.cell.name, channels=traced.memory.shape[-1],
+            gates=list(traced.gates), decay="decay" in names, written="written" in names,
+            decay_is_gate=_is_gate(traced), scan=not layer.cell.reads_state, memory=first + layer.cell.memory,
+            equations=describe(layer).equations,
         )  # fmt: skip
         found.append(one)
         first += layer.cell.carried

@@ -4,14 +4,19 @@ from typing import Literal, NamedTuple
 
 from gatedrnn.records import Json
 
-Answers = Literal["next", "label of the step", "label so far", "numbers so far", "forecast"]
-"""The next token; a label of this step; a label, or numbers, of what was read so far; quantiles of the steps ahead."""
+Answers = Literal[
+    "next", "label of the step", "label so far", "numbers so far", "label", "labels", "numbers", "forecast"
+]
+"""The next token; a label of this step; a label, or numbers, of what was read so far; one label, several, or numbers,
+of all that was typed; quantiles of the steps ahead."""
 
 
 class ViewLayer(NamedTuple):
     """One recurrent layer."""
 
     name: str
+    reverse: bool
+    """Whether it reads a sequence from its end."""
     cell: str
     channels: int
     gates: list[str]
@@ -59,10 +64,15 @@ class ViewModel(NamedTuple):
     context: str | None
     """A graph of all that is read together, gzip and base64: numbers (time, columns) to what each step reads."""
     answers: Answers
+    whole: bool
+    """Whether `context` has read all that was typed and answers, so that a state that is held changes no answer."""
+    parts: list[str]
+    """What answers, one after another in an answer; none where that is the model alone."""
     answer_size: int
     levels: list[float]
     """Of a forecast: which quantiles, for each step ahead."""
     parameters: int
+    """In the page, which has a vector for each token that a model composes of its characters."""
     step: str
     """The ONNX graph of one step, gzip and base64."""
     states: list[ViewState]

@@ -12,7 +12,7 @@ from gatedrnn.export.onnx import beginning, graph_of, input_name, state_names
 from gatedrnn.inspect.trace import Traced, trace
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNCache
-from gatedrnn.view.answer import Context, StepAnswer
+from gatedrnn.view.answer import ReadTogether, StepAnswer
 
 
 class WatchedStep(nn.Module):
@@ -86,11 +86,10 @@ def watched_graph(step: WatchedStep, seen: list[Traced]) -> onnx.ModelProto:
         )  # fmt: skip
 
 
-def context_graph(usual: float | None) -> onnx.ModelProto:
-    """`Context` as ONNX, for any number of values; `usual` is the configuration's `usual_deviation`."""
-    time = torch.export.Dim("time", min=1)
-    example = (torch.arange(4.0, dtype=torch.float64).unsqueeze(1),)
-    return graph_of(Context(usual), example, ["values"], ["rows"], {"values": {0: time}})
+def context_graph(context: ReadTogether) -> onnx.ModelProto:
+    """What reads all that is typed as ONNX, for any number of steps."""
+    time = torch.export.Dim("time", min=2)
+    return graph_of(context, (context.example,), ["values"], ["rows"], {"values": {0: time}})
 
 
 def number_names(traced: Traced) -> list[str]:

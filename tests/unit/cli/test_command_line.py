@@ -68,6 +68,8 @@ BAD = {
     "describe lstn": "did you mean 'lstm'",
     "describe gru --proj-size 3": "gru: proj_size argument is only supported for LSTM",
     "describe mingru --weight-dropout 0.5": "mingru: weight_dropout drops recurrent weights",
+    "describe lstm --model runs/none": "leave out the cells",
+    "describe --model runs/none": "there is no such folder",
     "describe lstm --zoneout 1": "lstm: zoneout should be a number in range [0, 1)",
     "describe lstm --hidden-size 8 --expansion 2": "give one",
     "describe lstm --hidden-size 0": "must be at least 1",

@@ -1,22 +1,15 @@
-"""Parts beside the cells in the recipe of series: they survive a kill, a folder and ONNX; the path is a ridge."""
-
-import csv
+"""Parts beside the cells in the recipe of series: an average of weights has them; the path is a ridge."""
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
-from commands import call
 from outcomes import Killed, assert_same_outcome, killed_at
 from refusals import refused
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.linear_model import Ridge, RidgeCV
 from train_helpers import rising_and_falling
-from transformers import AutoModelForSequenceClassification
 
 from gatedrnn.data import Examples, data_settings, load_task
-from gatedrnn.export.onnx import ALLOWED
-from gatedrnn.export.series import export_classifier
 from gatedrnn.models import GatedRNNConfig
 from gatedrnn.models.random_convolutions import ConvolutionPath
 from gatedrnn.train.convolution_path import SHARPEST, fit_convolution_path
@@ -45,14 +38,6 @@ def whole(tmp_path_factory):
     return folder
 
 
-def test_a_run_with_every_part_resumes_to_the_same_bits(whole, tmp_path):
-    for step in (1, 4, 7):
-        with pytest.raises(Killed):
-            run(settings(whole / "train.csv"), tmp_path / "run", killed_at(step))
-    run(settings(whole / "train.csv"), tmp_path / "run")
-    assert_same_outcome(whole / "run", tmp_path / "run")
-
-
 def test_an_average_of_weights_has_every_part(whole, tmp_path):
     averaged = settings(whole / "train.csv", average=0.5)
     run(averaged, tmp_path / "whole")
@@ -60,26 +45,6 @@ def test_an_average_of_weights_has_every_part(whole, tmp_path):
         run(averaged, tmp_path / "killed", killed_at(5))
     run(averaged, tmp_path / "killed")
     assert_same_outcome(tmp_path / "whole", tmp_path / "killed")
-
-
-@pytest.mark.slow
-def test_the_folder_the_command_and_the_graph_give_the_same_scores(whole, tmp_path):
-    new = rising_and_falling(tmp_path / "new.csv", 6, labelled=False, seed=1)
-    call("predict", whole / "run", new, "--output", tmp_path / "out.csv")
-    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
-    model = AutoModelForSequenceClassification.from_pretrained(whole / "run" / "model").eval()
-    assert model.linear_path.weight.abs().max() > 0 and model.model.convolution is not None
-    values = {}
-    for row in csv.DictReader(new.read_text().splitlines()):
-        values.setdefault(row["unique_id"], []).append([float(row[name] or "nan") for name in ("load", "heat")])
-    assert export_classifier(model, tmp_path)["window.onnx"] <= ALLOWED
-    graph = onnxruntime.InferenceSession(tmp_path / "window.onnx")
-    for row in rows:
-        series = np.array([values[row["unique_id"]]])
-        expected = model(input_values=torch.from_numpy(series)).logits.detach().softmax(1)[0, 1].item()
-        assert float(row["probability_up"]) == pytest.approx(expected, abs=1e-5)
-        found = graph.run(None, {"input_values": series})[0]
-        assert softmax(found, axis=1)[0, 1] == pytest.approx(expected, abs=1e-5)
 
 
 def examples(rows=30, classes=3, seed=0):

@@ -6,7 +6,6 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 from commands import call, outcome, printed
@@ -14,7 +13,7 @@ from finished import SERIES_FLAGS
 from pydantic import ValidationError
 from scipy.io import wavfile
 from sklearn.metrics import roc_auc_score
-from train_helpers import rising_and_falling
+from train_helpers import measurements, numbered, rising_and_falling
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.errors import DataError
@@ -71,17 +70,6 @@ def test_recordings_are_learned_and_predicted(tmp_path):
     call("train", "--task", "series-classification", "--train-file", heard, *flags)
     rows = predicted(tmp_path / "run", tones(tmp_path / "new", "new.csv", [215, 930], labelled=False))
     assert [row["prediction"] for row in rows] == ["low", "high"]
-
-
-def numbered(path, series, seed=0):
-    """The label is ten times the slope."""
-    random, lines = np.random.default_rng(seed), ["unique_id,ds,load,label"]
-    for number in range(series):
-        slope = random.uniform(-1, 1)
-        for step in range(int(random.integers(10, 14))):
-            lines.append(f"s{number},{step},{slope * step + random.normal() / 20:.4f},{1000 + 10 * slope:.4f}")
-    path.write_text("\n".join(lines) + "\n")
-    return path
 
 
 def test_series_with_a_number_each_are_learned_predicted_and_evaluated(tmp_path, capsys):
@@ -183,31 +171,17 @@ UNEVEN_FLAGS = (
 ).split()
 
 
-def table(path, series, seed=0):
-    """Measurements whose values say nothing: a series is late where the last of them come hours apart."""
-    random, lines = np.random.default_rng(seed), ["id,time,parameter,value,label"]
-    for number in range(series):
-        late, minutes = number % 4 == 0, 0.0
-        for step in range(int(random.integers(6, 12))):
-            minutes += random.exponential(300 if late and step > 3 else 30) + 1
-            parameter = "pulse" if random.random() < 0.7 else "heat"
-            clock = f"{int(minutes // 60):02}:{int(minutes % 60):02}"
-            lines.append(f"s{number},{clock},{parameter},{random.normal():.3f},{'late' if late else 'early'}")
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
 @pytest.fixture(scope="module", params=["gru-d", pytest.param("mingru", marks=pytest.mark.slow)])
 def trained(request, tmp_path_factory):
     found = tmp_path_factory.mktemp(request.param)
-    train = table(found / "train.csv", 240)
+    train = measurements(found / "train.csv", 240)
     call("train", *UNEVEN_FLAGS, 60, "--train-file", train, "--cell", request.param, "--output", found / "run")
     return found / "run"
 
 
 def test_the_times_are_learned_and_the_area_is_scikit_learns_and_layers_are_diagnosed(trained, tmp_path, capsys):
     assert json.loads((trained / "result.json").read_text())["test_auroc"] > 0.9
-    new = table(tmp_path / "new.csv", 60, seed=1)
+    new = measurements(tmp_path / "new.csv", 60, seed=1)
     found = [float(row["probability_late"]) for row in predicted(trained, new)]
     expected = roc_auc_score([number % 4 == 0 for number in range(60)], found)
     scores = json.loads(printed(capsys, "evaluate", trained, "--file", new, "--json"))
@@ -217,20 +191,8 @@ def test_the_times_are_learned_and_the_area_is_scikit_learns_and_layers_are_diag
     assert found["layers"][0]["channels"] == 8 and np.isfinite(found["reach"]).all()
 
 
-@pytest.mark.slow
-def test_a_run_becomes_onnx_that_reads_values_and_gaps(trained, tmp_path):
-    call("export", trained, "--output", tmp_path / "onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "onnx/window.onnx", providers=["CPUExecutionProvider"])
-    assert [one.name for one in session.get_inputs()] == ["input_values", "gaps"]
-    values = np.full((2, 5, 2), np.nan)
-    values[:, ::2, 0] = 1
-    gaps = [np.full((2, 5), gap, np.float32) for gap in (6, 0.5)]
-    slow, fast = (session.run(None, {"input_values": values, "gaps": own})[0] for own in gaps)
-    assert np.isfinite(slow).all() and (slow != fast).all()
-
-
 def test_equal_steps_do_not_go_with_uneven_times_and_the_area_needs_two_classes(trained, tmp_path, capsys):
-    equal, path = tmp_path / "equal.csv", table(tmp_path / "a.csv", 40)
+    equal, path = tmp_path / "equal.csv", measurements(tmp_path / "a.csv", 40)
     equal.write_text("id,time,heat,pulse,label\na,0,1,2,early\na,1,1,2,early\nb,0,1,2,late\n")
     code, error = outcome(capsys, "evaluate", trained, "--file", equal)
     assert code == 2 and error.count("\n") == 1 and "uneven times" in error
@@ -244,7 +206,7 @@ def test_equal_steps_do_not_go_with_uneven_times_and_the_area_needs_two_classes(
 @pytest.mark.slow
 def test_a_comparison_is_made_by_the_area(tmp_path):
     cells = "--cells gru-d mingru --match layers --seeds 0 1 --jobs 1 --output".split()
-    call("compare", *UNEVEN_FLAGS, 30, "--train-file", table(tmp_path / "a.csv", 120), *cells, tmp_path / "out")
+    call("compare", *UNEVEN_FLAGS, 30, "--train-file", measurements(tmp_path / "a.csv", 120), *cells, tmp_path / "out")
     found = json.loads((tmp_path / "out/results.json").read_text())
     assert found["metric"] == {"name": "auroc", "higher_is_better": True} and found["margin"] == 0.005
     page = (tmp_path / "out/report.md").read_text()
@@ -265,7 +227,7 @@ def test_outcomes_of_ranks_have_mean_and_variance_of_the_area_for_plain_baseline
     drawn = np.std([area(random.integers(0, 300, 300)) for _ in range(1000)])
     assert found.values.std() / 300**0.5 == pytest.approx(drawn, rel=0.1)
     assert of_ranks(np.arange(3.0), np.zeros(3, int)).rate == 0.5, "a split of one class has nothing to rank"
-    given = {"train_file": table(tmp_path / "a.csv", 160), "metric": "auroc", "test_fraction": 0.4}
+    given = {"train_file": measurements(tmp_path / "a.csv", 160), "metric": "auroc", "test_fraction": 0.4}
     found = plain_baselines(load_task(data_settings("series-classification", **given)), threads=1)
     assert [one.name for one in found] == BASELINES[:2]
     assert all(0 < one.outcomes["test"].rate < 1 for one in found)

@@ -16,17 +16,20 @@ from viewed import ALLOWED, SERIES, TEXT, expected_of, forecast, saved
 
 from gatedrnn.errors import DataError, TooLarge
 from gatedrnn.inspect.trace import trace
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForForecasting
 from gatedrnn.models import GatedRNNForSequenceClassification as OfSequences
 from gatedrnn.models import GatedRNNForTokenClassification as OfSteps
 from gatedrnn.view import page
-from gatedrnn.view.answer import Context, step_answer
+from gatedrnn.view.answer import Context
+from gatedrnn.view.kinds import step_answer
 from gatedrnn.view.page import page_of, view_of
 from gatedrnn.view.record import ViewLayer, ViewModel, ViewState
 from gatedrnn.view.step import WatchedStep, first_step, number_names
 
 SCALE = {"channel_means": [1.0, 2.0], "channel_deviations": [3.0, 4.0], "flagged_channels": [1]}
 
+SYMBOLS = {"vocab_size": 5}
 KINDS = {
     "label of the step": {"head": OfSteps, "num_labels": 2}, "label so far": {"num_labels": 2},
     "numbers so far": {"num_labels": 1, "problem_type": "regression", "label_mean": 10.0, "label_deviation": 5.0},
@@ -69,7 +72,7 @@ def demand_the_step_of(folder, model, rows):
 
 
 def classifier(folder, head=OfSequences, **fields):
-    model = head(GatedRNNConfig(embedding_size=8, hidden_size=8, **fields)).eval()
+    model = head(GatedRNNConfig(**{"embedding_size": 8, "hidden_size": 8} | fields)).eval()
     model.save_pretrained(folder)
     return model
 
@@ -147,19 +150,15 @@ def without_graphs(monkeypatch):
 
 
 def test_what_the_page_cannot_show_or_be_without_node_is_said_in_a_sentence(tmp_path, monkeypatch, without_graphs):
-    symbols = {"vocab_size": 5}
     for name, fields in {
-        "both": symbols | {"bidirectional": True}, "uneven": {"input_size": 5, "gap_unit": 1.0},
-        "backbone": symbols | {"cell": "transformer"}, "symbols": symbols, "numbers": {"input_size": 1},
-        "several": symbols | {"members": 2},
-        "linear": symbols | {"linear_path": {"pairs": 1, "grams": 1, "grams_per_token": 1}},
+        "uneven": {"input_size": 5, "gap_unit": 1.0},
+        "backbone": SYMBOLS | {"cell": "transformer"}, "symbols": SYMBOLS, "numbers": {"input_size": 1},
     }.items():  # fmt: skip
         classifier(tmp_path / name, num_labels=2, **fields)
     forecast(tmp_path / "known", flagged_covariates=[0], known_size=1)
     for name, said in (
-        ("both", "reads in both directions"), ("uneven", "reads uneven times"), ("known", "reads covariates"),
-        ("backbone", "transformer has no gates"), ("nothing", "nothing"), ("several", "answers by 2 networks together"),
-        ("linear", "answers by a linear path together"),
+        ("uneven", "reads uneven times"), ("known", "reads covariates"),
+        ("backbone", "transformer has no gates"), ("nothing", "nothing"),
     ):  # fmt: skip
         refused(DataError, said, view_of, tmp_path / name)
     with pytest.raises(DataError, match=r"do not read the same \(mingru · symbols: symbols and mingru · numbers: numb"):
@@ -190,6 +189,83 @@ def test_models_of_several_numbers_a_step(tmp_path, without_graphs):
         expected = model(input_values=values).logits.detach().numpy()
         expected = expected[:, -1] if kind == "label of the step" else expected
         assert np.abs(last["answer"] - expected).max() < ALLOWED
+
+
+LINEAR = {"vocab_size": 5, "linear_path": {"pairs": 2, "grams": 3, "grams_per_token": 2}}
+WHOLE = {
+    "both directions of two layers": {"cell": "lstm,qrnn", "num_hidden_layers": 2, "bidirectional": True, **SYMBOLS},
+    "a stack in blocks": {"num_hidden_layers": 2, "bidirectional": True, "block": True, "pooling": "mean", **SYMBOLS},
+    "texts": {"bidirectional": True, "pooling": "last-mean-max", "character_grams": 4, "grams_per_token": 2, **LINEAR},
+    "members": {"members": 2, "num_hidden_layers": 2, **LINEAR},
+    "several labels": {"problem_type": "multi_label_classification", **SYMBOLS},
+    "series": {"bidirectional": True, "pooling": "mean", "convolution_size": 3, "random_convolutions": 90,
+               "longest_steps": 9, "input_size": 2, "embedding_size": 0, **SCALE},
+    "a number": {"bidirectional": True, "problem_type": "regression", "num_labels": 1, "label_mean": 10.0,
+                 "label_deviation": 5.0, "input_size": 2},
+    "tags": {"head": OfSteps, "bidirectional": True, **SYMBOLS},
+}  # fmt: skip
+
+
+def of_whole(folder, kind):
+    """A model with drawn weights, of a linear path too; what is typed; and the model's answer to it."""
+    model = classifier(folder, **{"num_labels": 3} | WHOLE[kind])
+    for name, weight in model.named_parameters():
+        if name.startswith("linear_path") or "embeddings" in name:
+            torch.nn.init.normal_(weight)
+    for name, buffer in model.named_buffers():
+        if name.endswith("grams"):
+            buffer.copy_(torch.randint(3, buffer.shape))
+    model.save_pretrained(folder)
+    typed = torch.randint(5, (6, 1)).double() if model.config.vocab_size else torch.randn(6, 2).double()
+    read = {"input_ids": typed.long().T} if model.config.vocab_size else {"input_values": typed[None]}
+    if model.config.channel_means is None and not model.config.vocab_size:
+        read["input_values"] = read["input_values"].float()
+    return model, typed, read
+
+
+def near(found, expected):
+    return np.abs(found - expected.numpy()).max() < ALLOWED * expected.abs().max().clamp(min=1)
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+@torch.no_grad()
+def test_a_model_that_reads_all_first_has_its_answer_at_each_step_and_its_gates_as_it_reads(kind, tmp_path):
+    model, typed, read = of_whole(tmp_path, kind)
+    inputs = []
+    for layer in (module for module in model.modules() if isinstance(module, RecurrentLayer)):
+        layer.register_forward_pre_hook(lambda layer, given: inputs.append((layer, given[0])))
+    expected, labels = model(**read).logits, model.config.num_labels
+    traced = [one for layer, x in list(inputs) for one in trace(layer, x)]
+    answer = step_answer(model, "a folder")
+    assert answer.whole and [place.reverse for place in answer.places] == [one.reverse for one in traced]
+    for step, found in enumerate(stepped(tmp_path, answer.context(typed))):
+        assert near(found["answer"][:, :labels], expected[:, step] if kind == "tags" else expected)
+        for n, one in enumerate(traced):
+            assert all(near(found[f"layer_{n}_gate_{gate}"][0], x[0, step]) for gate, x in one.gates.items())
+
+
+@pytest.mark.parametrize("kind", ["texts", "series"])
+@torch.no_grad()
+def test_beside_the_answer_are_those_of_the_network_and_of_the_linear_path_alone(kind, tmp_path):
+    model, typed, read = of_whole(tmp_path, kind)
+    answer, path = step_answer(model, "a folder"), model.linear_path
+    _, network, linear = answer.context(typed)[0, -9:].view(3, 3).numpy()
+    assert near(linear, path(*read.values(), None)[0])
+    model.linear_path = None
+    assert near(network, model(**read).logits[0]) and len(answer.parts) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", WHOLE)
+def test_the_graphs_of_a_model_that_reads_all_first_are_its_modules(kind, tmp_path):
+    model, typed, _ = of_whole(tmp_path, kind)
+    view = view_of(tmp_path)
+    for steps in (1, 6):
+        (rows,) = unpacked(view.context).run(None, {"values": typed[:steps].numpy()})
+        with torch.no_grad():
+            expected = step_answer(model, "a folder").context(typed[:steps])
+        np.testing.assert_allclose(rows, expected, atol=ALLOWED, rtol=ALLOWED)
+    demand_the_step_of(tmp_path, view, rows)
 
 
 def test_a_forecast_by_steps_is_that_of_the_window(tmp_path):

@@ -7,9 +7,10 @@ import pytest
 import torch
 from browser import BROWSER_MARKS, launched
 from pages import ROOT
-from viewed import ALLOWED, SERIES, TEXT, expected_of, forecast, saved
+from viewed import ALLOWED, SERIES, TEXT, expected_of, forecast, read_in_both_directions, saved
 
-from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.inspect.trace import trace
+from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
 from gatedrnn.registry import CELLS
 from gatedrnn.view import page
 
@@ -172,6 +173,26 @@ def test_a_series_of_numbers_and_its_forecast(shown, tmp_path):
     pressed(tab, "ArrowLeft")  # there is no step to choose
     typed(tab, "1 2 3 4")
     assert tab.inner_text("h3.step").startswith("Step 4 of 4, “4”; layer 1") and tab.inner_text("#note") == ""
+
+
+@pytest.mark.slow
+def test_what_is_read_from_the_end_is_shown_in_the_order_of_the_text_and_no_channel_is_held(shown, tmp_path):
+    folder, tokens = read_in_both_directions(tmp_path / "both"), torch.tensor([[1, 4, 2, 2, 0, 3]])
+    tab, model = shown(folder), GatedRNNForSequenceClassification.from_pretrained(folder).eval()
+    layer = model.model.parts[0].layer
+    traced = list(trace(layer, model.model.embeddings(tokens).detach()))
+    for text in ("1422", "142203"):  # one token more moves every step of the backward direction
+        typed(tab, text)
+    (found,) = tab.evaluate(NUMBERS)
+    for own, one in zip(found["layers"], traced, strict=True):
+        for gate, values in one.gates.items():
+            expected = values[0].flip(0) if one.reverse else values[0]
+            assert np.abs(np.array(own[gate]) - expected.numpy()).max() < ALLOWED
+    assert np.abs(np.array(found["answers"]) - model(tokens).logits.detach().numpy()).max() < ALLOWED
+    tab.select_option(".layer", "1")
+    pressed(tab, "Home")
+    expect(tab.locator(".reach-says")).to_contain_text("is left after step 1, read from the end")
+    assert "The label of all that was typed" in tab.inner_text(".next") and tab.locator("button.zero").count() == 0
 
 
 @pytest.mark.slow

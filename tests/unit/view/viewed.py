@@ -5,7 +5,13 @@ import torch
 from gatedrnn.data.tokenizers import encode_stream, learn_tokenizer
 from gatedrnn.inspect.trace import trace
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForecastConfig, GatedRNNForForecasting
+from gatedrnn.models import (
+    GatedRNNConfig,
+    GatedRNNForCausalLM,
+    GatedRNNForecastConfig,
+    GatedRNNForForecasting,
+    GatedRNNForSequenceClassification,
+)
 from gatedrnn.train.finished import open_finished
 
 ALLOWED = 1e-5
@@ -36,6 +42,14 @@ def expected_of(folder, text):
         logits = model(tokens).logits
     traced = [one for layer, x in list(inputs) for one in trace(layer, x)]
     return tokens[0].tolist(), logits[0].numpy(), traced
+
+
+def read_in_both_directions(folder):
+    """A classifier of symbols, which says nothing before the end."""
+    torch.manual_seed(0)
+    fields = {"vocab_size": 5, "embedding_size": 8, "hidden_size": 12, "num_labels": 3, "bidirectional": True}
+    GatedRNNForSequenceClassification(GatedRNNConfig(**fields)).save_pretrained(folder)
+    return folder
 
 
 def forecast(folder, cell="mingru", **fields):

@@ -1,0 +1,143 @@
+"""A trained model's parts, each with its parameters, and how they answer together."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
+from gatedrnn.models.causal_lm import GatedRNNForCausalLM
+from gatedrnn.models.convolution import KERNELS
+from gatedrnn.models.grams import CharacterEmbedding
+from gatedrnn.models.linear_path import LinearPath
+from gatedrnn.models.modeling import GatedRNNClassifier, GatedRNNModel, GatedRNNPreTrainedModel
+from gatedrnn.models.random_convolutions import ConvolutionPath
+from gatedrnn.models.smoothing import SMOOTHERS
+
+
+class Part(NamedTuple):
+    """One part of a model; the same part of several members is counted together."""
+
+    name: str
+    what: str
+    """Its sizes, in words."""
+    trained: int
+    """Parameters that gradients train."""
+    fitted: int
+    """Parameters that are fitted or measured, and frozen."""
+
+
+class _Named(NamedTuple):
+    """A part before its parameters are counted."""
+
+    name: str
+    what: str
+    modules: Sequence[nn.Module]
+
+
+def parts_of(model: GatedRNNPreTrainedModel) -> list[Part]:
+    """The parts in the order in which they read; a parameter belongs to the first that has it, so that a tied head has
+    none of its own."""
+    counted, frozen, found = set[int](), _frozen(model), list[Part]()
+    for name, what, modules in _named(model):
+        own = {id(p): p for module in modules for p in module.parameters() if id(p) not in counted}
+        counted |= own.keys()
+        fitted = sum(p.numel() for p in own.values() if id(p) in frozen)
+        found.append(Part(name, what, sum(p.numel() for p in own.values()) - fitted, fitted))
+    return found
+
+
+def _frozen(model: GatedRNNPreTrainedModel) -> set[int]:
+    """Parameters that a new model of this configuration does not train; transformers forgets it as it loads."""
+    with torch.device("meta"):
+        new = dict(type(model)(model.config).named_parameters())
+    return {id(p) for name, p in model.named_parameters() if not new[name].requires_grad}
+
+
+def _named(model: GatedRNNPreTrainedModel) -> Iterator[_Named]:
+    config, cores = model.config, [module for module in model.modules() if isinstance(module, GatedRNNModel)]
+    maps = [core.embeddings.map for core in cores]
+    if isinstance(model, GatedRNNForForecasting):
+        seasons = [str(season) for season in model.config.periods if season > 1]
+        of = f", seasons of {' and '.join(seasons)} steps" if seasons else ""
+        yield _Named("smoothers", f"{SMOOTHERS} of fixed weights{of}", [])
+    grams = [embedding.parts for embedding in maps if isinstance(embedding, CharacterEmbedding)]
+    if grams:
+        yield _Named("character n-grams", f"{config.character_grams:,} with {config.embedding_size} features", grams)
+    yield _Named("embedding", _of_inputs(model), maps)
+    if (uneven := [core.uneven for core in cores if core.uneven is not None]) != []:
+        yield _Named("decay of inputs", f"{config.input_size} features by the time since they were seen", uneven)
+    if (convolutions := [core.convolution for core in cores if core.convolution is not None]) != []:
+        kernels = ", ".join(map(str, KERNELS))
+        yield _Named("convolutions", f"kernels {kernels} with {config.convolution_size} channels", convolutions)
+    layers = [getattr(part, "layer", part) for core in cores for part in core.parts]
+    yield _Named("backbone" if config.backbone is not None else "cells", _of_layers(model), layers)
+    if config.block and config.backbone is None:
+        yield _Named("blocks", "projections, normalisation and feed-forward networks", cores)
+    yield _Named("head", _of_head(model), _heads(model))
+    path = getattr(model, "linear_path", None)
+    if isinstance(path, LinearPath):
+        sizes = f"{path.tokens:,} tokens, {len(path.pairs):,} pairs, {path.features - path.words:,} character n-grams"
+        yield _Named("linear path", f"TF-IDF of {sizes}", [path])
+    elif isinstance(path, ConvolutionPath):
+        yield _Named("linear path", f"{path.convolutions.size:,} features of random convolutions", [path])
+
+
+def _of_inputs(model: GatedRNNPreTrainedModel) -> str:
+    config = model.config
+    if config.vocab_size is not None:
+        return f"{config.vocab_size:,} tokens with {config.embedding_size} features"
+    numbers = f"{config.input_features} number{'s' if config.input_features > 1 else ''} a step"
+    return f"{numbers} to {config.embedding_size} features" if config.embedding_size else f"{numbers} as they are"
+
+
+def _of_layers(model: GatedRNNPreTrainedModel) -> str:
+    config = model.config
+    if config.backbone is not None:
+        return config.backbone
+    stacked = ((cell, len(list(same))) for cell, same in groupby(config.cells))
+    stack = ", ".join(f"{cell.name}, {count} layer{'s' if count > 1 else ''}" for cell, count in stacked)
+    return f"{stack} of {config.hidden_size} channels{' in both directions' if config.bidirectional else ''}"
+
+
+def _of_head(model: GatedRNNPreTrainedModel) -> str:
+    if isinstance(model, GatedRNNForForecasting):
+        config = model.config
+        return f"{len(config.levels)} quantiles of {config.horizon} step{'s' if config.horizon > 1 else ''}"
+    if isinstance(model, GatedRNNForCausalLM):
+        return "scores of the next token" + (", tied to the embedding" if model.config.tie_word_embeddings else "")
+    labels = "a number" if model.config.problem_type == "regression" else f"scores of {model.config.num_labels} labels"
+    pooled = isinstance(model, GatedRNNForSequenceClassification)
+    return labels + (f", of the {model.config.pooling} over steps" if pooled else " at every step")
+
+
+def _heads(model: GatedRNNPreTrainedModel) -> list[nn.Module]:
+    if isinstance(model, GatedRNNClassifier):
+        return [network.classifier for network in model.networks]
+    if isinstance(model, GatedRNNForForecasting):
+        return [model.head]
+    return [module for name, module in model.named_children() if name in ("projection", "lm_head")]
+
+
+def answers_of(model: GatedRNNPreTrainedModel) -> list[str]:
+    """How a model's parts answer together, and what was decided of it after training; a sentence each."""
+    config, said, path = model.config, list[str](), getattr(model, "linear_path", None)
+    if config.members > 1:
+        what = "numbers" if config.problem_type == "regression" else "log-probabilities"
+        size = sum(parameter.numel() for parameter in model.others[0].parameters())
+        said.append(f"{config.members} networks of {size:,} parameters each; their {what} are averaged")
+    if path is not None:
+        what = "log-probabilities" if isinstance(path, LinearPath) else "probabilities"
+        said.append(f"network and linear path; their {what} are averaged")
+    if isinstance(model, GatedRNNForForecasting):
+        said.append(
+            f"shrinkage {model.config.shrinkage:g}, where 0 follows the training and 1 the smoothers by their errors"
+        )
+        factors = [factor for step in model.config.bands or () for factor in step]
+        said.append(
+            f"intervals are calibrated: distances between quantiles times {min(factors):.2f} to {max(factors):.2f}"
+            if factors else "intervals are not calibrated"
+        )  # fmt: skip
+    return said
