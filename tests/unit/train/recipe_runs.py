@@ -46,25 +46,23 @@ def of_rows(rows, *names):
     return lambda path, count, seed=0: write_lines(path, [{n: row[n] for n in names} for row in rows(count, seed)])
 
 
-TEXT = "character n-grams, embedding, cells, head"
+TEXT = "character n-grams, embedding, cells, head, linear path"
+SERIES = ("embedding, convolutions, cells, head, linear path", "--convolution-size 6 --random-convolutions 500")
 NUMBER = {"mean_absolute_error": "test_mae"}
 FORECAST = "--target heat --series-column place --time-column when --horizon 6 --season 12 --context 24"
 RECIPES = {
-    "label": Recipe(of_rows(moods, "text", "label"), f"{TEXT}, linear path"),
-    "members": Recipe(of_rows(moods, "text", "label"), f"{TEXT}, linear path", "--members 2"),
+    "label": Recipe(of_rows(moods, "text", "label"), TEXT),
+    "members": Recipe(of_rows(moods, "text", "label"), TEXT, "--members 2"),
     "several labels": Recipe(
         of_rows(films, "text", "genres"), TEXT, scores={"macro_f1": "test_macro_f1", "loss": "test_loss"},
     ),
-    "number": Recipe(of_rows(films, "text", "score"), "embedding, cells, head", scores=NUMBER),
+    "number": Recipe(of_rows(films, "text", "score"), TEXT, scores=NUMBER),
     "tags": Recipe(
         of_rows(sentences, "tokens", "tags"), "embedding, cells, head", opened=AutoModelForTokenClassification,
     ),
-    "series": Recipe(
-        rising_and_falling, "embedding, convolutions, cells, head, linear path",
-        "--convolution-size 6 --random-convolutions 500", file="a.csv", embedding_size=0,
-    ),
+    "series": Recipe(rising_and_falling, *SERIES, file="a.csv", embedding_size=0),
     "numbers of series": Recipe(
-        numbered, "embedding, cells, head", "--task series-regression", NUMBER, file="a.csv",
+        numbered, SERIES[0], f"--task series-regression {SERIES[1]}", NUMBER, file="a.csv", embedding_size=0,
     ),
     "uneven series": Recipe(measurements, "embedding, decay of inputs, cells, head", file="a.csv",
                             unseen="reads uneven times"),
