@@ -18,7 +18,11 @@ SHRINKAGES = (0.0, 0.25, 0.5, 0.75, 1.0)
 UNTRUSTED = 0.75
 """The shrinkage where no value was held back."""
 PENALTY = 0.05
-"""By which the error of a model without shrinkage must be below that of the start: few forecasts choose by chance."""
+"""A part of the error for each unit of distance from the shrinkage that is expected: forecasts choose by chance too."""
+FEW, MANY = 1.0, 0.25
+"""What is expected of a model with hardly a forecast to choose by, and of one with `ENOUGH_WINDOWS`: on panels of M1
+and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
+ENOUGH_WINDOWS = 100
 MOST_WINDOWS = 2048
 """Forecasts that both are found from."""
 ENOUGH = 200
@@ -42,9 +46,10 @@ class Errors(NamedTuple):
 
 @torch.no_grad()
 def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Sequence[float]) -> list[Errors]:
-    """Errors of forecasts from all origins of a part that the model was not trained on, in `eval()`, without factors of
-    intervals; one of them for each shrinkage."""
-    places, middle = windows.all_places(MOST_WINDOWS), model.config.levels.index(0.5)
+    """Errors of the forecasts of a part that the model was not trained on, or where they are few from all of its
+    origins; in `eval()`, without factors of intervals; one of them for each shrinkage."""
+    places = windows.places if len(windows) >= ENOUGH_WINDOWS else windows.all_places(MOST_WINDOWS)
+    middle = model.config.levels.index(0.5)
     found: list[list[Errors]] = [[] for _ in shrinkages]
     for rows in windows.in_batches(places):
         batch = {name: tensor.to(model.device) for name, tensor in windows.collate(rows).items()}
@@ -60,14 +65,18 @@ def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Seque
     return [Errors(*map(np.concatenate, zip(*parts, strict=True))) for parts in found]
 
 
-def best_shrinkage(errors: Sequence[Errors]) -> int:
-    """Which of `SHRINKAGES` has the smallest mean error, with a penalty on trust.
+def best_shrinkage(errors: Sequence[Errors], windows: int) -> int:
+    """Which of `SHRINKAGES` has the smallest mean error, with a penalty on what is not expected.
 
     Args:
         errors: one for each of `SHRINKAGES`.
+        windows: forecasts of the part that do not overlap.
     """
+    expected = FEW + (MANY - FEW) * min(1.0, windows / ENOUGH_WINDOWS)
     costs = [
-        float(np.nanmean(one.scaled)) * (1 + PENALTY * (1 - shrinkage)) if np.isfinite(one.scaled).any() else np.inf
+        float(np.nanmean(one.scaled)) * (1 + PENALTY * abs(shrinkage - expected))
+        if np.isfinite(one.scaled).any()
+        else np.inf
         for one, shrinkage in zip(errors, SHRINKAGES, strict=True)
     ]
     return int(np.argmin(costs))

@@ -1,9 +1,26 @@
-"""What a table of series decides of its forecasts; it is decided where the table is read, and said here."""
+"""What a table of series decides of its forecasts: steps of training; the rest where it is read, and is said here."""
 
 from typing import cast
 
 from gatedrnn.data import TaskData, Windows
 from gatedrnn.train.recipes import Chosen
+
+MANY_SERIES, MORE_STEPS = 100, 400
+"""Series from which on more steps than the recipe's pay."""
+
+
+def steps_for(data: TaskData) -> dict[str, Chosen]:
+    """Steps of training, where the table has many series.
+
+    Args:
+        data: a task of forecasts.
+    """
+    series = len(cast(Windows, data.train).series)
+    return (
+        {"total_steps": Chosen(MORE_STEPS, f"{series:,} series: {MANY_SERIES} or more")}
+        if series >= MANY_SERIES
+        else {}
+    )
 
 
 def forecast_recipe(data: TaskData) -> dict[str, Chosen]:
@@ -25,5 +42,6 @@ def forecast_recipe(data: TaskData) -> dict[str, Chosen]:
             train.context, "two to four seasons, 120 steps or two horizons at least, as far as there are"
         ),
         "origins": Chosen(train.origins, f"forecasts in a window of training; training parts have {steps} steps"),
+        **steps_for(data),
         "refit": Chosen(True, f"held back at first: {' and '.join(parts) or 'none'}; learned from at the end"),
     }

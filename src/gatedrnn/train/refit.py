@@ -75,8 +75,9 @@ def _calibrate(
     last by what the second says of the test too."""
     levels, errors, shrinkage = model.config.levels, list[Errors](), UNTRUSTED
     if "validation" in data.evaluation:
-        found = errors_of(model, cast(Windows, data.evaluation["validation"]), SHRINKAGES)
-        best = best_shrinkage(found)
+        validation = cast(Windows, data.evaluation["validation"])
+        found = errors_of(model, validation, SHRINKAGES)
+        best = best_shrinkage(found, len(validation))
         shrinkage = SHRINKAGES[best]
         errors.append(found[best])
     for one in (model, tested, final):

@@ -91,3 +91,12 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(tmp_path,
         monkeypatch.setattr(resources, "_available", lambda batch=batch, **_: 1.5 * batch * kept / resources.SHARE)
         assert completed(settings, ("linear_path",)).train.batch_size == batch
     assert completed(settings, ("linear_path", "batch_size")).train.batch_size == 64
+
+
+def test_many_series_of_a_table_are_trained_for_more_steps(tmp_path):
+    for series in (99, 100):
+        lines = [f"s{n},{time},{(n + time) % 5}" for n in range(series) for time in range(30)]
+        (tmp_path / "table.csv").write_text("unique_id,ds,y\n" + "\n".join(lines) + "\n")
+        settings = settings_of("forecast", tmp_path / "table.csv")
+        assert completed(settings, ()).train.total_steps == (400 if series == 100 else 200)
+        assert completed(settings, ("total_steps",)) == settings

@@ -14,6 +14,7 @@ from gatedrnn.data import Windows, data_settings, load_task
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError, Interrupted
 from gatedrnn.models import GatedRNNForecastConfig, GatedRNNForForecasting
+from gatedrnn.train import calibration
 from gatedrnn.train.calibration import SHRINKAGES, Errors, bands_of, best_shrinkage, errors_of
 from gatedrnn.train.finished import open_finished, open_tested
 from gatedrnn.train.folder import RunFolder
@@ -155,14 +156,28 @@ def test_training_is_trusted_as_far_as_held_back_values_are_forecast_better():
     def errors(*means):
         return [Errors(np.full((2, 1), mean), *[np.zeros((2, 1, 1))] * 2) for mean in means]
 
-    for means, chosen in (
-        ((1.0, 1.1, 1.2, 1.3, 1.4), 0.0), ((1.4, 1.3, 1.2, 1.1, 1.0), 1.0), ((0.98, 1.0, 1.0, 1.0, 1.0), 1.0),
-        ((1.0, 0.9, 0.8, 0.9, 1.0), 0.5), ((np.nan,) * 5, 0.0),
+    level = (1.0, 1.0, 1.0, 1.0, 1.0)
+    for means, few, many in (
+        ((1.0, 1.1, 1.2, 1.3, 1.4), 0.0, 0.0), ((1.4, 1.3, 1.2, 1.1, 1.0), 1.0, 1.0),
+        ((1.0, 0.9, 0.8, 0.9, 1.0), 0.5, 0.5), (level, 1.0, 0.25), ((0.98, *level[1:]), 1.0, 0.0), ((0.99, *level[1:]), 1.0, 0.25),
+        ((*level[:4], 0.97), 1.0, 0.25), ((np.nan,) * 5, 0.0, 0.0),
     ):  # fmt: skip
-        assert SHRINKAGES[best_shrinkage(errors(*means))] == chosen
+        assert SHRINKAGES[best_shrinkage(errors(*means), 1)] == few
+        assert SHRINKAGES[best_shrinkage(errors(*means), 500)] == many
 
 
-def test_errors_are_of_every_origin_of_the_part_and_use_no_later_value():
+def test_errors_of_many_forecasts_are_those_that_are_scored(monkeypatch):
+    values, nothing, none = np.random.default_rng(1).normal(size=40), np.empty((40, 0)), np.empty(0)
+    windows = Windows(
+        [OneSeries("a", np.arange(40), values, nothing, nothing, none)], np.array([30]), np.array([36]),
+        np.array([2.0]), np.array([1.0]), context=20, horizon=3, stride=3,
+    )  # fmt: skip
+    monkeypatch.setattr(calibration, "ENOUGH_WINDOWS", 2)
+    (found,) = errors_of(model_of(), windows, (0.5,))
+    assert len(windows) == len(found.scaled) == 2 and np.isfinite(found.scaled).all()
+
+
+def test_errors_of_few_are_of_every_origin_of_the_part_and_use_no_later_value():
     values, nothing, none = np.random.default_rng(1).normal(size=40), np.empty((40, 0)), np.empty(0)
     windows = Windows(
         [OneSeries("a", np.arange(40), values, nothing, nothing, none)], np.array([30]), np.array([36]),
