@@ -159,7 +159,8 @@ def test_training_is_trusted_as_far_as_held_back_values_are_forecast_better():
     level = (1.0, 1.0, 1.0, 1.0, 1.0)
     for means, few, many in (
         ((1.0, 1.1, 1.2, 1.3, 1.4), 0.0, 0.0), ((1.4, 1.3, 1.2, 1.1, 1.0), 1.0, 1.0),
-        ((1.0, 0.9, 0.8, 0.9, 1.0), 0.5, 0.5), (level, 1.0, 0.25), ((0.98, *level[1:]), 1.0, 0.0), ((0.99, *level[1:]), 1.0, 0.25),
+        ((1.0, 0.9, 0.8, 0.9, 1.0), 0.5, 0.5), (level, 1.0, 0.25), ((0.98, *level[1:]), 1.0, 0.0),
+        ((0.99, *level[1:]), 1.0, 0.25),
         ((*level[:4], 0.97), 1.0, 0.25), ((np.nan,) * 5, 0.0, 0.0),
     ):  # fmt: skip
         assert SHRINKAGES[best_shrinkage(errors(*means), 1)] == few
