@@ -5,7 +5,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.smoothing import features_of
+from gatedrnn.models.smoothing import SMOOTHERS, features_of
 
 
 @strict
@@ -31,6 +31,9 @@ class GatedRNNForecastConfig(GatedRNNConfig):
             measured in where nothing says what its own series' is. None for the size of these values.
         non_negative: whether the series are counts, or other values that are 0 at times and never below: no quantile of
             a forecast is below 0 then.
+        typical_errors: logarithms of the errors that each smoother and each season made in training, (horizon,
+            smoothers and seasons), in units of their mean: what they are weighed by beside their recent errors (see
+            `gatedrnn.train.typical_errors`). None for equal ones.
         shrinkage: from 0 to 1: how much of what training found is taken back, towards smoothers weighed by their errors
             (see `gatedrnn.train.calibration`).
         bands: factors of the distances between neighbouring quantiles, (horizon, quantiles), the median's unused: what
@@ -55,6 +58,7 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     future_size: int = 16
     usual_deviation: float | None = None
     non_negative: bool = False
+    typical_errors: list[list[float]] | None = None
     shrinkage: float = 0.0
     bands: list[list[float]] | None = None
     table: dict[str, str | bool | list[str] | None] | None = None
@@ -109,8 +113,9 @@ class GatedRNNForecastConfig(GatedRNNConfig):
             raise ValueError(f"usual_deviation must be above 0, got {self.usual_deviation}")
         if not 0 <= self.shrinkage <= 1:
             raise ValueError(f"shrinkage must lie between 0 and 1, got {self.shrinkage}")
-        shape = {(len(step),) for step in self.bands or ()}
-        if self.bands is not None and (len(self.bands) != self.horizon or shape != {(len(self.levels),)}):
-            raise ValueError(f"bands must be {self.horizon} lists of {len(self.levels)} factors")
+        for name, width in (("bands", len(self.levels)), ("typical_errors", SMOOTHERS + len(self.periods))):
+            lists: list[list[float]] | None = getattr(self, name)
+            if lists is not None and (len(lists) != self.horizon or {len(step) for step in lists} != {width}):
+                raise ValueError(f"{name} must be {self.horizon} lists of {width} numbers")
         if self.bidirectional:
             raise ValueError("a model that forecasts reads forwards alone: set bidirectional=False")

@@ -21,6 +21,8 @@ LEAST_UNIT = 0.01
 SHARPNESS = 10.0
 """A new model weighs a smoother by its recent error, a step ahead, to the power of minus so much over the root of the
 steps ahead: of later steps it says less."""
+TYPICAL = 16.0
+"""The same of the errors that the configuration has for each step ahead."""
 WIDTH = 1.0
 """Where a new model's intervals begin: softplus(1), 1.31, mean changes of the series on either side of the median,
 times the root of the steps ahead: 80 % of a random walk."""
@@ -113,8 +115,8 @@ class ForecastHead(nn.Module):
 
     The median is a mixture of what simple smoothers and seasons say, whose weights the state gives, and a correction in
     units of the series' own change, times the root of the steps ahead. Other quantiles are distances from it that add
-    up, so that no two of them cross. A new head weighs smoothers and seasons by their recent errors alone (Bates and
-    Granger 1969).
+    up, so that no two of them cross. A new head weighs smoothers and seasons by their recent errors (Bates and
+    Granger 1969), and by those that the configuration has for each step ahead.
     """
 
     def __init__(self, config: GatedRNNForecastConfig, size: int) -> None:
@@ -155,6 +157,8 @@ class ForecastHead(nn.Module):
             found = self.quantiles(gelu(self.ahead(states).view(shape) + self.known(known.to(states.dtype))))
         steps = torch.arange(1, self.horizon + 1, device=states.device)
         start = -SHARPNESS * smoothed.errors.to(states.dtype).unsqueeze(2) / steps.sqrt().unsqueeze(1)
+        if self.config.typical_errors is not None:
+            start = start - TYPICAL * torch.tensor(self.config.typical_errors, dtype=start.dtype, device=start.device)
         trust = 1 - (self.config.shrinkage if shrinkage is None else shrinkage)
         found = trust * found
         weights = (start + trust * self.mixture(states).view(shape)).softmax(-1)

@@ -28,6 +28,7 @@ from gatedrnn.train.checkpoint import written_whole
 from gatedrnn.train.result import RunResult
 from gatedrnn.train.settings import OF_TEXTS, RunSettings, in_flags
 from gatedrnn.train.text_parts import fill_tables, text_fields
+from gatedrnn.train.typical_errors import typical_errors
 
 
 def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
@@ -38,6 +39,8 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     options = run.model.model_dump(
         exclude={"layers", "tied", *OF_TEXTS, *(() if forecasts else ("linear_size",))}
     ) | text_fields(run, data)
+    if forecasts:
+        options["typical_errors"] = typical_errors(data)
     if run.model.random_convolutions:
         options["longest_steps"] = int(cast(Examples, data.train).lengths.max())
     if run.backbone is not None:
