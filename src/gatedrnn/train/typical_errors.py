@@ -50,15 +50,14 @@ def typical_errors(data: TaskData) -> list[list[float]]:
 
 
 def _errors(train: Windows, places: np.ndarray, config: GatedRNNForecastConfig) -> torch.Tensor:
-    """(windows, origins, horizon, smoothers and seasons), in units of the change at the origin; NaN where no value, or
-    no step before it, is there."""
+    """(windows, origins, horizon, smoothers and seasons), in units of the change at the origin; NaN where there is no
+    value, or no change before it."""
     batch = train.collate(places)
     values, origins = batch["past_values"], train.origins
     scale = Scale.of(values, batch["deviation"], logs=True)
     units, labels = scale.units(values), scale.units(batch["labels"])
     smoothed, _ = smooth(units, config.periods, config.horizon, SmoothingPast.empty(units, config.periods, 0), origins)
     future = torch.cat([units[:, units.shape[1] - origins + 1 :], labels], dim=1).unfold(1, config.horizon, 1)
-    change = smoothed.change[:, -origins:].clamp(min=LEAST_CHANGE)
-    errors = (smoothed.ahead() - future.unsqueeze(3)).abs() / change[:, :, None, None]
-    begun = (~units.isnan()).cummax(1).values[:, -origins:]
-    return errors.masked_fill(~begun[:, :, None, None], torch.nan).double()
+    change = smoothed.change[:, -origins:, None, None]
+    errors = (smoothed.ahead() - future.unsqueeze(3)).abs() / change
+    return errors.masked_fill(~(change > LEAST_CHANGE), torch.nan).double()
