@@ -209,10 +209,10 @@ class PlainPart(Record):
         """Whether the plain part would do."""
         scores = f"{self.split} {self.metric} {self.alone:.4f}, with the gated network {self.score:.4f}"
         of = f"{self.examples:,} {self.unit}{'' if self.examples == 1 else 's'}"
-        interval = f"95 % interval of the difference {self.low:+.4f} to {self.high:+.4f}, {of}"
         if not math.isfinite(self.low):
-            interval = f"{of}, too few for an interval"
+            return f"Whether the gated network does better than its plain part alone, {self.name}, {of} cannot tell: {scores}."
         verdict = "The gated network does better than" if self.lowers else "The plain method is as good: use it. Of"
+        interval = f"95 % interval of the difference {self.low:+.4f} to {self.high:+.4f}, {of}"
         return f"{verdict} its plain part alone, {self.name}: {scores} ({interval})."
 
 
