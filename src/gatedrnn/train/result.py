@@ -210,7 +210,7 @@ class PlainPart(Record):
         scores = f"{self.split} {self.metric} {self.alone:.4f}, with the gated network {self.score:.4f}"
         of = f"{self.examples:,} {self.unit}{'' if self.examples == 1 else 's'}"
         if not math.isfinite(self.low):
-            return f"Whether the gated network does better than its plain part, {self.name}, {of} cannot tell: {scores}."
+            return f"Whether the network does better than its plain part ({self.name}), {of} cannot tell: {scores}."
         verdict = "The gated network does better than" if self.lowers else "The plain method is as good: use it. Of"
         interval = f"95 % interval of the difference {self.low:+.4f} to {self.high:+.4f}, {of}"
         return f"{verdict} its plain part alone, {self.name}: {scores} ({interval})."

@@ -44,7 +44,7 @@ def test_the_plain_part_will_do_unless_all_of_the_interval_is_below_zero():
         )
     for low, high in ((-np.inf, np.inf), (np.nan, np.nan)):
         one = part(low, high, examples=1)
-        assert not one.lowers and "smoothers, 1 block of 12 steps cannot tell" in one.sentence()
+        assert not one.lowers and "(smoothers), 1 block of 12 steps cannot tell" in one.sentence()
 
 
 def test_a_classifier_stands_beside_its_linear_path_on_the_test(tmp_path, capsys):
