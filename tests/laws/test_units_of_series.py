@@ -109,6 +109,8 @@ def test_prepared_arrays_and_predictions_of_fixed_weights_do_not_depend_on_unit_
     read, predicted = prepared_and_predicted(tmp_path / "as-it-is", kind, (1.0, 0.0))
     assert read.isfinite().all() and read.std() > 0.1
     for name, change in CHANGES.items():
+        if kind == "demand" and change[1]:
+            continue  # 0 means that nothing was sold: forecasts stop there, and not where it is shifted to
         other, again = prepared_and_predicted(tmp_path / name, kind, change)
         torch.testing.assert_close(other, read, rtol=1e-6, atol=2e-6, msg=lambda said, name=name: f"{name}: {said}")
         assert_equal_within(again, predicted, torch.float32, f"predictions, {name}")

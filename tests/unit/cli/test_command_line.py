@@ -68,7 +68,7 @@ BAD = {
     "describe lstn": "did you mean 'lstm'",
     "describe gru --proj-size 3": "gru: proj_size argument is only supported for LSTM",
     "describe mingru --weight-dropout 0.5": "mingru: weight_dropout drops recurrent weights",
-    "describe lstm --model runs/none": "leave out the cells",
+    "describe lstm --model runs/none": "described one at a time; give one of them",
     "describe --model runs/none": "there is no such folder",
     "describe lstm --zoneout 1": "lstm: zoneout should be a number in range [0, 1)",
     "describe lstm --hidden-size 8 --expansion 2": "give one",
