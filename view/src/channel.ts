@@ -3,6 +3,7 @@
 import type { Answer } from "./answer.ts";
 import { make } from "./dom.ts";
 import { plot } from "./plot.ts";
+import { areWords } from "./reading.ts";
 import type { Runner } from "./runner.ts";
 import { mostOpen, rankOf, standsOut, type Series } from "./series.ts";
 import type { Arranged, Chosen } from "./track.ts";
@@ -115,8 +116,9 @@ export class Channel {
     rank.textContent = `Here it is ${gate.at(now, channel).toFixed(2)}; it is more ${sign > 0 ? "open" : "closed"} at ${more} of the other ${gate.length - 1} steps.`;
     const numbers = this.runner.model.reads === "numbers";
     const [before, after] = numbers ? AROUND.numbers : AROUND.tokens;
-    const apart = numbers ? " " : "";
-    const around = (from: number, to: number): string => this.shown.slice(Math.max(0, from), to).join(apart);
+    const apart = numbers || areWords(this.shown) ? " " : "";
+    const around = (from: number, to: number): string =>
+      this.shown.slice(Math.max(0, from), to).join(apart).replaceAll(" ##", "");
     for (const step of mostOpen(gate, channel, OPEN_STEPS, sign)) {
       const wrote = seen.written === null ? "" : `; ${seen.written.at(step, channel).toFixed(2)}`;
       const item = make("li");

@@ -103,3 +103,8 @@ export function numbers(text: string, { columns, missing, answers }: Pick<Model,
   if (answers === "forecast" && Number.isNaN(read[0]![0]!)) return fault("A series begins with a number; leave out what is missing before it.");
   return { read, shown: lines.map((line) => line[0]!), unknown: 0, cut: 0, fault: null };
 }
+
+/** Whether tokens are words or their pieces, which hold no space between them; characters and subwords do. */
+export function areWords(tokens: readonly string[]): boolean {
+  return tokens.some((token) => token.length > 1) && !tokens.some((token) => /\s/.test(token));
+}

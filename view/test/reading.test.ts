@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { eachAlone, errorAhead, likeliest, lossOf } from "../src/loss.ts";
-import { numbers, symbols } from "../src/reading.ts";
+import { areWords, numbers, symbols } from "../src/reading.ts";
 
 const series = { columns: 1, missing: true, answers: "forecast" } as const;
 const pair = { columns: 2, missing: false, answers: "label" } as const;
@@ -38,4 +38,9 @@ test("the loss is that of the next token, the error that of the next value", () 
   assert.equal(errorAhead([[1, 2, 3], [1, 4, 5], [0, 0, 0]], [[1], [NaN], [6]], 1), 2);
   assert.deepEqual(likeliest([0, 2, 1], 0, 2), [[1, 1], [0, 0]]);
   assert.deepEqual(eachAlone([-Infinity, 0, Infinity], 2), [[2, 1], [1, 0.5]]);
+});
+
+test("words and their pieces hold no space between them, characters and subwords do", () => {
+  assert.ok(areWords(["the", "ga", "##te", "."]));
+  assert.ok(!areWords(["T", "h", "e"]) && !areWords([" the", " gate"]) && !areWords(["e", " ", "the"]));
 });
