@@ -7,6 +7,8 @@ from gatedrnn.train.recipes import Chosen
 
 MANY_SERIES, MORE_STEPS = 100, 400
 """Series from which on more steps than the recipe's pay."""
+MANY_VALUES, MOST_STEPS = 200_000, 1000
+"""Values of training from which on yet more do."""
 
 
 def steps_for(data: TaskData) -> dict[str, Chosen]:
@@ -15,12 +17,13 @@ def steps_for(data: TaskData) -> dict[str, Chosen]:
     Args:
         data: a task of forecasts.
     """
-    series = len(cast(Windows, data.train).series)
-    return (
-        {"total_steps": Chosen(MORE_STEPS, f"{series:,} series: {MANY_SERIES} or more")}
-        if series >= MANY_SERIES
-        else {}
-    )
+    train = cast(Windows, data.train)
+    series, values = len(train.series), int(train.stop.sum())
+    if values >= MANY_VALUES:
+        return {"total_steps": Chosen(MOST_STEPS, f"{values:,} values: {MANY_VALUES:,} or more")}
+    if series >= MANY_SERIES:
+        return {"total_steps": Chosen(MORE_STEPS, f"{series:,} series: {MANY_SERIES} or more")}
+    return {}
 
 
 def forecast_recipe(data: TaskData) -> dict[str, Chosen]:
@@ -33,7 +36,7 @@ def forecast_recipe(data: TaskData) -> dict[str, Chosen]:
     seasons = cast(list[int], held["seasons"])
     longest, shortest = int(train.stop.max()), int(train.stop.min())
     steps = f"{longest:,}" if longest == shortest else f"{shortest:,} to {longest:,}"
-    usual = "the calendar names the first, most series show the others" if seasons[0] > 1 else "none is shown"
+    usual = "the calendar names the first, enough series show the others" if seasons[0] > 1 else "none is shown"
     parts = [split for split in ("validation", "test") if split in data.evaluation]
     return {
         "season": Chosen(list(seasons), usual),

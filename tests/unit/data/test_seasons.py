@@ -31,7 +31,10 @@ WEEKEND = 4.0 * (HOURS // 24 % 7 >= 5)
         ([daily(n) for n in range(3)], (24, 168), (24,)),
         ([daily(n) + wandering(n) for n in range(3)], (24, 168), (24,)),
         ([daily(0) + WEEKEND, daily(1), daily(2)], (24, 168), (24,)),  # one of three
+        ([daily(n) + (n < 2) * WEEKEND for n in range(5)], (24, 168), (24, 168)),  # two of five
         ([(daily(0) + WEEKEND)[:400]], (24, 168), (24,)),  # not three weeks
+        ([3 * daily(n) + WEEKEND for n in range(3)], (1,), (24, 168)),  # numbers of hours
+        ([3 * daily(n) for n in range(3)], (1,), (24,)),
         ([drawn(0, 40)], (52,), (1,)),  # not three years, but as long
         ([drawn(0, 60)], (52,), (52,)),
         ([np.sin(2 * np.pi * np.arange(120) / 11) + 0.2 * drawn(0, 120)], (1,), (11,)),

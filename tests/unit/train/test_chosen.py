@@ -7,7 +7,7 @@ import pytest
 from commands import call
 
 from gatedrnn.data import data_settings, load_task
-from gatedrnn.train import resources
+from gatedrnn.train import forecast_recipe, resources
 from gatedrnn.train.chosen import chosen, completed
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.recipes import recipe_of
@@ -93,10 +93,12 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(tmp_path,
     assert completed(settings, ("linear_path", "batch_size")).train.batch_size == 64
 
 
-def test_many_series_of_a_table_are_trained_for_more_steps(tmp_path):
+def test_many_series_of_a_table_are_trained_for_more_steps(tmp_path, monkeypatch):
     for series in (99, 100):
         lines = [f"s{n},{time},{(n + time) % 5}" for n in range(series) for time in range(30)]
         (tmp_path / "table.csv").write_text("unique_id,ds,y\n" + "\n".join(lines) + "\n")
         settings = settings_of("forecast", tmp_path / "table.csv")
         assert completed(settings, ()).train.total_steps == (400 if series == 100 else 200)
         assert completed(settings, ("total_steps",)) == settings
+    monkeypatch.setattr(forecast_recipe, "MANY_VALUES", 1_000)
+    assert completed(settings, ()).train.total_steps == 1_000

@@ -14,6 +14,11 @@ CLEAR, REPEATED = 0.5, 0.4
 """Autocorrelations after one and after two seasons, where no calendar speaks for the season."""
 LONGEST = 60
 """Steps of such a season."""
+SHOWN_BY = 1 / 3
+"""More of the series must show a longer season; to the others it does little, since seasons are shrunk by as much
+as chance makes of them."""
+DAYS = 7
+"""Of a week: such a season is looked for beside one that is found without a calendar."""
 NEARLY = 0.9
 """Of the highest peak, what counts as as high."""
 
@@ -21,8 +26,8 @@ NEARLY = 0.9
 def seasons_of(series: Sequence[np.ndarray], usual: Sequence[int]) -> tuple[int, ...]:
     """The seasons of some series, the shortest first; (1,) for none.
 
-    The first that the calendar names is taken as it is, as errors are scaled by it; a longer one where most series show
-    it. Where the calendar names none, one that is clear in most.
+    The first that the calendar names is taken as it is, as errors are scaled by it; a longer one where enough series
+    show it. Where the calendar names none, one that is clear in most, and seven of it likewise.
 
     Args:
         series: training parts, (time,) each; NaN where a value is missing.
@@ -34,14 +39,16 @@ def seasons_of(series: Sequence[np.ndarray], usual: Sequence[int]) -> tuple[int,
         return (usual[0],) if usual[0] <= longest else (1,)
     looked_at = [series[place] for place in np.unique(np.linspace(0, len(series) - 1, MOST_SERIES).round().astype(int))]
     if fitting == [1]:
-        found = clear_season(looked_at)
-        return (1,) if found is None else (found,)
+        if (found := clear_season(looked_at)) is None:
+            return (1,)
+        # Numbers of hours are days of 24 and weeks of 168, and nothing but the values says so.
+        fitting = [found, *([DAYS * found] if LEAST_SEASONS * DAYS * found <= longest else [])]
     first, *others = fitting
     return (first, *(season for season in others if is_shown(looked_at, season, first)))
 
 
 def is_shown(series: Sequence[np.ndarray], season: int, shorter: int) -> bool:
-    """Whether most of the series that are long enough are more alike after a season than a shorter season before or
+    """Whether enough of the series that are long enough are more alike after a season than a shorter season before or
     after it, the shorter season and a line taken out. A test against 0 would see a week in whatever changes slowly."""
     votes = []
     for values in series:
@@ -49,7 +56,7 @@ def is_shown(series: Sequence[np.ndarray], season: int, shorter: int) -> bool:
             own = autocorrelations(_without(values, shorter), season + shorter)
             beside = max(own[season - shorter], own[season + shorter])
             votes.append(own[season] - beside > SIGNIFICANT / np.sqrt(len(values)))
-    return bool(votes) and float(np.mean(votes)) > 0.5
+    return bool(votes) and float(np.mean(votes)) > SHOWN_BY
 
 
 def clear_season(series: Sequence[np.ndarray]) -> int | None:
