@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 from gatedrnn.data import TEXT, Examples, load_task
 from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.models import GatedRNNForSequenceClassification
-from gatedrnn.records import write_whole
+from gatedrnn.records import environment, write_whole
 from gatedrnn.train.chosen import default_run
 from gatedrnn.train.finished import open_finished
 from gatedrnn.train.loop import run
@@ -164,11 +164,14 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2_000, 10_000, 0], help="0: all rows")
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     asked = parser.parse_args()
-    kept: dict[str, dict[str, float]] = json.loads(asked.table.read_text()) if asked.table.exists() else {}
+    record: dict[str, Any] = (
+        json.loads(asked.table.read_text()) if asked.table.exists() else environment() | {"sets": {}}
+    )
+    kept: dict[str, dict[str, float]] = record["sets"]
     for key in list(missing(kept, asked.sets, [rows or None for rows in asked.rows], asked.seeds)):
         name, rows, seed = key.split(" | ")
         fold = fold_of(name, asked.data, asked.part, None if rows == "all" else int(rows), int(seed))
         kept[key] = plain_scores(fold) | own_scores(fold, int(seed)) | {"rows": len(fold.train.texts)}
-        write_whole(asked.table, json.dumps(kept, indent=1) + "\n")
+        write_whole(asked.table, json.dumps(record, indent=1) + "\n")
         print(key, {name: round(score, 3) for name, score in kept[key].items()}, flush=True)
     print(table_of(kept))
