@@ -21,6 +21,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from gatedrnn.errors import Damaged
+from gatedrnn.pages import plural
 from gatedrnn.records import Json, read_json, write_whole
 from gatedrnn.unpacking import BoundedGzip
 
@@ -208,7 +209,7 @@ class PlainPart(Record):
     def sentence(self) -> str:
         """Whether the plain part would do."""
         scores = f"{self.split} {self.metric} {self.alone:.4f}, with the gated network {self.score:.4f}"
-        of = f"{self.examples:,} {self.unit}{'' if self.examples == 1 else 's'}"
+        of = plural(self.examples, self.unit)
         if not math.isfinite(self.low):
             return f"Whether the network does better than its plain part ({self.name}), {of} cannot tell: {scores}."
         verdict = "The gated network does better than" if self.lowers else "The plain method is as good: use it. Of"

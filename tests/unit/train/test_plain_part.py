@@ -42,6 +42,7 @@ def test_the_plain_part_will_do_unless_all_of_the_interval_is_below_zero():
         assert not part(low, high).lowers and part(low, high).sentence().startswith(
             "The plain method is as good: use it."
         )
+    assert "40 blocks of 12 steps)" in part(0.1, 0.2).sentence()
     for low, high in ((-np.inf, np.inf), (np.nan, np.nan)):
         one = part(low, high, examples=1)
         assert not one.lowers and "(smoothers), 1 block of 12 steps cannot tell" in one.sentence()
