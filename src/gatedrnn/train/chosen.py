@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from gatedrnn.data import FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION, Examples, TaskData, load_task
 from gatedrnn.data.settings import SeriesTask
 from gatedrnn.records import Json
-from gatedrnn.train.forecast_recipe import forecast_recipe, steps_for
+from gatedrnn.train.forecast_recipe import forecast_recipe, size_for
 from gatedrnn.train.recipes import Chosen, recipe_of
 from gatedrnn.train.resources import fitting_batch
 from gatedrnn.train.series_recipe import series_recipe
@@ -19,7 +19,7 @@ from gatedrnn.train.text_recipe import text_recipe
 def chosen(data: TaskData) -> dict[str, Chosen]:
     """The settings that these data decide, by the names of their flags; none for tasks whose recipe is fixed."""
     if data.name == FORECAST:
-        return steps_for(data)
+        return size_for(data)
     if data.name not in (TEXT, TEXT_REGRESSION, SERIES, SERIES_REGRESSION):
         return {}
     examples, classes = cast(Examples, data.train), len(data.label_names)

@@ -1,18 +1,25 @@
-"""What a table of series decides of its forecasts: steps of training; the rest where it is read, and is said here."""
+"""What a table of series decides of its forecasts: the length of training and the size of the network; the rest where
+it is read, and is said here."""
 
 from typing import cast
 
 from gatedrnn.data import TaskData, Windows
+from gatedrnn.records import Json
 from gatedrnn.train.recipes import Chosen
 
 MANY_SERIES, MORE_STEPS = 100, 400
 """Series from which on more steps than the recipe's pay."""
-MANY_VALUES, MOST_STEPS = 200_000, 1000
-"""Values of training from which on yet more do."""
+MANY_VALUES = 200_000
+"""Values of training from which on a larger network, trained for longer, pays."""
+LARGE: dict[str, Json] = {
+    "layers": 2, "hidden_size": 128, "embedding_size": 128, "head_dropout": 0.2, "total_steps": 1000,
+    "learning_rate": 0.005, "average": 0.99,
+}  # fmt: skip
+"""What it is then."""
 
 
-def steps_for(data: TaskData) -> dict[str, Chosen]:
-    """Steps of training, where the table has many series.
+def size_for(data: TaskData) -> dict[str, Chosen]:
+    """Values of the flags of `gatedrnn forecast` that differ for a table of many series or many values, by name.
 
     Args:
         data: a task of forecasts.
@@ -20,7 +27,8 @@ def steps_for(data: TaskData) -> dict[str, Chosen]:
     train = cast(Windows, data.train)
     series, values = len(train.series), int(train.stop.sum())
     if values >= MANY_VALUES:
-        return {"total_steps": Chosen(MOST_STEPS, f"{values:,} values: {MANY_VALUES:,} or more")}
+        reason = f"{values:,} values: {MANY_VALUES:,} or more"
+        return {name: Chosen(value, reason) for name, value in LARGE.items()}
     if series >= MANY_SERIES:
         return {"total_steps": Chosen(MORE_STEPS, f"{series:,} series: {MANY_SERIES} or more")}
     return {}
@@ -45,6 +53,6 @@ def forecast_recipe(data: TaskData) -> dict[str, Chosen]:
             train.context, "two to four seasons, 120 steps or two horizons at least, as far as there are"
         ),
         "origins": Chosen(train.origins, f"forecasts in a window of training; training parts have {steps} steps"),
-        **steps_for(data),
+        **size_for(data),
         "refit": Chosen(True, f"held back at first: {' and '.join(parts) or 'none'}; learned from at the end"),
     }

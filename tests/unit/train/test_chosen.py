@@ -93,7 +93,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(tmp_path,
     assert completed(settings, ("linear_path", "batch_size")).train.batch_size == 64
 
 
-def test_many_series_of_a_table_are_trained_for_more_steps(tmp_path, monkeypatch):
+def test_many_series_of_a_table_are_trained_for_more_steps_and_many_values_by_a_larger_network(tmp_path, monkeypatch):
     for series in (99, 100):
         lines = [f"s{n},{time},{(n + time) % 5}" for n in range(series) for time in range(30)]
         (tmp_path / "table.csv").write_text("unique_id,ds,y\n" + "\n".join(lines) + "\n")
@@ -101,4 +101,6 @@ def test_many_series_of_a_table_are_trained_for_more_steps(tmp_path, monkeypatch
         assert completed(settings, ()).train.total_steps == (400 if series == 100 else 200)
         assert completed(settings, ("total_steps",)) == settings
     monkeypatch.setattr(forecast_recipe, "MANY_VALUES", 1_000)
-    assert completed(settings, ()).train.total_steps == 1_000
+    large = completed(settings, ("hidden_size",))
+    assert large.train.total_steps == 1_000 and large.model.layers == 2
+    assert large.hidden_size == settings.hidden_size and completed(settings, ()).hidden_size == 128
