@@ -52,7 +52,7 @@ def _stream(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
     def update() -> Tensor:
         # The same state each time: a stream is brought up to date in place.
         begun.past, begun.cache = before, GatedRNNCache.of_tensors(model.config, first)
-        return model.update(begun, value).hidden
+        return model.update(begun, value).hidden[0]
 
     def hidden(of: Weights) -> list[Tensor]:
         tensors = {name: t.double() if t.is_floating_point() else t for name, t in first.items()}

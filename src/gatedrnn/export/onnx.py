@@ -92,7 +92,8 @@ def largest_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarra
 
 def state_names(model: GatedRNNPreTrainedModel) -> list[str]:
     """As `GatedRNNCache.tensors` names them, in the order of the graph's inputs."""
-    kinds = [cell.equations().carried for cell in model.config.cells]
+    layers = (module for module in model.modules() if isinstance(module, RecurrentLayer))
+    kinds = [layer.cell.carried for layer in layers for _ in range(layer.num_layers)]
     return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
 
 

@@ -117,7 +117,7 @@ def _heads(model: GatedRNNPreTrainedModel) -> list[nn.Module]:
     if isinstance(model, GatedRNNClassifier):
         return [network.classifier for network in model.networks]
     if isinstance(model, GatedRNNForForecasting):
-        return [model.head]
+        return [network.head for network in model.networks]
     return [module for name, module in model.named_children() if name in ("projection", "lm_head")]
 
 
@@ -125,7 +125,8 @@ def answers_of(model: GatedRNNPreTrainedModel) -> list[str]:
     """How a model's parts answer together, and what was decided of it after training; a sentence each."""
     config, said, path = model.config, list[str](), getattr(model, "linear_path", None)
     if config.members > 1:
-        what = "numbers" if config.problem_type == "regression" else "log-probabilities"
+        of_labels = "numbers" if config.problem_type == "regression" else "log-probabilities"
+        what = "quantiles" if isinstance(model, GatedRNNForForecasting) else of_labels
         size = sum(parameter.numel() for parameter in model.others[0].parameters())
         said.append(f"{config.members} networks of {size:,} parameters each; their {what} are averaged")
     if path is not None:

@@ -1,5 +1,6 @@
 """The state of a model's recurrent layers between two calls, as transformers' `generate` carries it."""
 
+from copy import copy
 from typing import Any, NoReturn
 
 import torch
@@ -59,13 +60,16 @@ class GatedRNNCache(Cache):
 
     Pass the one that a call returned to the next call, as `past_key_values`: a stream, a conversation, or the next
     chunk of a text in training (see `detached`).
+
+    Args:
+        networks: how many networks of this configuration it has the layers of, those of the first one first.
     """
 
-    def __init__(self, config: GatedRNNConfig) -> None:
+    def __init__(self, config: GatedRNNConfig, networks: int = 1) -> None:
         # A backbone carries the steps that it has read.
         states = [cell.equations().carried for cell in config.cells] or [1]
-        super().__init__(layers=[RecurrentState(number_of_states=number) for number in states])
-        self.seen_tokens = 0
+        super().__init__(layers=[RecurrentState(number_of_states=number) for number in states * networks])
+        self.seen_tokens, self.networks = 0, networks
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self.seen_tokens
@@ -88,6 +92,13 @@ class GatedRNNCache(Cache):
             for index, state in enumerate(stacked):
                 self.layers[first + index].update_recurrent_state(state, state_idx=kind)
 
+    def apart(self) -> "list[GatedRNNCache]":
+        """The state of each network; what a network writes there is written here too, but for `seen_tokens`."""
+        count, found = len(self.layers) // self.networks, [copy(self) for _ in range(self.networks)]
+        for number, own in enumerate(found):
+            own.layers, own.networks = self.layers[number * count : (number + 1) * count], 1
+        return found
+
     def detached(self) -> "GatedRNNCache":
         """This state without its graph, for truncated backpropagation through time; changes it in place."""
         for layer in self.layers:
@@ -106,7 +117,8 @@ class GatedRNNCache(Cache):
     @classmethod
     def of_tensors(cls, config: GatedRNNConfig, tensors: dict[str, Tensor]) -> "GatedRNNCache":
         """The state that `tensors` returned."""
-        found = cls(config)
+        last = max((int(name.split()[1]) for name in tensors if name != SEEN), default=0)
+        found = cls(config, networks=1 + last // (len(config.cells) or 1))
         for name, tensor in tensors.items():
             if name == SEEN:
                 found.seen_tokens = int(tensor)

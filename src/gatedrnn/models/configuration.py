@@ -63,8 +63,8 @@ class GatedRNNConfig(PreTrainedConfig):
         linear_path: of a sequence classifier of tokens: numbers of pairs, grams and grams_per_token of the linear
             classifier whose log-probabilities are averaged with the network's, see `gatedrnn.models.linear_path`. None
             for none.
-        members: networks of a classifier, alike but for their random numbers, whose log-probabilities (of a regression,
-            numbers) are averaged.
+        members: networks of a classifier or a forecaster, alike but for their random numbers, whose log-probabilities
+            (of a regression numbers, of a forecast quantiles) are averaged.
         convolution_size: channels of the convolutions over time that a classifier of numbers has before its cells, see
             `gatedrnn.models.convolution`; it pools their output beside the cells'. 0 for none.
         random_convolutions: about how many features of fixed random convolutions a sequence classifier of numbers reads

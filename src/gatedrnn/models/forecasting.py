@@ -1,7 +1,8 @@
 """Forecasts: quantiles of the next steps of a series from those before, in a window or in a stream."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -33,19 +34,20 @@ class ForecastOutput(ModelOutput):
     """What `GatedRNNForForecasting` returns."""
 
     loss: Tensor | None = None
-    """Mean pinball loss over quantiles and labels, in units of each window's seasonal naive error."""
+    """Mean pinball loss over quantiles and labels, in units of each window's seasonal naive error; in training the mean
+    over the members, each for itself."""
     quantiles: Tensor | None = None
     """(batch, horizon, quantiles), float64, in the units of the series; (batch, origins, horizon, quantiles) for
     several origins. NaN for a series without any value in its context."""
 
 
 class Windowed(NamedTuple):
-    """Windows as the head reads them."""
+    """Windows as the heads read them."""
 
     scale: Scale
     smoothed: Smoothed
-    states: Tensor
-    """(batch, origins, features)."""
+    states: list[Tensor]
+    """Of each member, (batch, origins, features)."""
     ahead: Tensor | None
     """Covariates of the steps ahead, (batch, origins, horizon, known_size)."""
     begun: Tensor | None
@@ -57,12 +59,13 @@ class ForecastState:
     """A stream of series between two calls; its size does not depend on how many values went into it."""
 
     cache: GatedRNNCache
+    """Of all members."""
     scale: Scale
     """Of the context that it began with, or of the one at the last `renormalise`."""
     past: SmoothingPast
     """What the smoothers have seen, in units of that context."""
-    hidden: Tensor
-    """(batch, features), after the last value."""
+    hidden: Sequence[Tensor]
+    """Of each member, (batch, features), after the last value."""
     smoothed: Smoothed
     """After the last value."""
     recent: dict[str, Tensor | None]
@@ -74,7 +77,7 @@ class ForecastState:
         """What `update` goes on from, but for the recurrent layers' state: each (batch, size)."""
         found = self.scale.tensors() | self.past.tensors()
         if self.intervals is not None:  # a new value is held against what is forecast from these
-            found |= self.intervals.tensors() | self.smoothed.tensors() | {"hidden": self.hidden}
+            found |= self.intervals.tensors() | self.smoothed.tensors() | {"hidden": torch.cat([*self.hidden], dim=1)}
         return found
 
 
@@ -88,7 +91,8 @@ def stream_of(
         recent: as in `ForecastState`.
     """
     scale, past = Scale.of_tensors(tensors), SmoothingPast.of_tensors(tensors)
-    intervals, hidden = AdaptiveIntervals.of_tensors(tensors), tensors.get("hidden", torch.empty(0))
+    intervals = AdaptiveIntervals.of_tensors(tensors)
+    hidden = tensors["hidden"].chunk(cache.networks, dim=1) if "hidden" in tensors else ()
     return ForecastState(cache, scale, past, hidden, Smoothed.of_tensors(tensors), recent, intervals)
 
 
@@ -177,14 +181,28 @@ class ForecastHead(nn.Module):
         return torch.cat([below, middle, above], dim=-1)
 
 
+def averaged(quantiles: list[Tensor]) -> Tensor:
+    """What members forecast together, in units of the window: the mean of their quantiles, which rises as theirs do."""
+    return sum(quantiles[1:], start=quantiles[0]) / len(quantiles)
+
+
+class ForecastMember(nn.Module):
+    """A further network of a forecaster, with its head."""
+
+    def __init__(self, config: GatedRNNForecastConfig) -> None:
+        super().__init__()
+        self.model = GatedRNNModel(config)
+        self.head = ForecastHead(config, self.model.output_size)
+
+
 class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     """Quantiles of the next `horizon` values of series.
 
     A window is read in units of its own, which come from it alone: logarithms where all values are positive and of
     unequal size, else their distance from the mean. Recurrent layers read what simple smoothers and seasons say of each
-    step (`gatedrnn.models.smoothing`), and mix that into a forecast in the units of the series. `forward` reads whole
-    windows. `start`, `update` and `forecast` are the same model as a stream, in constant time and memory a value, with
-    the units that it started with until `renormalise`.
+    step (`gatedrnn.models.smoothing`), and mix that into a forecast in the units of the series; of several members it
+    is the mean. `forward` reads whole windows. `start`, `update` and `forecast` are the same model as a stream, in
+    constant time and memory a value, with the units that it started with until `renormalise`.
 
     Example:
         >>> config = GatedRNNForecastConfig(cell="mingru", horizon=2)
@@ -201,7 +219,13 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         super().__init__(config)
         self.model = GatedRNNModel(config)
         self.head = ForecastHead(config, self.model.output_size)
+        self.others = nn.ModuleList(ForecastMember(config) for _ in range(config.members - 1))
         self.post_init()
+
+    @property
+    def networks(self) -> "list[GatedRNNForForecasting | ForecastMember]":
+        """All members; the first is this model itself."""
+        return [self, *(cast(ForecastMember, other) for other in self.others)]
 
     def forward(
         self, past_values: Tensor, past_mask: Flags | None = None, known_covariates: Tensor | None = None,
@@ -230,12 +254,14 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         if past_mask is not None:
             values = values.masked_fill(~past_mask, float("nan"))
         read = self.read(values, known_covariates, static, past_covariates, origins, deviation, scale)
-        quantiles = read.scale.original(self.head(read.states, read.smoothed, read.ahead))
-        loss = None
+        each = self.of_members(read.states, read.smoothed, read.ahead)
+        quantiles, loss = read.scale.original(averaged(each)), None
         if labels is not None:
             future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels.double()], dim=1)
             begun = None if read.begun is None else read.begun[:, -origins:]
-            loss = self._loss(quantiles, future.unfold(1, self.config.horizon, 1), values, begun, deviation)
+            alone = [read.scale.original(one) for one in each] if self.training and self.others else [quantiles]
+            true = future.unfold(1, self.config.horizon, 1)
+            loss = torch.stack([self._loss(one, true, values, begun, deviation) for one in alone]).mean()
         quantiles = self.bounded(quantiles)  # not in the loss: a quantile below 0 would have no gradient
         return ForecastOutput(loss=loss, quantiles=quantiles[:, 0] if origins == 1 else quantiles)
 
@@ -244,15 +270,24 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         past_covariates: Tensor | None = None, origins: int = 1, deviation: Tensor | None = None,
         scale: Scale | None = None,
     ) -> Windowed:  # fmt: skip
-        """What the head reads of windows; arguments and errors as in `forward`."""
+        """What the heads read of windows; arguments and errors as in `forward`."""
         values = past_values.double()
         self._check(values, known_covariates, static, past_covariates, known_covariates is not None)
         scale = self.scale_of(values, deviation) if scale is None else scale
         smoothed, features = self._read(values, scale, origins, known_covariates, past_covariates, static)
         begun = _begun(values)
-        states = self.model(input_values=features, attention_mask=begun).last_hidden_state[:, -origins:]
+        cores = [network.model(input_values=features, attention_mask=begun) for network in self.networks]
+        states = [core.last_hidden_state[:, -origins:] for core in cores]
         ahead = None if known_covariates is None else self._ahead(known_covariates, origins)
         return Windowed(scale, smoothed, states, ahead, begun)
+
+    def of_members(
+        self, states: Sequence[Tensor], smoothed: Smoothed, known: Tensor | None, shrinkage: float | None = None,
+        factors: Tensor | None = None,
+    ) -> list[Tensor]:  # fmt: skip
+        """Quantiles of each member, from its own states; arguments as in `ForecastHead.forward`."""
+        members = zip(self.networks, states, strict=True)
+        return [network.head(own, smoothed, known, shrinkage, factors) for network, own in members]
 
     def inputs_of(
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
@@ -305,13 +340,13 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         past = self.nothing_before(units)
         smoothed, past = self.smooth(units, past, 1)
         features = self.joined(smoothed, scale, known_covariates, past_covariates, static)
-        states, cache = self.model.read(input_values=features, attention_mask=_begun(values), use_cache=True)
-        assert cache is not None
+        cache = GatedRNNCache(self.config, len(self.networks))
+        hidden = self._read_on(features, cache, _begun(values))
         recent = {
             "past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates,
             "static": static, "deviation": deviation,
         }  # fmt: skip
-        state = ForecastState(cache, scale, past, states[:, -1], smoothed, recent)
+        state = ForecastState(cache, scale, past, hidden, smoothed, recent)
         if adapt is not None:
             state.intervals = AdaptiveIntervals.start(adapt, len(values), self.config.levels, values.device)
         self._keep_recent(state)
@@ -400,13 +435,22 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         with torch.inference_mode():  # where a view, of which smoothers take many, costs half as much
             state.smoothed, state.past = self.smooth(units, state.past, 1)
             features = self.joined(state.smoothed, state.scale, known, past, static)
-        states, _ = self.model.read(input_values=features, past_key_values=state.cache)
-        state.hidden = states[:, -1]
+        state.hidden = self._read_on(features, state.cache)
+
+    def _read_on(self, features: Tensor, cache: GatedRNNCache, begun: Flags | None = None) -> list[Tensor]:
+        """Read further steps, and return what each member's head reads after them; `cache` is changed."""
+        hidden = []
+        for network, own in zip(self.networks, cache.apart(), strict=True):
+            states, _ = network.model.read(input_values=features, attention_mask=begun, past_key_values=own)
+            hidden.append(states[:, -1])
+        cache.seen_tokens += features.shape[1]
+        return hidden
 
     def _ahead_of(self, state: ForecastState, ahead: Tensor | None) -> Tensor:
         """Quantiles (batch, 1, horizon, quantiles) of a stream in its units."""
         factors = None if state.intervals is None else state.intervals.factors
-        return self.head(state.hidden.unsqueeze(1), state.smoothed, ahead, factors=factors)
+        states = [own.unsqueeze(1) for own in state.hidden]
+        return averaged(self.of_members(states, state.smoothed, ahead, factors=factors))
 
     @torch.no_grad()
     def _read(

@@ -23,7 +23,7 @@ FIRST, LEAST, MOST, SECONDS = 2, 3, 50, 3.0
 FIXED = (FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION)
 """Tasks whose recipe has as many steps as pay: more of them learn the training data by heart."""
 MOST_MEMBERS = 5
-"""Networks that a classifier of these tasks gets from the time that is left."""
+"""Networks that a model of these tasks gets from the time that is left."""
 
 
 class Budgeted(NamedTuple):

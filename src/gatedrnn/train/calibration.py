@@ -13,6 +13,7 @@ import torch
 
 from gatedrnn.data import Windows
 from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.models.forecasting import averaged
 
 SHRINKAGES = (0.0, 0.25, 0.5, 0.75, 1.0)
 UNTRUSTED = 0.75
@@ -57,7 +58,8 @@ def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Seque
         read = model.read(**cast(dict[str, Any], batch))
         true = read.scale.units(labels)
         for shrinkage, into in zip(shrinkages, found, strict=True):
-            quantiles = model.head(read.states, read.smoothed, read.ahead, shrinkage)[:, 0]
+            each = model.of_members(read.states, read.smoothed, read.ahead, shrinkage)
+            quantiles = averaged(each)[:, 0]
             median, apart = quantiles[..., middle], torch.diff(quantiles, dim=2)
             distances = torch.cat([apart[..., :middle], torch.ones_like(apart[..., :1]), apart[..., middle:]], dim=2)
             scaled = (model.bounded(read.scale.original(median)) - labels).abs().cpu() / unit

@@ -89,7 +89,7 @@ class ModelSettings(Settings):
     without = {
         "token_dropout": (FORECAST, SERIES, SERIES_REGRESSION), "pooling": (FORECAST, LANGUAGE, TAGGING),
         "bidirectional": (FORECAST, LANGUAGE), "tied": (FORECAST, SERIES, SERIES_REGRESSION),
-        "members": (FORECAST, LANGUAGE), **dict.fromkeys(OF_TEXTS, (FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION)),
+        "members": (LANGUAGE,), **dict.fromkeys(OF_TEXTS, (FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION)),
     }  # fmt: skip
 
     layers: int = Field(1, ge=1)
@@ -146,8 +146,8 @@ class ModelSettings(Settings):
     """Texts: a linear model of TF-IDF n-grams, fitted by scikit-learn, answers beside the network: their
     log-probabilities, log-odds of several labels, or numbers are averaged."""
     members: int = Field(1, ge=1)
-    """Networks of a classifier, trained on the same batches from different random numbers; their log-probabilities are
-    averaged."""
+    """Networks, trained on the same batches from different random numbers, whose answers are averaged:
+    log-probabilities, numbers, or the quantiles of a forecast."""
     convolution_size: int = Field(0, ge=0)
     """Series with a class or a number each: channels of convolutions over time before the cells; 0 for none."""
     random_convolutions: int = Field(0, ge=0)
@@ -301,7 +301,7 @@ class RunSettings(Settings):
                 if getattr(self.model, name):
                     raise ValueError(belongs(name, of_texts, task))
         if task in self.model.without["members"] and self.model.members > 1:
-            raise ValueError(f"--members is of classifiers; leave it out with {task}")
+            raise ValueError(f"--members is of classifiers and forecasts; leave it out with {task}")
         for name in ("convolution_size", "random_convolutions"):
             if task not in (SERIES, SERIES_REGRESSION) and getattr(self.model, name):
                 raise ValueError(belongs(name, [SERIES, SERIES_REGRESSION], task))

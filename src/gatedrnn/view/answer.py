@@ -134,7 +134,7 @@ class NumbersSoFar(LabelSoFar):
 
 
 class Ahead(StepAnswer):
-    """Quantiles of the steps ahead, (1, horizon · quantiles), in the units of the series.
+    """Quantiles of the steps ahead, (1, horizon · quantiles), in the units of the series; the mean of all members.
 
     A step reads a value and the unit of the whole context, (1, 6), float64.
     """
@@ -144,6 +144,10 @@ class Ahead(StepAnswer):
     def __init__(self, model: GatedRNNForForecasting) -> None:
         before, context = model.nothing_before(torch.zeros(1, 1)).tensors(), Context(model.config.usual_deviation)
         super().__init__(model, before, context)
+        if len(networks := model.networks) > 1:
+            layers = range(1, model.config.num_hidden_layers + 1)
+            names = (f"network {n}, layer {layer}" for n, _ in enumerate(networks, start=1) for layer in layers)
+            self.places = [Place(name, False) for name in names]
         self.example = Context(None)(torch.tensor([[1.0], [2.0]], dtype=torch.float64))[:1]
 
     def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:

@@ -35,13 +35,14 @@ def step_answer(model: GatedRNNPreTrainedModel, place: str) -> StepAnswer:
         raise DataError(f"{place}: reads uneven times; the page shows steps equally far apart")
     if isinstance(model, GatedRNNForForecasting) and (config.known_size or config.past_size or config.static_size):
         raise DataError(f"{place}: reads covariates; the page shows forecasts from the values of a series alone")
-    if _answers_at_the_end(config):
+    if not isinstance(model, GatedRNNForForecasting) and _answers_at_the_end(config):
         return AnswerOfWhole(model)
     return NumbersSoFar(model) if config.problem_type == "regression" else ANSWERS[type(model)](model)
 
 
 def _answers_at_the_end(config: Any) -> bool:
-    """Whether the page has one answer to all that is typed; steps of a single network that reads forwards have theirs.
+    """Whether a classifier has one answer to all that is typed; steps of a single network that reads forwards have
+    theirs.
 
     Several labels are among them for the page's sake, which shows each one's probability there alone.
     """

@@ -1,6 +1,6 @@
-"""Models that answer only when all is read: in both directions, by convolutions, beside a linear path, or by several
-networks. One graph reads the whole sequence and gives what each layer reads at each step, and the answer; the graph of
-a step then runs every layer and direction as a stream of its own.
+"""Classifiers that answer only when all is read: in both directions, by convolutions, beside a linear path, or by
+several networks. One graph reads the whole sequence and gives what each layer reads at each step, and the answer; the
+graph of a step then runs every layer and direction as a stream of its own.
 """
 
 from copy import copy, deepcopy

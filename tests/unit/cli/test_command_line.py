@@ -40,6 +40,8 @@ BAD = {
     "compare --config .": ".: is a directory",
     "train --resume nowhere": "holds no run to resume",
     "train --task forecast --pooling max": "--pooling is of classifiers; leave it out with forecast",
+    "train --task forecast --members 0": "--members: Input should be greater than or equal to 1",
+    "train --task language-model --members 2": "--members is of classifiers and forecasts; leave it out with language",
     "train --task parity --permuted": "gatedrnn: --permuted belongs to mnist, not to parity; name one with --task\n",
     "train --task digits --cell slstm --zoneout 0.1": "--zoneout mixes each state by itself, and those of slstm belong",
     "compare --task digits --cells lstm slstm --zoneout 0.1": "--zoneout mixes each state by itself, and those of",

@@ -74,8 +74,9 @@ def forecaster(cell="mingru", **given):
     fields = {"horizon": 5, "seasons": [3, 4], "context": 9, "hidden_size": 8, "embedding_size": 6, **given}
     fields["num_hidden_layers"] = len(cell.split(","))
     model = GatedRNNForForecasting(GatedRNNForecastConfig(cell=cell, **fields)).eval()
-    for parameter in model.head.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
+    for network in model.networks:
+        for parameter in network.head.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
     return model
 
 
@@ -94,11 +95,11 @@ def as_graphs(model, folder):
     )
 
 
-@pytest.mark.parametrize("non_negative", [False, True])
+@pytest.mark.parametrize("fields", [{}, {"non_negative": True}, {"members": 2}])
 @pytest.mark.parametrize("run", [in_torch, pytest.param(as_graphs, marks=pytest.mark.slow)])
 @torch.no_grad()
-def test_a_window_and_the_stream_after_it_give_the_models_forecasts(run, non_negative, tmp_path):
-    model = forecaster("lstm,mingru", linear_size=9, non_negative=non_negative)
+def test_a_window_and_the_stream_after_it_give_the_models_forecasts(run, fields, tmp_path):
+    model = forecaster("lstm,mingru", linear_size=9, **fields)
     values = torch.randn(4, 18, dtype=torch.float64) * 50
     values[1, 7] = values[2, 13] = float("nan")
     window, step = run(model, tmp_path)
@@ -109,7 +110,7 @@ def test_a_window_and_the_stream_after_it_give_the_models_forecasts(run, non_neg
         new = values[:, place : place + 1]
         quantiles, *carried = step(new, carried)
         np.testing.assert_allclose(quantiles, model.forecast(model.update(state, new)), rtol=1e-4, atol=1e-3)
-        assert (np.asarray(quantiles).min() == 0) == non_negative
+        assert (np.asarray(quantiles).min() == 0) == model.config.non_negative
 
 
 @pytest.mark.slow

@@ -56,15 +56,19 @@ def covariates(model, low, high):
     return names if model.config.known_size else {}
 
 
-@over(cell=("mingru", "lstm", "lstm,mingru"), sizes=({}, SIZES), linear_size=(0, 5), seasons=(None, [4]))
+@over(
+    cell=("mingru", "lstm", "lstm,mingru"), sizes=({}, SIZES), linear_size=(0, 5), seasons=(None, [4]), members=(1, 2)
+)
 @torch.no_grad()
 def test_two_halves_of_a_stream_kept_as_tensors_between_them_are_the_whole_series_by_series(
-    cell, sizes, linear_size, seasons
+    cell, sizes, linear_size, seasons, members
 ):
     levels = [0.05, 0.25, 0.5, 0.9]
-    model = model_of(cell, **sizes, linear_size=linear_size, horizon=3, quantiles=levels, seasons=seasons)
-    for parameter in model.head.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
+    fields = {"linear_size": linear_size, "horizon": 3, "quantiles": levels, "seasons": seasons, "members": members}
+    model = model_of(cell, **sizes, **fields)
+    for network in model.networks:
+        for parameter in network.head.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
     values, static = torch.randn(3, 50, dtype=torch.float64), {"static": torch.randn(3, 1)} if sizes else {}
     values[1, 35] = torch.nan
 

@@ -24,6 +24,7 @@ from gatedrnn.models.forecast_units import Scale, naive_forecast
 from gatedrnn.models.forecasting import SHARPNESS
 from gatedrnn.models.inputs import DecayedInputs, UnevenInputs
 from gatedrnn.models.smoothing import SmoothingPast, smooth
+from gatedrnn.models.structure import count_parameters, describe_structure
 
 SIZES = {"known_size": 2, "past_size": 1, "static_size": 1}
 CELLS = ("mingru", "lstm", "lstm,mingru", "gru-input-gated")
@@ -39,8 +40,9 @@ def model_of(cell="mingru", *, drawn=True, **given):
     }  # fmt: skip
     model = GatedRNNForForecasting(GatedRNNForecastConfig(cell=cell, **fields | given)).eval()
     if drawn:
-        for parameter in model.head.parameters():
-            torch.nn.init.normal_(parameter, std=0.3)
+        for network in model.networks:
+            for parameter in network.head.parameters():
+                torch.nn.init.normal_(parameter, std=0.3)
     return model
 
 
@@ -91,11 +93,12 @@ def test_quantiles_never_cross_and_follow_the_units_of_the_series(cell):
     torch.testing.assert_close(other, 1000 * found, rtol=1e-4, atol=1e-3)
 
 
-@over(cell=CELLS, linear_size=(0, 9), last=(13, 33))
+@over(cell=CELLS, linear_size=(0, 9), last=(13, 33), members=(1, 3))
 @torch.no_grad()
-def test_a_stream_is_the_window_in_the_same_units(cell, linear_size, last):
+def test_a_stream_is_the_window_in_the_same_units(cell, linear_size, last, members):
     """One that begins with fewer steps than a season too."""
-    model, batch = model_of(cell, **SIZES, linear_size=linear_size, seasons=[4, 12]), windows()
+    model = model_of(cell, **SIZES, linear_size=linear_size, seasons=[4, 12], members=members)
+    batch = windows()
     whole, known = model(**batch, labels=torch.randn(3, 5), origins=last + 1).quantiles, batch["known_covariates"]
 
     def steps(low, high):
@@ -133,6 +136,38 @@ def test_a_stream_of_positive_values_is_the_window_of_its_units(cell, seasons, l
     assert below.isfinite().all() and (below > 0).all(), "a value that has no logarithm is the lowest that has one"
 
 
+def alone(model, member):
+    """A member of a forecaster as a forecaster of its own."""
+    weights = model.networks[member].state_dict().items()
+    found = GatedRNNForForecasting(GatedRNNForecastConfig(**model.config.to_dict() | {"members": 1})).eval()
+    found.load_state_dict({name: value for name, value in weights if not name.startswith("others.")})
+    return found
+
+
+def test_members_forecast_the_mean_of_their_quantiles_in_units_of_the_window_and_learn_each_for_itself():
+    model, labels = model_of("lstm,mingru", members=3, bands=[[0.1, 1.0, 0.2]] * 5), torch.randn(3, 5) * 100
+    parts = [alone(model, member) for member in range(3)]
+    for values in (windows()["past_values"], windows()["past_values"].abs() + 20):
+        scale, found = model.scale_of(values), model.predict(values)
+        each = [scale.units(one.predict(values)) for one in parts]
+        torch.testing.assert_close(scale.units(found), sum(each) / 3, atol=1e-5, rtol=1e-5)
+        assert not torch.allclose(each[0], each[1]) and (found.diff(dim=2) > 0).all()
+    training = model.train()(values, labels=labels).loss
+    evaluated = model.eval()(values, labels=labels).loss
+    losses = [one.train()(values, labels=labels).loss for one in parts]
+    assert_equal_within(training, sum(losses) / 3, torch.float32, "loss in training")
+    assert (evaluated - training).abs() > 1e-3, "that of the forecast of all"
+    training.backward()
+    for one, loss, network in zip(parts, losses, model.networks, strict=True):
+        loss.backward()
+        learned = dict(network.named_parameters())
+        for name, parameter in one.named_parameters():
+            assert_equal_within(learned[name].grad * 3, parameter.grad, torch.float32, name)
+    counts, plain = count_parameters(model), count_parameters(parts[0])
+    assert counts == {part: 3 * count for part, count in plain.items()}
+    assert describe_structure(model)["state_size"] == 3 * describe_structure(parts[0])["state_size"]
+
+
 @pytest.mark.parametrize("dtype, within", [(torch.float64, 1e-5), (torch.bfloat16, 0.05)])
 @torch.no_grad()
 def test_a_model_of_another_dtype_forecasts_too(dtype, within):
@@ -155,7 +190,7 @@ def saved(state):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_stream_goes_on_in_and_out_of_inference_mode_and_after_it_was_copied_or_saved(cell):
-    model, values = model_of(cell, context=20), torch.randn(2, 50)
+    model, values = model_of(cell, context=20, members=2), torch.randn(2, 50)
     state, whole = model.start(values[:, :20]), model.start(values[:, :20])
     for step in range(20, 50):
         with torch.inference_mode(step % 2 == 0):
@@ -166,13 +201,13 @@ def test_a_stream_goes_on_in_and_out_of_inference_mode_and_after_it_was_copied_o
 
 
 def test_a_stream_does_not_grow():
-    model = model_of(seasons=[4], context=20)
+    model = model_of(seasons=[4], context=20, members=2)
     state, sizes = model.start(torch.randn(1, 20)), set()
     for steps in (0, 300, *[1] * 30):
         if steps:
             model.update(state, torch.randn(1, steps))
         tensors = [
-            state.hidden,
+            *state.hidden,
             *state.past.tensors().values(),
             *state.cache.tensors().values(),
             *state.recent.values(),

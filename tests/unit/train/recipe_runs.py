@@ -70,12 +70,18 @@ RECIPES = {
         lambda path, count, seed=0: seasons(path, future=0), "smoothers, embedding, cells, head", FORECAST,
         {"mase": "test_mase", "coverage": "test_coverage"}, AutoModelForTimeSeriesPrediction, "a.csv",
     ),
+    "members that forecast": Recipe(
+        lambda path, count, seed=0: seasons(path, future=0), "smoothers, embedding, cells, head",
+        f"{FORECAST} --members 2", {"mase": "test_mase", "coverage": "test_coverage"},
+        AutoModelForTimeSeriesPrediction, "a.csv",
+    ),
     "language": Recipe(
         lambda path, count, seed=0: small_text(path), "embedding, cells, blocks, head", "--length 16",
         {"perplexity": "test_perplexity", "bits per byte": "test_bits_per_byte"}, AutoModelForCausalLM, "a.txt",
     ),
 }  # fmt: skip
-CLASSIFIERS = [name for name in RECIPES if name not in ("forecast", "language")]
+FORECASTERS = [name for name in RECIPES if RECIPES[name].opened is AutoModelForTimeSeriesPrediction]
+CLASSIFIERS = [name for name in RECIPES if name not in (*FORECASTERS, "language")]
 
 
 def begun(name, folder, output):
@@ -84,7 +90,7 @@ def begun(name, folder, output):
     file = folder / recipe.file
     if not file.exists():
         recipe.write(file, 80)
-    command = ["forecast", file] if name == "forecast" else ["train", "--train-file", file]
+    command = ["forecast", file] if name in FORECASTERS else ["train", "--train-file", file]
     sizes = ["--embedding-size", recipe.embedding_size]
     return [*command, *SMALL, *sizes, *recipe.flags.split(), "--output", output]
 

@@ -54,7 +54,9 @@ def test_a_forecaster_is_trained_several_times_in_its_minutes(tmp_path, timed):
     settings = default_run("forecast", train_file=str(tmp_path / "sales.csv"), **SMALL)
     found = within(settings, 90 * STEP / 60 / budget.SHARE)
     assert found.settings.train.total_steps in (29, 30) and "trained 3 times" in found.said
-    assert within(settings, 60).settings.train.total_steps == 200, "more steps than the recipe's do not pay"
+    more = within(settings, 60).settings
+    assert more.train.total_steps == 200, "more steps than the recipe's do not pay"
+    assert more.model.members == MOST_MEMBERS
 
 
 def test_a_text_that_is_read_as_one_takes_all_the_time(tmp_path, timed):

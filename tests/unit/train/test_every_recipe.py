@@ -12,7 +12,7 @@ import pytest
 import torch
 from commands import call, outcome, printed
 from outcomes import Killed, assert_same_outcome
-from recipe_runs import CLASSIFIERS, RECIPES, as_predicted, begun, inputs_of, predicted, read_by_auto
+from recipe_runs import CLASSIFIERS, FORECASTERS, RECIPES, as_predicted, begun, inputs_of, predicted, read_by_auto
 from struck import Run, Strike, endings
 
 from gatedrnn.data import load_task
@@ -55,7 +55,7 @@ def killed_each(count):
 def test_a_run_that_is_killed_again_and_again_resumes_to_the_same_bits(trained, tmp_path):
     name, whole = trained
     settings = RunFolder(whole).settings()
-    for count in (1, 5, 4) if name != "forecast" else (5, 9, 9):
+    for count in (1, 5, 4) if name not in FORECASTERS else (5, 9, 9):
         with pytest.raises(Killed):
             train(settings, tmp_path / "run", killed_each(count))
     train(settings, tmp_path / "run")
@@ -71,8 +71,8 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bits(tmp_path):
     for name, folder in folders.items():
         folder.mkdir()
         whole, killed = (begun(name, folder, folder / which) for which in ("whole", "killed"))
-        resume = killed if name == "forecast" else ["train", "--resume", folder / "killed"]
-        strikes = [Strike(times=5)] + ([Strike(times=9)] if name == "forecast" else [])
+        resume = killed if name in FORECASTERS else ["train", "--resume", folder / "killed"]
+        strikes = [Strike(times=5)] + ([Strike(times=9)] if name in FORECASTERS else [])
         runs += [Run(whole), *(Run(resume if turn else killed, strike) for turn, strike in enumerate(strikes))]
         runs.append(Run(resume))
         codes += [[0], *[[-signal.SIGKILL]] * len(strikes), [0]]
@@ -94,10 +94,10 @@ def test_the_auto_class_gives_each_row_the_scores_that_predict_writes(trained, t
             assert row[column] == pytest.approx(value, rel=1e-5, abs=1e-5), column
 
 
-@of("forecast")
+@of(*FORECASTERS)
 def test_the_auto_class_gives_the_forecast_that_is_written(trained):
-    _, run = trained
-    model = RECIPES["forecast"].opened.from_pretrained(run / "model").eval()
+    name, run = trained
+    model = RECIPES[name].opened.from_pretrained(run / "model").eval()
     windows = load_task(RunFolder(run).settings().data).train
     written = np.loadtxt(run / "forecast.csv", delimiter=",", skiprows=1, usecols=(3, 2, 4)).reshape(2, 6, 3)
     for one, expected in zip(windows.series, written, strict=True):
@@ -135,8 +135,10 @@ def test_describe_names_each_part_and_counts_each_parameter_once(trained, capsys
         assert (part.fitted > 0) == (part.name in ("linear path", "convolutions"))
         assert part.name != "linear path" or not part.trained
     for told, there in (
-        ("2 networks of ", name == "members"), ("network and linear path;", "linear path" in RECIPES[name].parts),
-        ("shrinkage ", name == "forecast"), ("intervals are calibrated", name == "forecast"),
+        ("2 networks of ", name.startswith("members")),
+        ("their quantiles are averaged", name == "members that forecast"),
+        ("network and linear path;", "linear path" in RECIPES[name].parts),
+        ("shrinkage ", name in FORECASTERS), ("intervals are calibrated", name in FORECASTERS),
     ):  # fmt: skip
         assert (told in said) == there, told
 
@@ -175,7 +177,7 @@ def waves(steps):
     return torch.sin(torch.arange(float(steps), dtype=torch.float64) * 0.5)[None] * 3 + 10
 
 
-@of("forecast")
+@of(*FORECASTERS)
 @torch.no_grad()
 def test_a_stream_gives_after_each_value_the_forecast_of_the_window(trained):
     model, values = open_finished(trained[1]).model, waves(40)
@@ -186,7 +188,7 @@ def test_a_stream_gives_after_each_value_the_forecast_of_the_window(trained):
         torch.testing.assert_close(found, window, rtol=1e-5, atol=1e-5)
 
 
-@of("forecast")
+@of(*FORECASTERS)
 @pytest.mark.slow
 def test_the_graphs_of_a_forecast_give_that_of_the_model(trained, tmp_path):
     call("export", trained[1], "--output", tmp_path)

@@ -178,13 +178,14 @@ def test_errors_of_many_forecasts_are_those_that_are_scored(monkeypatch):
     assert len(windows) == len(found.scaled) == 2 and np.isfinite(found.scaled).all()
 
 
-def test_errors_of_few_are_of_every_origin_of_the_part_and_use_no_later_value():
+@pytest.mark.parametrize("members", [1, 2])
+def test_errors_of_few_are_of_every_origin_of_the_part_and_use_no_later_value(members):
     values, nothing, none = np.random.default_rng(1).normal(size=40), np.empty((40, 0)), np.empty(0)
     windows = Windows(
         [OneSeries("a", np.arange(40), values, nothing, nothing, none)], np.array([30]), np.array([36]),
         np.array([2.0]), np.array([1.0]), context=20, horizon=3, stride=3,
     )  # fmt: skip
-    model = model_of()
+    model = model_of(members=members)
     (found,) = errors_of(model, windows, (0.5,))
     assert np.isnan(found.scaled).sum(0).tolist() == [0, 1, 2] and len(found.scaled) == 6
     model.config.shrinkage = 0.5

@@ -35,7 +35,7 @@ KINDS = {
     "numbers so far": {"num_labels": 1, "problem_type": "regression", "label_mean": 10.0, "label_deviation": 5.0},
 }  # fmt: skip
 TWO = {"seasons": [4, 6], "linear_size": 5}
-FORECASTS = {"two seasons": TWO, "one": {}, "none": {"seasons": None}}
+FORECASTS = {"two seasons": TWO, "one": {}, "none": {"seasons": None}, "members": {"members": 2}}
 
 
 def stepped(folder, rows):
@@ -275,8 +275,12 @@ def test_a_forecast_by_steps_is_that_of_the_window(tmp_path):
         steps = list(stepped(tmp_path / name, Context(None)(values[:, None])))
         expected = model.predict(values[None]).flatten().numpy()
         assert np.abs(steps[-1]["answer"][0] / expected - 1).max() < ALLOWED
-        inputs = model.model.embeddings(model.inputs_of(values[None])).detach()
-        (first, *_) = trace(model.model.parts[0].layer, inputs)
-        gate, *_ = first.gates
-        for step, found in enumerate(steps):
-            assert np.abs(found[f"layer_0_gate_{gate}"][0] - first.gates[gate][0, step].numpy()).max() < ALLOWED
+        names = [place.name for place in step_answer(model, "a folder").places]
+        assert names == [f"network {1 + n // 2}, layer {1 + n % 2}" for n in range(4 if name == "members" else 0)]
+        inputs = model.inputs_of(values[None])
+        cores = [network.model for network in model.networks]
+        traced = [one for core in cores for one in trace(core.parts[0].layer, core.embeddings(inputs).detach())]
+        for number, one in enumerate(traced):
+            gate, *_ = one.gates
+            seen = np.concatenate([found[f"layer_{number}_gate_{gate}"] for found in steps])
+            assert np.abs(seen - one.gates[gate][0].numpy()).max() < ALLOWED

@@ -56,7 +56,8 @@ def forecast(folder, cell="mingru", **fields):
     torch.manual_seed(0)
     sizes = {"seasons": [4], "horizon": 3, "context": 20} | fields
     model = GatedRNNForForecasting(GatedRNNForecastConfig(cell=cell, hidden_size=12, num_hidden_layers=2, **sizes))
-    for parameter in model.head.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)  # a new head is the seasonal naive forecast
+    for network in model.networks:
+        for parameter in network.head.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)  # a new head is the seasonal naive forecast
     model.save_pretrained(folder)
     return folder
