@@ -15,8 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from datasets import get_dataset_split_names, load_dataset, load_dataset_builder
-
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import TEXT_COLUMNS
 from gatedrnn.data.rows import Kind, names_of, values_of
@@ -183,6 +181,8 @@ class HubSet(NamedTuple):
         Raises:
             DataError: it cannot be reached.
         """
+        from datasets import get_dataset_split_names  # half a second, which files do without
+
         return [str(split) for split in self._asked("", get_dataset_split_names)]
 
     def corpus(self, split: str, text_column: str | None, document_start: str | None) -> Corpus:
@@ -191,6 +191,8 @@ class HubSet(NamedTuple):
         Raises:
             DataError: it cannot be reached, or has no such split.
         """
+        from datasets import load_dataset, load_dataset_builder
+
         start = _compiled(document_start)
         label = " ".join(part for part in (self.name, self.configuration, split) if part)
         if not self.streaming:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from datasets import ClassLabel, load_dataset
 
 from gatedrnn.data.columns import said_columns, without_row_numbers
 from gatedrnn.data.date_forms import Order
@@ -109,6 +108,8 @@ def read_file(path: Path, wanted: Wanted = GUESSED, *, quoting: bool = False) ->
 
 def read_hub(name: str, split: str, wanted: Wanted) -> Table:
     """One split of a data set on the Hugging Face hub."""
+    from datasets import ClassLabel, load_dataset  # half a second, which tables do without
+
     LOG.info("loading %s %s from the Hugging Face hub, unless it was before", name, split)
     try:
         data = load_dataset(name, split=split)

@@ -329,10 +329,10 @@ def test_ag_news_comes_from_the_hub_or_from_two_files_or_is_refused_with_what_to
     for given in ("train_file", "test_file"):
         refused("both --train-file and --test-file", load_ag_news, data_settings(task="ag_news", **{given: path}))
     unreachable = Mock(side_effect=ConnectionError("Couldn't reach the hub\nafter many\nlines"))
-    monkeypatch.setattr("gatedrnn.data.files.load_dataset", unreachable)
+    monkeypatch.setattr("datasets.load_dataset", unreachable)
     said = rf"{AG_NEWS}: .*hub .*ConnectionError.*--train-file and --test-file"
     refused(said, load_ag_news, data_settings(task="ag_news"))
-    monkeypatch.setattr("gatedrnn.data.files.load_dataset", hub)
+    monkeypatch.setattr("datasets.load_dataset", hub)
     task = load_ag_news(data_settings(task="ag_news"))
     assert task.label_names == WORLD
     sizes = {split: len(rows.texts) for split, rows in task.texts.items()}
