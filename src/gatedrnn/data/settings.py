@@ -279,8 +279,8 @@ class ForecastTask(TaskSettings):
     """Steps after which a pattern repeats, such as 24 168 of hours; guessed from the frequency and the training values
     if not given."""
     context: int | None = Field(None, ge=1)
-    """Steps that a forecast is made from; if not given, two to four of the longest season, 120 at least, as far as the
-    longest series has them."""
+    """Steps that a forecast is made from; if not given, two to four seasons, one and a half of the longest of several,
+    120 at least, as far as the longest series has them."""
     quantiles: tuple[float, ...] = (0.1, 0.5, 0.9)
     """Quantiles to forecast, rising, with the median, 0.5, among them."""
     origins: int | None = Field(None, ge=1)

@@ -7,6 +7,8 @@ from gatedrnn.data import TaskData, Windows
 from gatedrnn.records import Json
 from gatedrnn.train.recipes import Chosen
 
+BATCH_OF_ONE = 16
+"""Windows in a step for a single series, whose windows are much alike."""
 MANY_SERIES, MORE_STEPS = 100, 400
 """Series from which on more steps than the recipe's pay."""
 MANY_VALUES = 200_000
@@ -19,7 +21,7 @@ LARGE: dict[str, Json] = {
 
 
 def size_for(data: TaskData) -> dict[str, Chosen]:
-    """Values of the flags of `gatedrnn forecast` that differ for a table of many series or many values, by name.
+    """Values of the flags of `gatedrnn forecast` that differ for a table of one series, of many, or of many values.
 
     Args:
         data: a task of forecasts.
@@ -31,7 +33,7 @@ def size_for(data: TaskData) -> dict[str, Chosen]:
         return {name: Chosen(value, reason) for name, value in LARGE.items()}
     if series >= MANY_SERIES:
         return {"total_steps": Chosen(MORE_STEPS, f"{series:,} series: {MANY_SERIES} or more")}
-    return {}
+    return {"batch_size": Chosen(BATCH_OF_ONE, "one series, whose windows are much alike")} if series == 1 else {}
 
 
 def forecast_recipe(data: TaskData) -> dict[str, Chosen]:
@@ -50,7 +52,8 @@ def forecast_recipe(data: TaskData) -> dict[str, Chosen]:
         "season": Chosen(list(seasons), usual),
         "horizon": Chosen(train.horizon, "a season; where none fits a tenth of the series, 8 at most"),
         "context": Chosen(
-            train.context, "two to four seasons, 120 steps or two horizons at least, as far as there are"
+            train.context,
+            "two to four seasons, 1.5 of the longest of several; 120 steps and two horizons at least, if there are",
         ),
         "origins": Chosen(train.origins, f"forecasts in a window of training; training parts have {steps} steps"),
         **size_for(data),

@@ -52,6 +52,9 @@ def fit_again(
         path: the run's folder.
         train: trains again.
     """
+    shrinkage, held = _from_validation(data, model) if settings.train.calibrate else (0.0, list[Errors]())
+    if shrinkage == 1:  # forecasts are those of the start, whatever is learned
+        steps = 1
     models, seconds = {"tested": model, "final": model}, 0.0
     for name, part in further_trainings(settings, data).items():
         again = settings.model_copy(
@@ -64,28 +67,31 @@ def fit_again(
         models[name] = open_model(GatedRNNForForecasting, path / REFIT / name / "model").to(model.device)
     tested, final = models["tested"], models["final"]
     if settings.train.calibrate:
-        _calibrate(data, model, tested, final)
+        for one in (model, tested, final):
+            one.config.shrinkage = shrinkage
+        _set_intervals(data, tested, final, held)
     return Fitted(tested, final, seconds)
 
 
-def _calibrate(
-    data: TaskData, model: GatedRNNForForecasting, tested: GatedRNNForForecasting, final: GatedRNNForForecasting
+def _from_validation(data: TaskData, model: GatedRNNForForecasting) -> tuple[float, list[Errors]]:
+    """How far training is to be trusted, and the errors with that; without a validation part there are none."""
+    if "validation" not in data.evaluation:
+        return UNTRUSTED, []
+    validation = cast(Windows, data.evaluation["validation"])
+    errors = errors_of(model, validation, SHRINKAGES)
+    best = best_shrinkage(errors, len(validation))
+    return SHRINKAGES[best], [errors[best]]
+
+
+def _set_intervals(
+    data: TaskData, tested: GatedRNNForForecasting, final: GatedRNNForForecasting, errors: list[Errors]
 ) -> None:  # fmt: skip
-    """Set the shrinkage and the intervals of all, by what the first says of the validation part; the intervals of the
-    last by what the second says of the test too."""
-    levels, errors, shrinkage = model.config.levels, list[Errors](), UNTRUSTED
-    if "validation" in data.evaluation:
-        validation = cast(Windows, data.evaluation["validation"])
-        found = errors_of(model, validation, SHRINKAGES)
-        best = best_shrinkage(found, len(validation))
-        shrinkage = SHRINKAGES[best]
-        errors.append(found[best])
-    for one in (model, tested, final):
-        one.config.shrinkage = shrinkage
+    """Intervals of the first by errors of the validation part; of the second by what the first says of the test too."""
+    levels = final.config.levels
     held = bands_of(errors, levels) if errors else None
     if "test" in data.evaluation and final is not tested:
-        errors += errors_of(tested, cast(Windows, data.evaluation["test"]), (shrinkage,))
-        final.config.bands = bands_of(errors, levels)
+        of_test = errors_of(tested, cast(Windows, data.evaluation["test"]), (final.config.shrinkage,))
+        final.config.bands = bands_of([*errors, *of_test], levels)
     else:
         final.config.bands = held
     tested.config.bands = held

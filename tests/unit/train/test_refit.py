@@ -14,7 +14,7 @@ from gatedrnn.data import Windows, data_settings, load_task
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError, Interrupted
 from gatedrnn.models import GatedRNNForecastConfig, GatedRNNForForecasting
-from gatedrnn.train import calibration
+from gatedrnn.train import calibration, refit
 from gatedrnn.train.calibration import SHRINKAGES, Errors, bands_of, best_shrinkage, errors_of
 from gatedrnn.train.finished import open_finished, open_tested
 from gatedrnn.train.folder import RunFolder
@@ -47,6 +47,14 @@ def weights_in(finished):
 
 def equal(one, other):
     return all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def trusted():
+    """So few steps would count for nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refit, "best_shrinkage", lambda errors, windows: 1)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +91,18 @@ def test_a_run_that_is_stopped_in_any_of_its_trainings_ends_with_the_same_bits(r
         assert equal(weights_in(opened(tmp_path / "run")), weights_in(opened(refitted)))
         assert opened(tmp_path / "run").model.config.bands == opened(refitted).model.config.bands
     assert (tmp_path / "run" / "metrics.jsonl").read_text().count("\n") == 2
+
+
+def test_a_run_whose_training_counts_for_nothing_is_not_trained_further(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(refit, "best_shrinkage", lambda errors, windows: len(SHRINKAGES) - 1)
+    steps = []
+    run(settings_of(table, refit=True, calibrate=True), tmp_path / "run", lambda at: steps.append((at.doing, at.steps)))
+    further = {doing: taken for doing, taken in steps if doing in refit.AGAIN.values()}
+    assert further == dict.fromkeys(refit.AGAIN.values(), 1)
+    values = torch.from_numpy(load_task(settings_of(table).data).train.series[0].values[None, -60:])
+    model = open_finished(tmp_path / "run").model
+    start = GatedRNNForForecasting(model.config).eval()
+    torch.testing.assert_close(model.predict(values), start.predict(values))
 
 
 def test_a_table_without_parts_to_score_is_forecast(tmp_path, capsys):

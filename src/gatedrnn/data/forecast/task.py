@@ -1,5 +1,6 @@
 """Forecasts as a task: a table, its splits by time, and the scale of its covariates, which the model keeps."""
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,6 +24,8 @@ WITHOUT_SEASON, USUAL_CONTEXT = 8, 120
 """Steps of a horizon and of a context that nothing else is known of."""
 MOST_OF_FOUR = 256
 """Steps that a context of four seasons may have; longer ones are of two."""
+BESIDE_SHORTER = 1.5
+"""Of the longest season in a context, where shorter ones tell the most: a longer context leaves fewer windows."""
 FEWEST_ORIGINS, MOST_FORECASTS = 24, 2048
 """Forecasts in a window of training: all, as long as they are not too many steps together."""
 LEAST_STEPS = 3
@@ -69,8 +72,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     asked = tuple(sorted({season for season in settings.season if season > 1})) or settings.season[:1]
     seasons = asked or usual
     longest = int(cuts.stop.max()) - (horizon if cuts.parts() else 1)
-    several = max(2 * seasons[-1], min(4 * seasons[-1], MOST_OF_FOUR))
-    context = settings.context or max(1, min(max(several, 2 * horizon, USUAL_CONTEXT), longest))
+    context = settings.context or max(1, min(max(_of_seasons(seasons), 2 * horizon, USUAL_CONTEXT), longest))
     origins = min(context, settings.origins or max(FEWEST_ORIGINS, MOST_FORECASTS // horizon))
     said = " and ".join(map(str, seasons))
     if counted := _counted(table, learned):
@@ -281,6 +283,13 @@ def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows
         f"{name}: before the {split} part every series is constant, or repeats itself from season to season ({season} "
         "steps): no error can be scaled, and there is nothing to learn; give another --season, or other data"
     )
+
+
+def _of_seasons(seasons: Sequence[int]) -> int:
+    """Steps of a context that its seasons ask for."""
+    if len(seasons) > 1:
+        return max(2 * seasons[0], math.ceil(BESIDE_SHORTER * seasons[-1]))
+    return max(2 * seasons[0], min(4 * seasons[0], MOST_OF_FOUR))
 
 
 def _seasons(
