@@ -9,6 +9,8 @@ from gatedrnn.train.recipes import Chosen
 
 BATCH_OF_ONE = 16
 """Windows in a step for a single series, whose windows are much alike."""
+FEW_VALUES, FEWER_STEPS = 1_000, 120
+"""Values of a single series below which fewer steps than the recipe's do as well."""
 MANY_SERIES, MORE_STEPS = 100, 400
 """Series from which on more steps than the recipe's pay."""
 MANY_VALUES = 200_000
@@ -33,7 +35,12 @@ def size_for(data: TaskData) -> dict[str, Chosen]:
         return {name: Chosen(value, reason) for name, value in LARGE.items()}
     if series >= MANY_SERIES:
         return {"total_steps": Chosen(MORE_STEPS, f"{series:,} series: {MANY_SERIES} or more")}
-    return {"batch_size": Chosen(BATCH_OF_ONE, "one series, whose windows are much alike")} if series == 1 else {}
+    if series > 1:
+        return {}
+    found = {"batch_size": Chosen(BATCH_OF_ONE, "one series, whose windows are much alike")}
+    if values < FEW_VALUES:
+        found["total_steps"] = Chosen(FEWER_STEPS, f"one series of {values:,} values: fewer than {FEW_VALUES:,}")
+    return found
 
 
 def forecast_recipe(data: TaskData) -> dict[str, Chosen]:

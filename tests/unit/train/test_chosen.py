@@ -102,7 +102,10 @@ def test_many_series_of_a_table_are_trained_for_more_steps_and_many_values_by_a_
         assert completed(settings, ("total_steps",)) == settings
     (tmp_path / "one.csv").write_text("ds,y\n" + "\n".join(f"{time},{time % 5}" for time in range(60)) + "\n")
     single = settings_of("forecast", tmp_path / "one.csv")
-    assert completed(single, ()).train.batch_size == 16 and completed(single, ("batch_size",)) == single
+    assert {name: one.value for name, one in chosen(load_task(single.data)).items()} == {
+        "batch_size": 16, "total_steps": 120,
+    }  # fmt: skip
+    assert completed(single, ("batch_size", "total_steps")) == single
     monkeypatch.setattr(forecast_recipe, "MANY_VALUES", 1_000)
     large = completed(settings, ("hidden_size",))
     assert large.train.total_steps == 1_000 and large.model.layers == 2
