@@ -155,6 +155,7 @@ def cluster(tmp_path):
     ray = [str(Path(sys.executable).with_name("ray")), *"start --block --num-cpus=1 --disable-usage-stats".split()]
     head = f"--head --node-ip-address=127.0.0.1 --port={port} --include-dashboard=false"
     nodes, chosen = [], {"start_new_session": True, "env": {**os.environ, "RAY_AUTH_MODE": "token"}}
+    subprocess.run([ray[0], "get-auth-token", "--generate"], check=True, capture_output=True, env=chosen["env"])
     try:
         for arguments in (head, f"--address=127.0.0.1:{port}"):
             path = tmp_path / f"node-{len(nodes)}.log"
