@@ -154,7 +154,10 @@ def shrunk(arguments):
     """A command with the small settings in the place of the page's."""
     if "--resume" in arguments:
         return arguments
-    small = SMALL.get(arguments[0], "").split() + (["--trials", "2"] if "--trials" in arguments else [])
+    small = SMALL.get(arguments[0], "")
+    if "--train-minutes" in arguments:  # in the place of steps
+        small = small.replace("--total-steps 20 ", "")
+    small = small.split() + (["--trials", "2"] if "--trials" in arguments else [])
     kept, flag = [], ""
     for word in arguments:
         flag = word.split("=")[0] if word.startswith("--") else flag
