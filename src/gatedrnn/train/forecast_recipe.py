@@ -19,7 +19,7 @@ LARGE: dict[str, Json] = {
     "layers": 2, "hidden_size": 128, "embedding_size": 128, "head_dropout": 0.2, "total_steps": 1000,
     "learning_rate": 0.005, "average": 0.99,
 }  # fmt: skip
-"""What it is then."""
+"""The flags of that network and its training."""
 
 
 def size_for(data: TaskData) -> dict[str, Chosen]:

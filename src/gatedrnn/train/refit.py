@@ -74,7 +74,7 @@ def fit_again(
 
 
 def _from_validation(data: TaskData, model: GatedRNNForForecasting) -> tuple[float, list[Errors]]:
-    """How far training is to be trusted, and the errors with that; without a validation part there are none."""
+    """Return the shrinkage that the validation part asks for, and the errors with it; none without such a part."""
     if "validation" not in data.evaluation:
         return UNTRUSTED, []
     validation = cast(Windows, data.evaluation["validation"])
@@ -86,7 +86,7 @@ def _from_validation(data: TaskData, model: GatedRNNForForecasting) -> tuple[flo
 def _set_intervals(
     data: TaskData, tested: GatedRNNForForecasting, final: GatedRNNForForecasting, errors: list[Errors]
 ) -> None:  # fmt: skip
-    """Intervals of the first by errors of the validation part; of the second by what the first says of the test too."""
+    """Calibrate `tested` by errors of the validation part, and `final` by those of `tested` on the test part too."""
     levels = final.config.levels
     held = bands_of(errors, levels) if errors else None
     if "test" in data.evaluation and final is not tested:

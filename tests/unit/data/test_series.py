@@ -534,6 +534,14 @@ def test_series_with_zeros_and_nothing_below_are_counts_by_what_is_trained_on_al
     assert any("no forecast is below 0" in note for note in data.notes) is counted
 
 
+@pytest.mark.parametrize(
+    ("season", "context"), [((24, 168), 252), ((24,), 120), ((50,), 200), ((90,), 256), ((168,), 336), ((1,), 120)]
+)
+def test_a_context_follows_from_the_seasons(season, context, tmp_path):
+    assert task(long(tmp_path, 1000), horizon=6, season=season).train.context == context
+    assert task(long(tmp_path, 1000), horizon=400, season=season).train.context > context, "two horizons, if there are"
+
+
 def test_short_series_are_trained_on_and_those_that_are_long_enough_are_scored(tmp_path):
     lines = [f"{name},{2000 + n},{n * n % 7}" for name, count in (("a", 30), ("b", 9), ("c", 4)) for n in range(count)]
     data = task(written(tmp_path, "\n".join(["id,year,y", *lines]) + "\n"), horizon=4)

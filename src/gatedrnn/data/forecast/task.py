@@ -72,7 +72,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     asked = tuple(sorted({season for season in settings.season if season > 1})) or settings.season[:1]
     seasons = asked or usual
     longest = int(cuts.stop.max()) - (horizon if cuts.parts() else 1)
-    context = settings.context or max(1, min(max(_of_seasons(seasons), 2 * horizon, USUAL_CONTEXT), longest))
+    context = settings.context or max(1, min(max(_steps_of_seasons(seasons), 2 * horizon, USUAL_CONTEXT), longest))
     origins = min(context, settings.origins or max(FEWEST_ORIGINS, MOST_FORECASTS // horizon))
     said = " and ".join(map(str, seasons))
     if counted := _counted(table, learned):
@@ -285,8 +285,8 @@ def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows
     )
 
 
-def _of_seasons(seasons: Sequence[int]) -> int:
-    """Steps of a context that its seasons ask for."""
+def _steps_of_seasons(seasons: Sequence[int]) -> int:
+    """Return how many steps of context the seasons ask for, the shortest first."""
     if len(seasons) > 1:
         return max(2 * seasons[0], math.ceil(BESIDE_SHORTER * seasons[-1]))
     return max(2 * seasons[0], min(4 * seasons[0], MOST_OF_FOUR))
