@@ -1,50 +1,19 @@
 """Imports go down only, no two modules import each other, and `import gatedrnn` loads nothing heavy."""
 
 import ast
-import csv
 import re
 import subprocess
 import sys
-from graphlib import CycleError, TopologicalSorter
 
 import pytest
+from imports import import_cycle, import_graph, parsed, reached, read_floors, upward_imports
 from pages import ROOT
-from sources import import_graph, modules, package_graph, parsed, reached
+from sources import modules, package_graph
 
 from gatedrnn.registry import CELLS
 
-with (ROOT / "docs" / "floors.csv").open(encoding="utf-8") as table:
-    FLOORS = {row["module"]: int(row["floor"]) for row in csv.DictReader(table)}
-# The package itself names layers and what lies below them, so it stands just above those.
-PACKAGE_FLOOR = 9
+FLOORS = read_floors(ROOT)
 HEAVY = {"transformers", "accelerate", "datasets", "numba", "triton", "sklearn", "plotly"}
-
-
-def place(module):
-    """The folder (or single file) directly below the package, and its floor."""
-    inner = module.split(".")[1:2]
-    assert not set(inner) - set(FLOORS), f"{module} stands on no floor: add {inner[0]!r} to docs/floors.csv"
-    return (inner[0], FLOORS[inner[0]]) if inner else ("gatedrnn", PACKAGE_FLOOR)
-
-
-def upward_imports(imports):
-    """Imports of a floor that is not below, other than within one folder."""
-    wrong = []
-    for module, targets in imports.items():
-        for target in (name for name in targets if name.split(".")[0] == "gatedrnn"):
-            (folder, floor), (other, below) = place(module), place(target)
-            if folder != other and below >= floor:
-                wrong.append(f"{module} (floor {floor}) imports {target} (floor {below})")
-    return wrong
-
-
-def import_cycle(imports):
-    """A ring of modules that import each other, or nothing."""
-    try:
-        TopologicalSorter(imports).prepare()
-    except CycleError as error:
-        return error.args[1]
-    return []
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +22,7 @@ def graph():
 
 
 def test_imports_go_down_only_and_no_modules_import_each_other(graph):
-    assert upward_imports(graph) == [] and import_cycle(graph) == []
+    assert upward_imports(graph, FLOORS) == [] and import_cycle(graph) == []
 
 
 HOUSE = {
@@ -73,8 +42,8 @@ RING = {"gatedrnn.ops.reference": "def f():\n    from gatedrnn.ops.scan import s
 
 
 def test_an_upward_import_is_seen_wherever_it_stands_and_so_is_a_ring():
-    assert upward_imports(import_graph(HOUSE)) == [] == import_cycle(import_graph(HOUSE))
-    assert [one for one in UPWARD if len(upward_imports(import_graph(HOUSE | dict([one])))) != 1] == []
+    assert upward_imports(import_graph(HOUSE), FLOORS) == [] == import_cycle(import_graph(HOUSE))
+    assert [one for one in UPWARD if len(upward_imports(import_graph(HOUSE | dict([one])), FLOORS)) != 1] == []
     assert import_cycle(import_graph(HOUSE | RING))
 
 

@@ -11,10 +11,11 @@ import zipfile
 from importlib import metadata
 
 import pytest
+from imports import reached
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pages import ROOT
-from sources import PACKAGE, modules, package_graph, reached
+from sources import PACKAGE, modules, package_graph
 
 from gatedrnn.cli import app
 

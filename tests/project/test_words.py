@@ -4,8 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from imports import parsed
 from pages import ROOT
-from sources import parsed
 
 CLEAN = ["README.md", "README.ko.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 CLEAN += ["docs", "examples", "results", "src", "tools", "benchmarks", "tests"]
