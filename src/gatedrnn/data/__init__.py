@@ -36,7 +36,7 @@ _kept: dict[DataSettings, TaskData] | None = None
 
 @contextmanager
 def tasks_kept() -> Iterator[None]:
-    """Inside, the last tasks that were loaded stay in memory, so that the runs of a comparison share them.
+    """Keep the last tasks that were loaded in memory within this context, so that the runs of a comparison share them.
 
     One command is inside, or one call: files may have changed before the next.
     """

@@ -44,20 +44,21 @@ class Corpus(NamedTuple):
     """A text that can be iterated any number of times, and is never in memory as a whole."""
 
     place: str
-    """For messages: the path, where there is one."""
+    """The name in messages: the path, where there is one."""
     name: str
-    """For results: never a path."""
+    """The name in results: never a path."""
     pieces: Callable[[], Iterator[Piece]]
     digest: str
     """sha256 of the whole text as it is read."""
     reading: tuple[Any, ...] = ()
-    """How it is read: the column, where documents begin, which part. With the digest it says what the pieces are."""
+    """The way in which it is read: the column, where documents begin, which part. With the digest it says what the
+    pieces are."""
     characters: Callable[[], int] | None = None
-    """How many there are; None for a text that is read to know it."""
+    """The number of characters; None for a text that is read to know it."""
     files: tuple[tuple[str, str], ...] = ()
     """Names and sha256 sums of several files that make it up."""
     columns: tuple[str, ...] = ()
-    """Of rows, which column is the text, in a line each; of several files, where they differ."""
+    """Lines that name the column of rows that is the text, one for each file where several differ."""
 
 
 @reader
@@ -143,7 +144,7 @@ def _joined(path: Path, corpora: list[Corpus]) -> Corpus:
 
 
 def characters_of(corpus: Corpus) -> int:
-    """How many characters a text has."""
+    """The number of characters of a text."""
     return sum(len(piece.text) for piece in corpus.pieces()) if corpus.characters is None else corpus.characters()
 
 
@@ -176,7 +177,7 @@ class HubSet(NamedTuple):
     """Whether rows are read as they arrive, as often as they are needed, instead of from a copy on the disk."""
 
     def splits(self) -> list[str]:
-        """Those that it has.
+        """The splits of the data set.
 
         Raises:
             DataError: it cannot be reached.
@@ -268,7 +269,7 @@ def between(corpus: Corpus, low: float, high: float, inside_lines: bool) -> Corp
 
 
 def _edge(text: str, place: int, inside_lines: bool) -> int:
-    """Where a cut at `place` falls within a piece: its ends if it lies outside."""
+    """The position at which a cut at `place` falls within a piece: its ends if it lies outside."""
     if place <= 0:
         return 0
     if place >= len(text):

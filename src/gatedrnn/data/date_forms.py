@@ -20,7 +20,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 LAST_OF_2000S = 29
 """Years of two digits up to here follow 2000, the others 1900, as Excel has it."""
 BEFORE_FIRST = 2000
-"""What is added to a year that counts from the first one of a table, 1-01: a year that dates can have."""
+"""The number added to a year that counts from the first one of a table, 1-01: a year that dates can have."""
 Order: TypeAlias = Literal["month-day-year", "day-month-year", "year-month-day"]
 
 
@@ -78,7 +78,7 @@ def patterns_of(text: str) -> Iterator[str]:
 
 
 def _fields_of(tokens: list[str]) -> Iterator[list[str | None]]:
-    """What each piece of a date may be: the name of a field, or None for itself."""
+    """The fields that each piece of a date may be: the name of a field, or None for itself."""
     fields: list[str | None] = [None] * len(tokens)
     free = list[int]()
     for place, token in enumerate(tokens):
@@ -123,7 +123,7 @@ def _may_be(token: str, role: str | None) -> bool:
 
 
 def order_of(pattern: str) -> tuple[str, ...]:
-    """In which year, month and day stand, those of them that are numbers."""
+    """The order of year, month and day, as far as they are numbers."""
     names = {"yy": "year", "nth": "year", "m": "month", "d": "day"}
     found = (names.get(name, name) for name in re.findall(r"\{(\w+)\}", pattern))
     return tuple(name for name in found if name in ("year", "month", "day"))

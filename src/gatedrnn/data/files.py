@@ -36,7 +36,7 @@ LOG = logging.getLogger("gatedrnn")
 LOOKED_AT = 100
 """Rows that say whether a column holds texts."""
 FEWEST_WORDS, FEWEST_ROWS, MOST_LABELS = 3, 3, 200
-"""Of a text; with a label; of labels, where no name tells which columns they are in."""
+"""The fewest words of a text, the fewest rows with a label, and the most labels, where no name tells their columns."""
 TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", "body")
 
 
@@ -45,7 +45,7 @@ NUMBER_COLUMNS = ("label", "target", "score", "rating", "stars", "value", "price
 WORD_COLUMNS = ("tokens", "words")
 TAG_COLUMNS = ("tags", "ner_tags", "pos_tags", "labels", "label")
 Kind: TypeAlias = Literal["class", "number", "tags"]
-"""What a row has: one class or several, a number, or a tag for each word."""
+"""The label of a row: one class or several, a number, or a tag for each word."""
 
 
 class Table(NamedTuple):
@@ -53,21 +53,21 @@ class Table(NamedTuple):
 
     texts: list[str]
     labels: list[str]
-    """Where a row has several, with | between them."""
+    """The label of each row; several labels have | between them."""
     label_names: tuple[str, ...] | None
     source: dict[str, Any]
     columns: tuple[str, *tuple[str, ...]]
-    """Of the text, and of the label or of each of several."""
+    """The columns of the text, and of the label or of each of several."""
     groups: list[str] | None
-    """Of each row: what belongs together, where it is asked for."""
+    """The group of each row, whose rows belong together; None where no groups are asked for."""
     times: np.ndarray | None
     """(rows,): what rises with time, where it is asked for."""
     said: str
-    """Which columns were taken as what."""
+    """A line that says which columns were taken as what."""
     sets: list[tuple[str, ...]] | None = None
     """The labels of each row, where it has several, or the tags of its words; None where it has one."""
     words: list[tuple[str, ...]] | None = None
-    """Of each row that has tags; its text is these with blanks between them."""
+    """The words of each row that has tags; its text is these with blanks between them."""
 
 
 class Wanted(NamedTuple):
@@ -75,7 +75,7 @@ class Wanted(NamedTuple):
 
     text: str | None = None
     label: str | Sequence[str] | None = None
-    """Or several columns of 0 and 1."""
+    """The column of labels, or several columns of 0 and 1."""
     group: str | None = None
     time: str | None = None
     timed: bool = False

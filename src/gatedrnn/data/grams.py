@@ -9,14 +9,14 @@ import numpy as np
 from gatedrnn.data.tokenizers import CONTINUES, PAD, UNK
 
 BEGIN, END = "<", ">"
-"""Around a word, so that its beginning and its end are seen in a gram; as in fastText."""
+"""The marks around a word by which a gram shows its beginning and its end, as in fastText."""
 
 
 class GramTable(NamedTuple):
-    """Which grams are in each token of a vocabulary."""
+    """The grams of each token of a vocabulary."""
 
     grams: int
-    """That there are; they are numbered from 1."""
+    """The number of grams; they are numbered from 1."""
     table: np.ndarray
     """(tokens, most grams of a token), int32; 0 where a token has no more."""
 

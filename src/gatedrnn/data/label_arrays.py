@@ -16,12 +16,13 @@ class LabelArrays(NamedTuple):
     """The labels of all splits."""
 
     arrays: dict[str, np.ndarray]
-    """By split: (rows,), int64 of classes and float64 of numbers; (rows, labels), float32, where a row has several."""
+    """The labels by split: (rows,), int64 of classes and float64 of numbers; (rows, labels), float32, where a row has
+    several."""
     names: tuple[str, ...]
     model_inputs: dict[str, Json]
     """Fields of the model's configuration."""
     unit: float = 1.0
-    """What errors of numbers are in units of."""
+    """The unit of errors of numbers."""
     several: bool = False
 
 
@@ -118,7 +119,7 @@ def _numbers(splits: Mapping[str, Table]) -> LabelArrays:
 
 
 def demand_two(train: Table, labels: Sequence[str]) -> None:
-    """See that there are two labels at least.
+    """Check that there are two labels at least.
 
     Raises:
         DataError: there is one, or none.
@@ -131,7 +132,7 @@ def demand_two(train: Table, labels: Sequence[str]) -> None:
 
 
 def demand_seen(train: Table, table: Table, split: str, seen: Sequence[str], labels: Sequence[str]) -> None:
-    """See that a split has no label that a model does not know.
+    """Check that a split has no label that a model does not know.
 
     Raises:
         DataError: it has one.

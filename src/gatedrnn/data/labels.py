@@ -11,7 +11,7 @@ from gatedrnn.data.tables import NESTED, kind_of
 from gatedrnn.errors import DataError
 
 SEPARATOR = "|"
-"""Between the labels of a row, in a field that is no list."""
+"""The mark between the labels of a row, in a field that is no list."""
 TRUE, FALSE = ("1", "1.0", "true"), ("0", "0.0", "false")
 """Fields of a column that is a label."""
 FEW = 20
@@ -144,7 +144,7 @@ def tags_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, .
 def demand_as_many(
     words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]], place: str, text: str, label: str
 ) -> None:
-    """See that each word has a tag.
+    """Check that each word has a tag.
 
     Raises:
         DataError: a row has another number of tags; it is named.
@@ -158,7 +158,7 @@ def demand_as_many(
 
 
 def demand_numbers(labels: Sequence[str], place: str, column: str, task: str) -> None:
-    """See that each label is a number that float32 holds.
+    """Check that each label is a number that float32 holds.
 
     Raises:
         DataError: one is not; its row is named.
@@ -186,7 +186,7 @@ def are_measured(labels: Sequence[str]) -> bool:
 
 
 def demand_classes(labels: Sequence[str], place: str, column: str) -> None:
-    """See that labels are classes.
+    """Check that labels are classes.
 
     Raises:
         DataError: they look like numbers to be predicted.

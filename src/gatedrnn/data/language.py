@@ -59,7 +59,7 @@ def load_language_model(settings: LanguageTask) -> TaskData:
 
 
 def _splits(settings: LanguageTask, notes: list[str]) -> dict[str, Corpus]:
-    """What was given, and for what was not a part of the training text, cut off its end."""
+    """The texts of the splits; a split without a file is cut off the end of the training text."""
     given = {name: getattr(settings, f"{name}_file") for name in SPLITS}
     files: dict[str, Path] = {name: path for name, path in given.items() if path is not None}
     if settings.hub is not None:

@@ -47,7 +47,7 @@ def read_fields(path: Path, ending: str | None = None, *, quoting: bool = False)
 
 
 def columns_of(path: Path, lines: list[Numbered]) -> tuple[list[str], list[Numbered]]:
-    """As `read_fields`, of lines of fields."""
+    """Separate lines of fields into the names of columns and the rows, as `read_fields` does."""
     header, *rows = lines or [(0, [])]
     columns = [name.strip() for name in header[1]]
     if not columns:
@@ -115,7 +115,7 @@ def fields_of(
 
 
 def _separator(ending: str, first_line: str) -> str:
-    """What is between two fields: a semicolon too, as spreadsheets write it where the comma is a decimal point."""
+    """The mark between two fields: a semicolon too, as spreadsheets write it where the comma is a decimal point."""
     usual = SEPARATORS[ending]
     return ";" if usual not in first_line and ";" in first_line else usual
 

@@ -17,7 +17,7 @@ from gatedrnn.errors import DataError, reason
 
 Kind: TypeAlias = Literal["json", "parquet"]
 COLUMN = "column"
-"""What a column without a name is called, before its number."""
+"""The name of a column without one, before its number."""
 MOST_FOOTER = 1 << 24
 """Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
 
@@ -28,9 +28,9 @@ class RawTable:
 
     columns: dict[str, list[Any]]
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of columns that hold numbers of classes."""
+    """The names of classes by column, where a column holds numbers of classes."""
     sha256: str = ""
-    """Of the file, or of all of a folder."""
+    """The sum of the file, or of all files of a folder."""
 
     @property
     def column_names(self) -> list[str]:
@@ -115,7 +115,7 @@ def values_of(path: Path, kind: Kind, column: str) -> Iterator[object]:
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    """Of a file with an object a line, or with one list of objects.
+    """The objects of a file with an object a line, or with one list of objects.
 
     Raises:
         DataError: it holds something else; the line is named.
@@ -169,14 +169,14 @@ def _parquet(path: Path) -> pq.ParquetFile:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Those of a column; 0.1 in 32 bits is 0.1, as it was written."""
+    """The values of a column; 0.1 in 32 bits is 0.1, as it was written."""
     if not pa.types.is_float32(column.type):
         return list(column.to_pylist())
     return [None if value is None else float(str(np.float32(value))) for value in column.to_pylist()]
 
 
 def _class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
-    """Those that `datasets` writes beside a column of classes' numbers."""
+    """The names of classes that `datasets` writes beside a column of classes' numbers."""
     features = json.loads((metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
     held = {name: one.get("feature", one) if isinstance(one, dict) else {} for name, one in features.items()}
     return {

@@ -79,7 +79,7 @@ class ShuffledChunks:
         return self.stream.predictions // self.length
 
     def _chunk(self, seed: int, epoch: int, number: int) -> int:
-        """Which chunk is read as the one of this number."""
+        """The chunk that is read under this number."""
         a_shard = max(1, shards.LENGTH // self.length)
         order = _permuted((seed, epoch), -(-self._chunks // a_shard))
         sizes = np.minimum(a_shard, self._chunks - order * a_shard)
@@ -110,7 +110,7 @@ def _batch(stream: TokenStream, places: Sequence[tuple[int, int]], resets: bool)
 
 
 def begins(stream: TokenStream, low: int, high: int) -> np.ndarray:
-    """Which of the tokens low, …, high - 1 stand before the first of a document, bool: there its <eos> is read."""
+    """Flags, bool, of the tokens low, …, high - 1 that precede the first of a document: there its <eos> is read."""
     flags = np.zeros(high - low, np.bool_)
     first, last = np.searchsorted(stream.starts, [low + 1, high + 1])
     flags[stream.starts[first:last] - 1 - low] = True

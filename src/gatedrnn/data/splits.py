@@ -1,4 +1,4 @@
-"""Which rows are set apart for validation and test, and what is said where they are no test."""
+"""The split of rows into training, validation and test, and the notes where a split is no test."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from gatedrnn.errors import DataError
 SHOWN = 10
 """Labels in a note, at most."""
 By: TypeAlias = Literal["random", "time"]
-"""How rows are set apart: drawn, or the last in time."""
+"""The rule that sets rows apart: drawn, or the last in time."""
 
 
 def of_groups(groups: Sequence[str], fraction: float, seed: int, place: str) -> tuple[np.ndarray, np.ndarray]:

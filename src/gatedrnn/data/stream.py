@@ -22,7 +22,7 @@ from gatedrnn.records import Json, naming
 
 LOG = logging.getLogger("gatedrnn")
 FORMAT = 7
-"""Of what is kept; another number makes everything anew."""
+"""The version of the files in the cache; another number makes everything anew."""
 
 
 TELLS_EVERY = 1 << 22
@@ -34,9 +34,9 @@ class TokenStream(NamedTuple):
 
     tokens: Shards | np.ndarray
     starts: np.ndarray
-    """Where documents begin in `tokens`, ascending; 1 first."""
+    """The positions in `tokens` at which documents begin, ascending; 1 first."""
     text_bytes: int
-    """Of the text in UTF-8."""
+    """The size of the text in UTF-8."""
     unknown: int
     """Tokens that read <unk>."""
 
@@ -70,7 +70,7 @@ def tokenise(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_si
 
 
 def tokenise_with(tokenizer: PreTrainedTokenizerFast, corpus: Corpus) -> TokenStream:
-    """Another text in the tokens of a vocabulary that is there; kept in memory."""
+    """Tokenise another text with an existing vocabulary; the result is kept in memory."""
     LOG.info("tokenising %s", corpus.name)
     with tempfile.TemporaryDirectory() as folder:
         _write(corpus, tokenizer, Path(folder), "text")
@@ -105,7 +105,9 @@ def _told(doing: str, corpus: Corpus) -> Iterator[str]:
 
 
 def _telling(doing: str, corpus: Corpus) -> Callable[[int], None]:
-    """To be called with characters that are done: tells every so often which part of a long text that is."""
+    """A function to call with the number of characters done: it logs from time to time which part of a long text that
+    is.
+    """
     total, done, last = characters_of(corpus), 0, 0
 
     def told(characters: int) -> None:

@@ -20,7 +20,7 @@ FORMATS = {
     ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet",
     **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "sheet"),
 }  # fmt: skip
-"""Of tables, by their endings; a CSV or TSV may be packed, as .csv.gz."""
+"""The formats of tables by their endings; a CSV or TSV may be packed, as .csv.gz."""
 FILE = "(file)"
 """The column of a folder's tables that has the name of each, without its ending."""
 
@@ -29,7 +29,7 @@ FLAGS = {
     "series": "--series-column", "time": "--time-column", "label": "--label-column", "text": "--text-column",
     "target": "--target",
 }  # fmt: skip
-"""By which a column is named."""
+"""The flag that names each column."""
 NESTED = (dict, list, bytes)
 
 
@@ -136,7 +136,7 @@ def _read(path: Path, quoting: bool) -> RawTable:
 
 
 def kind_of(value: object) -> str:
-    """What a value is that is no text, in words."""
+    """The kind of a value that is no text, in words."""
     kind = type(value).__name__
     return {"dict": "an object", "list": "a list"}.get(kind, kind)
 

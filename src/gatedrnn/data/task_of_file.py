@@ -1,4 +1,4 @@
-"""Which task a file is for, where nobody says: by its ending, its columns and what they hold."""
+"""The task that a file is for, if no task is named: by its ending, its columns and their values."""
 
 import logging
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def _task_and_why(path: Path) -> tuple[str, str]:
 
 
 def _found(ask: Callable[..., Any], *given: object) -> Any:
-    """What is asked, or None where there is a question."""
+    """The answer, or None where the data leave a question."""
     try:
         return ask(*given, None)
     except DataError:

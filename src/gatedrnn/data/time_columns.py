@@ -1,5 +1,4 @@
-"""Which column of a table holds its times: by its name and by what it holds together; where they do not tell, a
-question."""
+"""The column of a table that holds its times, by its name and values together; a question where they do not tell."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,21 +16,21 @@ LOOKED_AT = 100
 """Rows that say whether a column holds dates."""
 TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
 STEP_COLUMNS = ("period", "obs", "observation", "month", "week", "quarter", "day", "hour")
-"""That hold times where their whole numbers rise by one."""
+"""Names of columns that hold times where their whole numbers rise by one."""
 YEAR_COLUMNS = ("year", "yr", "years")
 FIRST_YEAR, LAST_YEAR = 1600, 2200
 PERIOD = re.compile(r"(\d{4}-\d\d?-\d\d?)(?:/| ?– ?| - | to )\d{4}-\d\d?-\d\d?")
 PARTS_OF_YEARS: Mapping[str, tuple[tuple[str, ...], int, str]] = {
     "week": (("week", "wk", "weekno", "weeknumber"), 53, "-W{:02}"), "quarter": (("quarter", "qtr"), 4, "Q{}"),
 }  # fmt: skip
-"""Beside a year: what each is called, its largest number, and how both are written."""
+"""The parts of a year beside it: the names of each, its largest number, and how both are written."""
 OF_YEARS = {name for usual, _, _ in PARTS_OF_YEARS.values() for name in usual}
 PARTS: Mapping[str, tuple[tuple[str, ...], int, int]] = {
     "year": (YEAR_COLUMNS, FIRST_YEAR, LAST_YEAR), "month": (("month", "mon", "mo", "mnth"), 1, 12),
     "day": (("day", "dayofmonth", "mday"), 1, 31), "hour": (("hour", "hr", "hours"), 0, 23),
     "minute": (("minute", "min", "minutes"), 0, 59), "second": (("second", "sec", "seconds"), 0, 59),
 }  # fmt: skip
-"""Of a time that several columns hold: what each is called, and its least and largest number."""
+"""The parts of a time that several columns hold: the names of each, and its least and largest number."""
 
 
 def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[RawTable, str]:

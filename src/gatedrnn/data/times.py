@@ -1,5 +1,6 @@
-"""What a column of times means: numbers, hours and minutes, or dates, with an offset from UTC or without; and how its
-times are written."""
+"""The meaning of a column of times: numbers, hours and minutes, or dates, with an offset from UTC or without; and how
+its times are written.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,39 +41,39 @@ USUAL_ZONES = (
 )  # fmt: skip
 """Tried first where offsets change: many zones change alike."""
 UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
-"""Of numpy, by the decimals of a second."""
+"""The units of numpy, by the decimals of a second."""
 FEWEST_ROWS = 10
-"""Of times that are numbers, which follow a pattern of dates by chance no longer."""
+"""The rows from which times that are numbers follow a pattern of dates by chance no longer."""
 MOST_SLIPS = 0.1
-"""Of the rows of a column, those that do not follow its pattern where they are mistyped."""
+"""The largest part of a column's rows that may be mistyped and so not follow its pattern."""
 EPOCHS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 """Since 1970, by numpy's name."""
 FIRST_EPOCH, LAST_EPOCH = np.array(["1990", "2100"], "datetime64[Y]")
-"""Between which whole numbers may be dates so."""
+"""The years between which whole numbers may be dates."""
 MOST_DECIMALS = 12
-"""Of a number in a table; more are those of a binary fraction, such as 0.30000000000000004."""
+"""The most decimals of a number in a table; more are those of a binary fraction, such as 0.30000000000000004."""
 
 
 @dataclass(frozen=True)
 class TimeForm:
-    """How a column writes its times, and what an array of them holds."""
+    """The form in which a column writes its times, and the values of an array of them."""
 
     kind: Literal["numbers", "clock", "dates"] = "numbers"
     """int64 or float64; timedelta64[ns]; datetime64[ns]."""
     pattern: str | None = None
-    """As `date_forms` has it; None for dates as 2024-01-31 18:00."""
+    """The pattern of dates, as `date_forms` has it; None for dates as 2024-01-31 18:00."""
     zone: str | None = None
-    """Of dates: "+09:00" or "Z" of all, or "Europe/Berlin" where offsets change; None without offsets."""
+    """The zone of dates: "+09:00" or "Z" of all, or "Europe/Berlin" where offsets change; None without offsets."""
     instants: bool = False
     """Whether arrays are UTC, not local time in `zone`."""
     decimals: int = 0
-    """Of numbers, or of seconds: 0, 3, 6 or 9."""
+    """The decimals of numbers, or of seconds: 0, 3, 6 or 9."""
     hours: bool = False
-    """Of dates: whether the time of day is written."""
+    """Whether dates have the time of day is written."""
     since_1970: str | None = None
-    """Of dates that are whole numbers: the unit that they count."""
+    """The unit that dates count which are whole numbers."""
     marks: str = "- "
-    """Of dates: between year and month, and between day and hour."""
+    """The marks of dates: between year and month, and between day and hour."""
 
     def __str__(self) -> str:
         if self.kind != "dates":
@@ -135,14 +136,14 @@ class Times(NamedTuple):
         return self.values if self.instants is None else self.instants
 
     def axes(self) -> "list[Times]":
-        """With values in UTC, where times have offsets, and as they are."""
+        """The times with values in UTC, where they have offsets, and as they are."""
         if self.instants is None:
             return [self]
         return [Times(self.instants, replace(self.form, instants=True)), self]
 
     @property
     def unit(self) -> str:
-        """Of `hours`."""
+        """The unit of `hours`."""
         return "numbers" if self.form.kind == "numbers" else "hours"
 
     def hours(self) -> np.ndarray:
@@ -281,7 +282,7 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
 
 
 def _demand_no_slip(texts: list[str], place: Place, patterns: Iterable[str], found: str | None = None) -> None:
-    """See that a column does not follow a pattern but for some few rows, as it does where a date is mistyped.
+    """Check that a column does not follow a pattern but for some few rows, as it does where a date is mistyped.
 
     Args:
         patterns: those that it may follow so.
@@ -364,7 +365,7 @@ def _moment(text: str) -> np.datetime64:
 
 
 def text_of_offset(offset: str | None) -> str:
-    """Of a message."""
+    """The words of a message on an offset."""
     return "has no offset from UTC" if offset is None else f"has an offset from UTC, {offset}"
 
 
@@ -385,8 +386,8 @@ def _zoned(wall: np.ndarray, offsets: Sequence[str | None], form: TimeForm, name
 
 
 def joined_form(before: tuple[TimeForm, np.ndarray], after: tuple[TimeForm, np.ndarray]) -> TimeForm:
-    """How a series of dates that goes on in another file writes its times: in the zone in which both have their
-    offsets.
+    """The form in which a series of dates that goes on in another file writes its times: in the zone in which both have
+    their offsets.
 
     Args:
         before, after: a form, with its times.

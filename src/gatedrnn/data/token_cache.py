@@ -17,12 +17,12 @@ _MAKING = "making-"
 
 
 def cache_folder() -> Path:
-    """Where tokenised texts are kept: below XDG_CACHE_HOME, as systems have it."""
+    """The folder of tokenised texts: below XDG_CACHE_HOME, as systems have it."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatedrnn" / "tokens"
 
 
 def counts_folder() -> Path:
-    """Where it is kept how many characters texts have."""
+    """The folder that records how many characters texts have."""
     return cache_folder().with_name("characters")
 
 
@@ -63,7 +63,7 @@ def entry(key: str, make: Callable[[Path], dict[str, Json]]) -> Path:
 
 
 def fault_of(folder: Path) -> str | None:
-    """Why an entry cannot be used; None if all its files are as they were written."""
+    """The reason why an entry cannot be used; None if all its files are as they were written."""
     if not folder.exists():
         return "is missing"
     try:

@@ -22,9 +22,10 @@ LONGEST_WORD = 16
 """Characters of a token of "pieces" at most; longer words are read in pieces. Few words of any language are longer, and
 a model that knows the characters of a token has a row as wide as the longest."""
 MOST_WORDS, MOST_PIECES, LONGEST_PIECE = 30_000, 8_000, 8
-"""Of "pieces": words, and beginnings of words and later parts of words each, that enter the vocabulary at most."""
+"""The most entries of a "pieces" vocabulary: words, and beginnings of words and later parts of words each, that enter
+the vocabulary at most."""
 CONTINUES = "##"
-"""Before a token that goes on with the word of the token before it."""
+"""The prefix of a token that continues the word of the token before it."""
 
 
 def learn_tokenizer(

@@ -32,7 +32,7 @@ class OneSeries:
     fixed: np.ndarray
     """(fixed covariates,), float64."""
     form: TimeForm = field(default_factory=TimeForm)
-    """How the table writes its times."""
+    """The form in which the table writes its times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Windows:
     """Steps of a window that the model reads; fewer where a series begins later."""
     horizon: int
     origins: int = 1
-    """Of a window."""
+    """The number of origins of a window."""
     stride: int = 1
     """Steps from one origin of evaluation to the next."""
 
@@ -140,8 +140,9 @@ class Windows:
         return whole[np.unique(np.linspace(0, len(whole) - 1, most).round().astype(int))] if len(whole) else whole
 
     def collate(self, places: np.ndarray) -> Batch:
-        """These windows as one batch; NaN before a series begins, where a value is missing, and where a label lies
-        after the last step that may be forecast."""
+        """Join these windows into one batch; NaN before a series begins, where a value is missing, and where a label
+        lies after the last step that may be forecast.
+        """
         length, whole = self.context, self.context + self.horizon
         some = self.series[0]
         values = np.full((len(places), whole), np.nan, np.float64)

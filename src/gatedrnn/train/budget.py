@@ -17,7 +17,7 @@ from gatedrnn.train.resources import compile_kernels, demand_room
 from gatedrnn.train.settings import RunSettings
 
 SHARE = 0.9
-"""Of the minutes, for steps of training; the rest is for validations, the test and what is written."""
+"""The share of the minutes for steps of training; the rest is for validations, the test and what is written."""
 FIRST, LEAST, MOST, SECONDS = 2, 3, 50, 3.0
 """Steps that are not measured, since a process pays for caches in them; then so many, or as many as take so long."""
 FIXED = (FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION)
@@ -31,7 +31,7 @@ class Budgeted(NamedTuple):
 
     settings: RunSettings
     said: str
-    """How it uses them, in one sentence."""
+    """A sentence on how it uses them."""
 
 
 def within(settings: RunSettings, minutes: float) -> Budgeted:
@@ -68,13 +68,13 @@ def within(settings: RunSettings, minutes: float) -> Budgeted:
 
 class _Measured(NamedTuple):
     seconds: float
-    """Of a step."""
+    """The seconds of a step."""
     recipe: int
     """Steps of the whole run, as its settings have them."""
 
 
 def _measured(settings: RunSettings, data: TaskData) -> _Measured:
-    """Of a run that begins; nothing of it is kept."""
+    """Measure the first steps of a run; nothing of it is kept."""
     demand_room(settings, data)
     compile_kernels([settings])
     with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
-"""What values that a forecaster was not trained on say of it: how far to trust its training, and how wide its intervals
-must be.
+"""Calibration of a forecaster on values that it was not trained on: how far to trust its training, and how wide its
+intervals must be.
 
 Intervals by split conformal prediction (Vovk et al. 2005; of quantiles: Romano et al. 2019, arXiv:1905.03222), with the
 distance between two quantiles as the unit of errors, so that a series and a time that are harder keep their wider ones.
@@ -21,8 +21,8 @@ UNTRUSTED = 0.75
 PENALTY = 0.05
 """A part of the error for each unit of distance from the shrinkage that is expected: forecasts choose by chance too."""
 FEW, MANY = 1.0, 0.25
-"""What is expected of a model with hardly a forecast to choose by, and of one with `ENOUGH_WINDOWS`: on panels of M1
-and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
+"""The shrinkages expected of a model with hardly a forecast to choose by, and of one with `ENOUGH_WINDOWS`: on panels
+of M1 and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
 ENOUGH_WINDOWS = 100
 MOST_WINDOWS = 2048
 """Forecasts that both are found from."""
@@ -35,7 +35,7 @@ LEAST, MOST = 0.2, 5.0
 
 
 class Errors(NamedTuple):
-    """Of forecasts with one shrinkage."""
+    """The errors of forecasts with one shrinkage."""
 
     scaled: np.ndarray
     """(windows, horizon): absolute errors of the median, as MASE counts them; NaN where there is no value."""
@@ -68,7 +68,7 @@ def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Seque
 
 
 def best_shrinkage(errors: Sequence[Errors], windows: int) -> int:
-    """Which of `SHRINKAGES` has the smallest mean error, with a penalty on what is not expected.
+    """The index in `SHRINKAGES` of the smallest mean error, with a penalty on what is not expected.
 
     Args:
         errors: one for each of `SHRINKAGES`.

@@ -25,7 +25,7 @@ class Together(Protocol):
     is_main_process: bool
 
     def wait_for_everyone(self) -> None:
-        """Until all processes have come this far."""
+        """Wait until all processes have come this far."""
         ...
 
 
@@ -138,7 +138,9 @@ def _fault(checkpoint: Path) -> str | None:
 
 
 def _runs(checkpoint: Path) -> str | None:
-    """What in a checkpoint would be run in reading it: Accelerate reads what is registered with it as any pickle."""
+    """The file of a checkpoint that would run code when read: Accelerate reads what is registered with it as any
+    pickle.
+    """
     for file in sorted(checkpoint.glob("custom_checkpoint_*.pkl")):
         try:
             torch.load(file, weights_only=True)

@@ -35,14 +35,14 @@ def chosen(data: TaskData) -> dict[str, Chosen]:
 
 
 class Recipe(NamedTuple):
-    """What `train` and `forecast` do with some data, by the names of flags."""
+    """The values of flags that `train` and `forecast` take for some data, by name."""
 
     decided: dict[str, Chosen]
-    """By the data."""
+    """The values that the data decide."""
     fixed: dict[str, Json]
-    """For all data of the task."""
+    """The values for all data of the task."""
     notes: list[str]
-    """Of the data."""
+    """The notes on the data."""
 
 
 def recipe_for(file: Path, task: str) -> Recipe:

@@ -14,7 +14,7 @@ from gatedrnn.models.random_convolutions import ConvolutionPath
 from gatedrnn.train.settings import RunSettings
 
 PENALTIES = np.logspace(-3, 3, 10)
-"""Of the ridge, chosen by leaving one out."""
+"""The penalties of the ridge, chosen by leaving one out."""
 MOST_ROWS = 5000
 """Series that are fitted, drawn where there are more: memory and time grow with their square."""
 SHARPEST = 16.0

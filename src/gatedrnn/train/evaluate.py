@@ -20,18 +20,18 @@ from gatedrnn.train.sharing import in_turns
 
 
 class Evaluation(NamedTuple):
-    """Of a model on one split."""
+    """The scores and outcomes of a model on one split."""
 
     scores: Scores
     outcomes: Outcomes
     confusion: list[list[int]] | None = None
     """[true][predicted], of classes."""
     each_label: list[list[list[int]]] | None = None
-    """Of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
+    """The table of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
 
 
 class _OfRows(NamedTuple):
-    """Of a batch of labels."""
+    """The results on a batch of labels."""
 
     loss: float
     confusion: Tensor
@@ -89,7 +89,7 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
 
 
 def _by_metric(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
-    """By a metric of the examples' own, from the outputs for all of them."""
+    """Evaluate by a metric of the examples' own, from the outputs for all of them."""
 
     def answer(rows: np.ndarray) -> np.ndarray:
         batch = examples.collate(rows)
@@ -130,7 +130,7 @@ def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
 
 
 def _text(model: Any, text: Lanes) -> Evaluation:
-    """From the first token to the last with one state, in float32 whatever the training was in."""
+    """Evaluate a text from its first token to its last with one state, in float32 whatever the training was in."""
     losses = token_losses(model, text)
     stream = text.stream
     nats = float(losses.sum())

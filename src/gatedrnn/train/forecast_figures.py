@@ -11,7 +11,7 @@ BLUE, ORANGE = COLOURS[:2]
 
 
 def forecast_figures(forecasts: Forecasts) -> dict[str, go.Figure]:
-    """By title: the future first, where it is known what to forecast it from."""
+    """The figures by title: the future first, where it is known what to forecast it from."""
     found = {f"{one.series}: the next steps": _bands(one, forecasts.levels) for one in forecasts.future}
     found |= {f"{one.series}: the last of the test": _bands(one, forecasts.levels) for one in forecasts.test}
     for place, one in enumerate(forecasts.hardest, start=1):
@@ -57,7 +57,7 @@ def _error(by_step: dict[str, list[float]]) -> go.Figure:
 
 
 def _coverage(found: dict[str, float]) -> go.Figure:
-    """On the dashed line, as many values lie below a quantile as should."""
+    """A figure of the coverage: on the dashed line, as many values lie below a quantile as should."""
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"color": GREY, "dash": "dash"}, showlegend=False)
     figure.add_scatter(

@@ -1,5 +1,6 @@
-"""What a table of series decides of its forecasts: the length of training and the size of the network; the rest where
-it is read, and is said here."""
+"""The part of a recipe that a table of series decides: the length of training and the size of the network; the rest is
+decided where the table is read, and is reported here.
+"""
 
 from typing import cast
 

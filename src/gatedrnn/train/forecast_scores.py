@@ -110,7 +110,7 @@ def tally_windows(model: GatedRNNForForecasting, windows: Windows, each: Each = 
 
 @torch.no_grad()
 def tally_streams(model: GatedRNNForForecasting, windows: Windows) -> tuple[ForecastTally, float]:
-    """The same of each series as a stream, in the units of the context before its first origin."""
+    """Score the forecasts of each series as a stream, in the units of the context before its first origin."""
     tally, loss, done = ForecastTally(windows, model.config.levels), 0.0, 0
     for number in np.unique(windows.places[:, 0]):
         own = windows.places[windows.places[:, 0] == number]

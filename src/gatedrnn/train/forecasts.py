@@ -33,7 +33,7 @@ SHOWN = 4
 HARDEST = 2
 """Forecasts of the test that are drawn because they are furthest off."""
 LEANS = 0.2
-"""Of the mean error: a bias below is not worth a number."""
+"""The fraction of the mean error below which a bias is not worth a number."""
 
 
 class Drawn(Record):
@@ -41,7 +41,7 @@ class Drawn(Record):
 
     series: str
     times: list[str | float]
-    """Of the context and the horizon."""
+    """The times of the context and the horizon."""
     past: list[float | None]
     """Values of the context."""
     truth: list[float | None]
@@ -60,12 +60,12 @@ class Forecasts(Record):
     test: list[Drawn]
     """The last forecast of the test part of a few series."""
     future: list[Drawn]
-    """Of the same series after their end; empty where known covariates are missing there."""
+    """The forecasts of the same series after their end; empty where known covariates are missing there."""
     error_by_step: dict[str, list[float]] = {}
     """Mean scaled error of the test at each step of the horizon: of the model, and of naive forecasts; empty without a
     test."""
     coverage: dict[str, float] = {}
-    """By quantile: the share of test values at or below it."""
+    """The share of test values at or below each quantile."""
     bias: float | None = None
     """Scaled error of the median in the mean of the test, with its sign: above 0 where forecasts are too high."""
     hardest: list[Drawn] = []

@@ -46,16 +46,16 @@ LOG = logging.getLogger("gatedrnn")
 
 
 class Progress(NamedTuple):
-    """How far a run is."""
+    """The progress of a run."""
 
     step: int
     steps: int
-    """In all."""
+    """The number of steps in all."""
     loss: float
     tokens_per_second: float
-    """Of all processes together, so far."""
+    """The tokens per second of all processes together, so far."""
     doing: str = ""
-    """What else than training the run is at."""
+    """The present work of the run where it is not training."""
 
 
 OnStep = Callable[[Progress], None]
@@ -63,7 +63,7 @@ OnStep = Callable[[Progress], None]
 
 @dataclass
 class RunState:
-    """What a checkpoint carries beside weights, optimizer and random numbers."""
+    """The values that a checkpoint carries beside weights, optimizer and random numbers."""
 
     step: int = 0
     best_rank: list[float] = field(default_factory=lambda: [-math.inf, -math.inf])
@@ -72,10 +72,10 @@ class RunState:
     """Validations since the best one."""
     seconds: float = 0.0
     waiting: float = 0.0
-    """Of these, for batches."""
+    """The part of these seconds that went into waiting for batches."""
     timed_tokens: int = 0
     processes: int = 1
-    """That drew its random numbers."""
+    """The number of processes that drew its random numbers."""
     plateau: Plateau = field(default_factory=lambda: Plateau(0))
 
     def state_dict(self) -> dict[str, object]:
@@ -198,7 +198,7 @@ def with_length(path: Path, change: Mapping[str, int]) -> RunSettings:
 
 
 def _demand_validation(settings: RunSettings, data: TaskData) -> None:
-    """See that there is a validation part where the run depends on one.
+    """Check that there is a validation part where the run depends on one.
 
     Raises:
         DataError: there is none.
@@ -213,7 +213,7 @@ def _batches(settings: RunSettings, data: TaskData) -> StepBatches:
 
 
 def total_steps(settings: RunSettings, batches: StepBatches) -> int:
-    """Of a whole run."""
+    """The steps of a whole run."""
     return settings.train.total_steps or settings.train.epochs * batches.steps_per_epoch
 
 
@@ -344,10 +344,10 @@ class Trainer:
         return Progress(state.step, self.total, loss, state.timed_tokens / (state.seconds or math.inf), doing)
 
     def end_here(self) -> None:
-        """See that there are best weights, of a checkpoint.
+        """End training at the last checkpoint; validate where there are no best weights yet.
 
         Raises:
-            DataError: the run has none.
+            DataError: the run has no checkpoint.
         """
         if self.state.step == 0:
             raise DataError(f"{self.folder.path}: has no checkpoint yet, and so nothing to end with")
@@ -416,7 +416,7 @@ class Trainer:
         return evaluate(model, self.data.evaluation[split], self.accelerator)
 
     def _result(self, found: dict[str, Evaluation], further: float, plain: PlainPart | None) -> RunResult:
-        """Of the whole run, with seconds of further training."""
+        """The result of the whole run, with seconds of further training."""
         state = self.state
         return RunResult(
             cell=self.settings.backbone or self.settings.cell,
@@ -469,8 +469,9 @@ class Trainer:
         return value, norm, sum(tokens_in(batch) for batch in batches)
 
     def _loss(self, batch: Batch, items: int) -> Tensor:
-        """Of this process's rows. The last batch of an epoch may have fewer rows than there are processes; one without
-        any takes part in the exchange of gradients with a row that does not count."""
+        """The loss of this process's rows. The last batch of an epoch may have fewer rows than there are processes; one
+        without any takes part in the exchange of gradients with a row that does not count.
+        """
         device = self.accelerator.device
         share = rows_of(batch, self.accelerator.process_index, self.accelerator.num_processes, device)
         if len(next(iter(share.values()))):

@@ -31,7 +31,7 @@ LOWER_IS_BETTER = ("log_loss", "scaled_mae")
 
 
 class Answers(NamedTuple):
-    """What a model says of labels, and what is true; the steps of all rows below one another."""
+    """A model's outputs for labels, and the true labels; the steps of all rows below one another."""
 
     outputs: np.ndarray
     """(labels, classes), float64: scores of classes before the softmax, or before the sigmoid of several a row; of
@@ -39,7 +39,7 @@ class Answers(NamedTuple):
     true: np.ndarray
     """(labels,): classes, int64, or numbers, float64; (labels, classes), 0 or 1, of several a row."""
     unit: float = 1.0
-    """What errors of numbers are in units of."""
+    """The unit of errors of numbers."""
 
     @property
     def several(self) -> bool:
@@ -53,15 +53,18 @@ class Answers(NamedTuple):
 
     @property
     def predicted(self) -> np.ndarray:
-        """In the form of `true`: the likeliest class, each label that is likelier than not, or the number."""
+        """The predictions in the form of `true`: the likeliest class, each label that is likelier than not, or the
+        number.
+        """
         if self.numbers:
             return self.outputs[:, 0]
         found: np.ndarray = (self.outputs > 0).astype(np.int64) if self.several else self.outputs.argmax(1)
         return found
 
     def by_class(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Of each class that has labels and lacks some: how far its outputs are above the rest, and whether it is
-        true; of two classes of which a label has one, the second alone."""
+        """The pairs of each class that has labels and lacks some: how far its outputs are above the rest, and whether
+        it is true; of two classes of which a label has one, the second alone.
+        """
         if self.several:
             scores, true = self.outputs, self.true == 1
         else:
@@ -118,7 +121,7 @@ def micro_f1(answers: Answers) -> np.ndarray:
 
 
 def _indicators(answers: Answers) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Of each class that counts: whether each label is of it, and whether it is predicted to be."""
+    """The pairs of each class that counts: whether each label is of it, and whether it is predicted to be."""
     true, predicted = answers.true, answers.predicted
     if answers.several:
         yield from zip(true.T, predicted.T, strict=True)
@@ -128,7 +131,7 @@ def _indicators(answers: Answers) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _f1_moves(true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """How far each row moves F1 = 2 hits / (true + predicted), each (rows,) or (rows, classes) together."""
+    """The amount by which each row moves F1 = 2 hits / (true + predicted), each (rows,) or (rows, classes) together."""
     both, size = (own.reshape(len(true), -1).sum(1, dtype=np.float64) for own in (true * predicted, true + 0.0))
     size += predicted.reshape(len(true), -1).sum(1)
     if not size.any():
@@ -152,8 +155,9 @@ def average_precision(answers: Answers) -> np.ndarray:
 
 
 def _precision_moves(outputs: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """How far each row moves the average precision: by the precision at its own output, where it is a true one, and by
-    what it adds to that at the output of each true one that is no higher."""
+    """The amount by which each row moves the average precision: by the precision at its own output, where it is a true
+    one, and by what it adds to that at the output of each true one that is no higher.
+    """
     rows, (_, place) = len(mask), np.unique(outputs, return_inverse=True)
     counts, trues = np.bincount(place), np.bincount(place, mask)
     above, true_above = (own[::-1].cumsum()[::-1] for own in (counts, trues))  # at this output or higher
@@ -188,8 +192,9 @@ def rank_correlation(answers: Answers) -> np.ndarray:
 
 
 def _mean_above(values: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Of each row, the sum of `of` over the rows whose value is larger, and half of it over equal ones, over all
-    rows."""
+    """The sum for each row of `of` over the rows whose value is larger, and half of it over equal ones, over all
+    rows.
+    """
     _, place = np.unique(values, return_inverse=True)
     sums = np.bincount(place, of)
     return np.asarray((sums[::-1].cumsum()[::-1] - sums / 2)[place] / len(of))
@@ -205,18 +210,19 @@ METRICS: dict[str, Callable[[Answers], np.ndarray]] = {
     "auroc": auroc, "average_precision": average_precision, "log_loss": log_losses, "r2": squared_share,
     "spearman": rank_correlation, "scaled_mae": errors,
 }  # fmt: skip
-"""By the name of the score in `Scores`: numbers of all labels, (labels,), whose mean it is."""
+"""The function of each score, by its name in `Scores`: it returns a number for each label, (labels,), whose mean is the
+score."""
 
 
 class Judged(NamedTuple):
-    """What answers score."""
+    """The scores of answers."""
 
     scores: Scores
     outcomes: Outcomes
     confusion: list[list[int]] | None
     """[true][predicted], of one class a label."""
     each_label: list[list[list[int]]] | None
-    """Of several labels a row, for each: [lacks it, has it][not predicted, predicted]."""
+    """The table of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
 
 
 def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Judged:
@@ -272,7 +278,7 @@ def _beside(examples: Examples, answers: Answers) -> tuple[str, ...]:
 
 
 class ClassScore(NamedTuple):
-    """Of one class, or of one of several labels a row."""
+    """The scores of one class, or of one of several labels a row."""
 
     name: str
     precision: float

@@ -62,7 +62,7 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """What a model refuses of its settings is an error of the command's flags."""
+    """Turn a model's refusal of its settings into an error of the command's flags."""
     try:
         yield
     except StrictDataclassClassValidationError as error:  # a configuration's, whose cause has the sentence
@@ -108,7 +108,7 @@ def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, ca
 
 
 PIPELINES = {"sequence": "text-classification", "step": "token-classification", "next": "text-generation"}
-"""Of models with a tokenizer."""
+"""The pipelines of models with a tokenizer, by the unit of their labels."""
 CLASSES = {
     "sequence": "AutoModelForSequenceClassification", "step": "AutoModelForTokenClassification",
     "next": "AutoModelForCausalLM", "future": "AutoModelForTimeSeriesPrediction",

@@ -28,7 +28,7 @@ class Metric(NamedTuple):
     """Whether the last weights are taken for the best: a validation of a few examples would choose by chance."""
 
     def rank(self, scores: Scores) -> tuple[float, float]:
-        """What the largest of is the best: the score, then the loss."""
+        """The rank of scores, the largest being the best: the score, then the loss."""
         return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
 
 
@@ -57,11 +57,11 @@ class Objective(Protocol):
         ...
 
     def save(self, into: Path, rank: int) -> None:
-        """What is carried, into a checkpoint."""
+        """Save what goes from batch to batch into a checkpoint."""
         ...
 
     def load(self, folder: Path, rank: int, ranks: int) -> None:
-        """And back, of however many processes it was."""
+        """Load what `save` wrote, whatever the number of processes was."""
         ...
 
 
@@ -157,8 +157,9 @@ class Quantiles(_Stateless):
 
 
 def _votes(model: nn.Module, batch: Batch) -> Tensor:
-    """What each member says, (members, batch, …, labels); without the labels, from which the model would make a loss of
-    its own."""
+    """The output of each member, (members, batch, …, labels); without the labels, from which the model would make a
+    loss of its own.
+    """
     output = model(**{name: tensor for name, tensor in batch.items() if name != "labels"})
     votes: Tensor = output.logits.unsqueeze(0) if output.votes is None else output.votes
     return votes

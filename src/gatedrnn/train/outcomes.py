@@ -24,12 +24,13 @@ FEWEST_SERIES = 20
 """Likewise, of forecasts."""
 MOST_PIECES = 2000
 BLOCKS, SHORTEST_BLOCK = 200, 100
-"""Of consecutive tokens: so many, and none shorter, which is longer than the losses of tokens are correlated."""
+"""The most blocks of consecutive tokens, and the fewest tokens of one: more than the losses of tokens are correlated
+over."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Of one run on one split."""
+    """The outcomes of one run on one split."""
 
     values: np.ndarray
     """(examples,), float64: how many labels of each example are right, the nats of each piece of a text, or the scaled
@@ -37,7 +38,7 @@ class Outcomes:
     counts: np.ndarray
     """(examples,), int64: the labels of each example, or the tokens of each piece."""
     unit: str
-    """What an example is: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
+    """The name of an example: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
 
     @property
     def rate(self) -> float:
@@ -62,14 +63,14 @@ def difference_of(one: Outcomes, other: Outcomes) -> tuple[float, float]:
 
 
 def of_rows(right: np.ndarray, counts: np.ndarray) -> Outcomes:
-    """Of rows with labels, each (rows,): right ones, errors, or shares; and how many labels there are."""
+    """Outcomes of rows with labels, each (rows,): right ones, errors, or shares; and how many labels there are."""
     return Outcomes(right.astype(np.float64), counts.astype(np.int64), "example")
 
 
 def of_ranks(outputs: np.ndarray, labels: np.ndarray) -> Outcomes:
-    """Of two classes, by how well the outputs rank them: values whose mean is the area under the ROC curve, and whose
-    variance over examples is that of the area (DeLong et al. 1988, Biometrics 44, 837-845): the area, and how far each
-    example moves it.
+    """Outcomes of two classes, by how well the outputs rank them: values whose mean is the area under the ROC curve,
+    and whose variance over examples is that of the area (DeLong et al. 1988, Biometrics 44, 837-845): the area, and how
+    far each example moves it.
 
     Args:
         outputs: (rows,), larger for class 1.
@@ -80,7 +81,7 @@ def of_ranks(outputs: np.ndarray, labels: np.ndarray) -> Outcomes:
         return of_rows(np.full(len(labels), 0.5), np.ones(len(labels)))
 
     def share_below(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Of the others, with half of those that are equal."""
+        """The share of the others that lies below each value, with half of those that are equal."""
         found: np.ndarray = (np.searchsorted(others, own) + np.searchsorted(others, own, "right")) / 2 / len(others)
         return found
 
@@ -91,7 +92,7 @@ def of_ranks(outputs: np.ndarray, labels: np.ndarray) -> Outcomes:
 
 
 def of_text(losses: np.ndarray, starts: np.ndarray) -> Outcomes:
-    """Of a text: its documents, neighbours together where there are very many; or blocks where there are few.
+    """Outcomes of a text: its documents, neighbours together where there are very many; or blocks where there are few.
 
     Args:
         losses: of each token in nats, (tokens,).
@@ -111,7 +112,7 @@ def of_text(losses: np.ndarray, starts: np.ndarray) -> Outcomes:
 
 
 def of_windows(errors: np.ndarray, labels: np.ndarray, places: np.ndarray, horizon: int) -> Outcomes:
-    """Of forecasts: each series an example, or, where there are few, each block of time.
+    """Outcomes of forecasts: each series an example, or, where there are few, each block of time.
 
     Args:
         errors: sums over the labels of each window, (windows,); `labels`: how many, (windows,).
@@ -142,7 +143,7 @@ def write_outcomes(path: Path, outcomes: Mapping[str, Outcomes]) -> None:
 
 
 def read_outcomes(path: Path) -> dict[str, Outcomes]:
-    """What `write_outcomes` wrote.
+    """Read what `write_outcomes` wrote.
 
     Raises:
         Damaged: the file is missing, cannot be read, or holds something else.
@@ -165,7 +166,7 @@ def read_outcomes(path: Path) -> dict[str, Outcomes]:
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:
-    """In the smallest type that holds the same numbers."""
+    """The values in the smallest type that holds the same numbers."""
     if not np.array_equal(values, values.astype(np.int64)):
         return values
     return values.astype(np.min_scalar_type(int(values.max(initial=0))))

@@ -1,4 +1,6 @@
-"""What the gated network of a model adds to its plain part: a linear path, or smoothers that forecasts begin with."""
+"""The contribution of a model's gated network beside its plain part: a linear path, or smoothers that forecasts begin
+with.
+"""
 
 from typing import NamedTuple
 
@@ -25,7 +27,7 @@ TEXTS, SERIES, FORECASTS = (
 
 
 class _Losses(NamedTuple):
-    """Of a batch, (rows,)."""
+    """The losses of a batch, (rows,)."""
 
     own: np.ndarray
     alone: np.ndarray
@@ -57,7 +59,7 @@ def beside_path(
 
 
 def _loss(answers: Tensor, labels: Tensor, examples: Examples) -> Tensor:
-    """Of each row, (rows,): squares in units of the labels' variance, or nats; the mean over several labels."""
+    """The loss of each row, (rows,): squares in units of the labels' variance, or nats; mean over several labels."""
     if examples.are_numbers:
         return ((answers[:, 0] - labels) / examples.unit).square()
     if examples.several:

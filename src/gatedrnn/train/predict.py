@@ -1,4 +1,6 @@
-"""What a finished classifier, labeller of steps or regression makes of rows: of a file, or of a split of its data."""
+"""Predictions of a finished classifier, labeller of steps or regression, for rows of a file or of a split of its
+data.
+"""
 
 import csv
 import json
@@ -38,7 +40,7 @@ from gatedrnn.train.finished import Finished
 
 IGNORED = -100
 SEVERAL = "multi_label_classification"
-"""What transformers calls several labels a row."""
+"""The name in transformers of several labels a row."""
 PREDICTION, PROBABILITY = "prediction", "probability_"
 OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -51,13 +53,14 @@ class Rows(NamedTuple):
     inputs: list[np.ndarray]
     """Token numbers (time,) or numbers (time, features) of each row."""
     labels: list[np.ndarray] | None
-    """Of each row: one number of a class or value, (), or one a step, (time,); None if they were not asked for."""
+    """The label of each row: one number of a class or value, (), or one a step, (time,); None if they were not asked
+    for."""
     notes: list[str]
     """Texts that are empty or were cut."""
     gaps: list[np.ndarray] | None = None
-    """Of uneven series: the time since the step before, (time,) each."""
+    """The time since the step before in each uneven series, (time,)."""
     words: list[np.ndarray] | None = None
-    """Of rows of words: the step at which each begins, (words,), -1 of those that were cut off."""
+    """The step at which each word of a row begins, (words,); -1 for those that were cut off."""
 
 
 def read_labelled_rows(
@@ -130,7 +133,7 @@ def _tagged_rows(
 
 
 def _demand_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:
-    """See that a model knows the labels of a row.
+    """Check that a model knows the labels of a row.
 
     Raises:
         DataError: it does not know one.
@@ -198,7 +201,7 @@ def class_names(config: GatedRNNConfig) -> list[str]:
 
 
 def log_probabilities(outputs: np.ndarray) -> np.ndarray:
-    """Of the classes, from outputs (…, classes)."""
+    """The log-probabilities of the classes, from outputs (…, classes)."""
     shifted = outputs - outputs.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
@@ -242,7 +245,7 @@ def word_columns(added: dict[str, list[Json]], words: list[np.ndarray]) -> dict[
 
 
 def check_output(output: Path, file: Path) -> None:
-    """See that predictions can be written there, before there are any.
+    """Check that predictions can be written there, before there are any.
 
     Raises:
         DataError: the ending is of no kind of file that is written, or it is the file that is read.
@@ -414,7 +417,7 @@ def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> n
 
 
 def _indicators(sets: list[tuple[str, ...]], names: list[str], place: str) -> list[np.ndarray]:
-    """Of each row, 1 for each label that it has and 0 for all others, (labels,)."""
+    """The indicators of each row, (labels,): 1 for each label that it has, 0 for all others."""
     found = []
     for row, labels in enumerate(sets, start=1):
         _demand_known(labels, names, f"{place}: row {row}")

@@ -93,7 +93,7 @@ def _sentence(said: str) -> str:
 
 
 def _row(one: Hard) -> dict[str, str]:
-    """Of a text."""
+    """The row of a text."""
     sure = "" if one.probability is None else f" ({one.probability:.0%})"
     return {"row": str(one.row), "true": one.true, "predicted": f"{one.predicted}{sure}", "text": one.words or ""}
 
@@ -150,7 +150,7 @@ def _figure(curves: dict[str, Points]) -> go.Figure:
 
 
 def _draw(curves: dict[str, dict[str, Points]], path: Path) -> None:
-    """The same curves side by side as one picture."""
+    """Draw the curves side by side as one picture."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -1,4 +1,6 @@
-"""What a run takes of the machine: memory and threads, refused before anything is allocated; compiled kernels."""
+"""Resources that a run takes of the machine: memory and threads, refused before anything is allocated; compiled
+kernels.
+"""
 
 from collections.abc import Iterable
 
@@ -19,19 +21,19 @@ from gatedrnn.train.objective import objective_of
 from gatedrnn.train.settings import RunSettings, threads_for
 
 COPIES = 4
-"""Of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
+"""The copies of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
 STACK = 8 * 2**20
 """Bytes of a thread's stack where the system sets no other size."""
 SHARE = 0.5
-"""Of the memory that is available, for what a step keeps for its backward pass."""
+"""The share of the available memory for what a step keeps for its backward pass."""
 MANY_STEPS = 2**16
 """Time steps of a batch up to which it fits wherever its model does: it is not measured."""
 COUNTED_LAYERS = 3
-"""From the second on, layers of one cell are alike: more than these are not built to be counted."""
+"""The most layers that are built to be counted: from the second on, layers of one cell are alike."""
 
 
 def demand_room(settings: RunSettings, data: TaskData) -> None:
-    """See that a run's threads, and its parameters in training, fit into the memory that is available now.
+    """Check that a run's threads, and its parameters in training, fit into the memory that is available now.
 
     Raises:
         TooLarge: they do not; the message has the bytes that they would take.
@@ -86,7 +88,7 @@ def _kept_for_backward(run: RunSettings, data: TaskData, batch: Batch) -> int:
 
 
 def demand_threads(threads: int) -> None:
-    """See that the stacks of so many threads fit into the memory that is available now.
+    """Check that the stacks of so many threads fit into the memory that is available now.
 
     Raises:
         UsageError: they are far more than there are cores.
@@ -121,7 +123,9 @@ def readable(size: float) -> str:
 
 
 def _parameters(settings: RunSettings, data: TaskData) -> int | None:
-    """Of the run's model, from the shapes alone; None where a tensor of it has too many elements for 64 bits."""
+    """The number of parameters of the run's model, from the shapes alone; None where a tensor of it has too many
+    elements for 64 bits.
+    """
     layers = settings.model.layers
     if len(settings.cells) > 1 or layers <= COUNTED_LAYERS:
         return _counted(settings, data, layers)
@@ -179,7 +183,7 @@ def _step(run: RunSettings, data: TaskData) -> None:
 
 
 def _loss(run: RunSettings, data: TaskData, model: GatedRNNPreTrainedModel, batch: Batch) -> Tensor:
-    """Of a batch in training."""
+    """The loss of a batch in training."""
     objective = objective_of(data, model.config, run.train)
     if run.train.gradient_checkpointing:
         model.activation_checkpointing_enable()

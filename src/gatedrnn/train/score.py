@@ -46,17 +46,17 @@ from gatedrnn.train.so_far import data_of
 
 
 class LabelScores(NamedTuple):
-    """Of predicted classes."""
+    """The scores of predicted classes."""
 
     labels: int
-    """How many there were; steps without one are left out."""
+    """The number of labels; steps without one are left out."""
     accuracy: float
     balanced_accuracy: float
     """The mean over classes of the share of their labels that is right."""
     macro_f1: float
     """The mean of F1 over the classes that are true or predicted."""
     auroc: float | None
-    """Of two classes, where both are there: the area under the ROC curve."""
+    """The area under the ROC curve, for two classes where both occur."""
     average_precision: float | None
     """Likewise: the mean over true ones of the precision at their output."""
     loss: float
@@ -66,12 +66,12 @@ class LabelScores(NamedTuple):
     """[true][predicted], in the order of `classes`."""
 
     def as_json(self) -> dict[str, Json]:
-        """With a name for every number."""
+        """The scores with a name for every number."""
         return {**self._asdict(), "classes": [score._asdict() for score in self.classes]}
 
 
 class SeveralScores(NamedTuple):
-    """Of predicted labels, several a row."""
+    """The scores of predicted labels, several a row."""
 
     labels: int
     """Rows."""
@@ -89,15 +89,15 @@ class SeveralScores(NamedTuple):
     """Mean cross-entropy of a label in nats."""
     classes: list[ClassScore]
     each_label: list[list[list[int]]]
-    """Of each label: [lacks it, has it][not predicted, predicted]."""
+    """The table of each label: [lacks it, has it][not predicted, predicted]."""
 
     def as_json(self) -> dict[str, Json]:
-        """With a name for every number."""
+        """The scores with a name for every number."""
         return {**self._asdict(), "classes": [score._asdict() for score in self.classes]}
 
 
 class NumberScores(NamedTuple):
-    """Of predicted numbers."""
+    """The scores of predicted numbers."""
 
     labels: int
     mean_absolute_error: float
@@ -108,7 +108,7 @@ class NumberScores(NamedTuple):
     """The correlation of ranks; 0 where labels or predictions are all alike."""
 
     def as_json(self) -> dict[str, Json]:
-        """With a name for every number."""
+        """The scores with a name for every number."""
         return self._asdict()
 
 
@@ -201,7 +201,7 @@ def score_run(path: Path, split: str, file: Path | None, text_column: str | None
 
 
 class Scored(NamedTuple):
-    """What a model's predicted labels score."""
+    """The scores of a model's predicted labels."""
 
     run: str
     cell: str
@@ -255,7 +255,7 @@ def _scores(
 
 
 class ForecastsScored(NamedTuple):
-    """What a model's forecasts of a split score."""
+    """The scores of a model's forecasts of a split."""
 
     run: str
     cell: str
@@ -265,7 +265,7 @@ class ForecastsScored(NamedTuple):
     """Each series as a stream, in units of the context before its first forecast."""
 
     def as_json(self) -> dict[str, Json]:
-        """With a name for every number."""
+        """The scores with a name for every number."""
         both = {name: getattr(self, name).model_dump(exclude_none=True) for name in ("fresh", "streamed")}
         return {"run": self.run, "cell": self.cell, **both}
 

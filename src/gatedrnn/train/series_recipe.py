@@ -14,10 +14,10 @@ tenth has a standard error above two hundredths, which is more than choosing gai
 LONGEST = 2000
 """Steps up to which convolutions are before the cells: a step of training takes a second for twice as many."""
 FEATURES, WEIGHTS = 10_000, 4_000_000
-"""Of random convolutions, as in MiniRocket; and of the linear path that reads them, at most: with a thousand classes it
-would outgrow the network."""
+"""The features of random convolutions, as in MiniRocket, and the most weights of the linear path that reads them: with
+a thousand classes it would outgrow the network."""
 MOST_CHANNELS = 64
-"""That convolutions read as they are."""
+"""The most channels that convolutions read as they are."""
 
 
 def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[str, Chosen]:

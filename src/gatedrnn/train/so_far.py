@@ -21,7 +21,7 @@ from gatedrnn.train.sharing import AVERAGE, BEST
 
 LOG = logging.getLogger("gatedrnn")
 STATE = "custom_checkpoint_0.pkl"
-"""In a checkpoint: how far the run was."""
+"""The file in a checkpoint that says how far the run was."""
 
 
 def data_of(folder: RunFolder) -> TaskData:

@@ -13,9 +13,10 @@ class Plain(Record):
     name: str
     score: float
     seconds: float
-    """Of fitting; of a method that is fitted to each series anew, of fitting and forecasting."""
+    """The seconds of fitting; of a method that is fitted to each series anew, of fitting and forecasting."""
     against: Literal["better", "worse", "open"]
-    """It beside this run: the 95 % interval of their difference over test examples, or whether it leaves out zero."""
+    """The method beside this run: the 95 % interval of their difference over test examples, or whether it leaves out
+    zero."""
 
 
 class Standing(Record):
@@ -27,15 +28,15 @@ class Standing(Record):
     metric: str
     higher_is_better: bool
     score: float
-    """Of this run on the test split."""
+    """The score of this run on the test split."""
     plain: list[Plain]
     left_out: list[str]
     """Baselines that did not begin in their share of the run's time, or cannot here; each with the reason."""
     advice: list[str]
-    """What would help, by what was measured."""
+    """Sentences on what would help, by what was measured."""
 
     def sentences(self, *, scores: bool = True) -> list[str]:
-        """Beside the baselines, and what to do next.
+        """Sentences on the run beside the baselines, and on what to do next.
 
         Args:
             scores: those of the baselines are among them; leave them out where a table has them.
@@ -64,7 +65,7 @@ class Standing(Record):
 
     @property
     def _metric(self) -> str:
-        """In words."""
+        """The name of the metric in words."""
         return self.metric.replace("_", " ")
 
     def _verdict(self) -> str:

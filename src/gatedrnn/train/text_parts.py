@@ -1,5 +1,6 @@
-"""What a model of texts takes from its training texts before it is trained: tables of n-grams, which belong to its
-structure, then the beginning of its word vectors, and a linear path."""
+"""The parts of a model of texts that come from its training texts before it is trained: tables of n-grams, which belong
+to its structure, then the beginning of its word vectors, and a linear path.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,15 +23,16 @@ from gatedrnn.train.word_vectors import class_ratios, company_vectors
 COMPOSED, LINEAR = (1, 4), (2, 5)
 """Characters of the n-grams that tokens are composed of, and that a linear path reads."""
 MOST_PAIRS, MOST_GRAMS = 100_000, 100_000
-"""Of a linear path."""
+"""The most pairs and n-grams of a linear path."""
 STRENGTH, PENALTY = 10.0, 1.0
-"""Of a linear path's logistic regression, scikit-learn's C, and of its ridge regression, alpha."""
+"""The strength of a linear path's logistic regression, scikit-learn's C, and the penalty of its ridge regression,
+alpha."""
 ABSENT = -20.0
 """Logit of a class, or of a label, of which there is no training text."""
 
 
 class LinearTables(NamedTuple):
-    """What a linear path reads beside tokens."""
+    """The tables that a linear path reads beside tokens."""
 
     pairs: np.ndarray
     grams: GramTable
@@ -170,5 +172,5 @@ def _tokens(data: TaskData) -> list[str]:
 
 
 def _occurrences(data: TaskData) -> np.ndarray:
-    """Of each token in training."""
+    """The occurrences of each token in training."""
     return np.bincount(np.concatenate(_examples(data).inputs), minlength=len(_tokens(data)))

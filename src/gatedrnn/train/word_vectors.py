@@ -34,7 +34,7 @@ def company_vectors(texts: Sequence[np.ndarray], vocabulary: int, features: int,
 
 
 def company(texts: Sequence[np.ndarray], vocabulary: int) -> sp.csr_matrix:
-    """How often two tokens stand within a window of each other, (vocabulary, vocabulary)."""
+    """Counts of two tokens within a window of each other, (vocabulary, vocabulary)."""
     joined = np.concatenate(list(texts))
     text = np.repeat(np.arange(len(texts)), [len(one) for one in texts])
     found = sp.csr_matrix((vocabulary, vocabulary))
@@ -46,8 +46,8 @@ def company(texts: Sequence[np.ndarray], vocabulary: int) -> sp.csr_matrix:
 
 
 def class_ratios(texts: Sequence[np.ndarray], labels: np.ndarray, vocabulary: int, classes: int) -> np.ndarray:
-    """How much more likely a text of a class has a token than one of another: log ratios, (vocabulary, classes); of two
-    classes, those of the second alone, (vocabulary, 1).
+    """Log ratios of how much more likely a text of a class has a token than one of another, (vocabulary, classes); of
+    two classes, those of the second alone, (vocabulary, 1).
 
     Wang and Manning 2012 ("Baselines and bigrams"): texts that hold the token, plus one.
     """

@@ -25,7 +25,7 @@ ANCHORS: Mapping[str, tuple[str, ...]] = {
     **{quarter: tuple(f"-{month}" for month in MONTHS[:3]) for quarter in ("QS", "QE", "BQS", "BQE")},
     **{year: tuple(f"-{month}" for month in MONTHS) for year in ("YS", "YE", "BYS", "BYE")},
 }  # fmt: skip
-"""What stands after the names of steps that begin on any weekday or month."""
+"""The suffixes of the names of steps that begin on any weekday or month."""
 CALENDAR = (
     *(f"{year}-{month}" for year in ("YS", "YE", "BYS", "BYE") for month in MONTHS),
     *(f"{quarter}-{month}" for quarter in ("QS", "QE", "BQS", "BQE") for month in MONTHS[:3]),
@@ -41,20 +41,21 @@ PATTERNS: Mapping[str, tuple[int, int]] = {
     **{month: (12, 12) for month in ("MS", "ME", "BMS", "BME", "CBMS", "CBME", "WOM", "LWOM")},
     **{quarter: (4, 4) for quarter in ("QS", "QE", "BQS", "BQE", "REQ")},
 }  # fmt: skip
-"""By the base of pandas' offset: after how many a pattern repeats, and how many a year has (of days: whole weeks)."""
+"""The steps of two periods, by the base of pandas' offset: after how many a pattern repeats, and how many a year has
+(of days: whole weeks)."""
 MINUTE, HOUR, DAY, WEEK = (int(pd.Timedelta(1, unit).value) for unit in ("min", "h", "D", "W"))
 LONGEST_SEASON = 400
 """Steps, of a season that is guessed."""
 OF_A_YEAR, MOST_ROUNDED_YEAR = (4, 12, 52), 0.005
 """Steps that a year of fractions may have: quarters, months, weeks; and how far a year of them may be off."""
 LONGEST_STEP = 1 << 63
-"""As a number, or in nanoseconds."""
+"""The longest step, as a number or in nanoseconds."""
 MOST_ROUNDED = 0.125
-"""Of a step: the last decimal of times that are rounded, such as 0.333, at most."""
+"""The largest rounding error, as a fraction of a step: the last decimal of times such as 0.333."""
 MOST_GATHERED = 1e-6
-"""Of a step, by which a sum of binary fractions may be off."""
+"""The fraction of a step by which a sum of binary fractions may be off."""
 MOST_STEPS = 1 << 53
-"""Between numbers that are not whole: more steps than a float counts."""
+"""The most steps between numbers that are not whole: a float counts no further."""
 MOST_PARTS = 1_000
 """A step such as 1/3 of a unit is a fraction of so many parts at most."""
 
@@ -64,9 +65,9 @@ class Frequency:
     """Times that follow each other: pandas' name of the step between dates, or a step between numbers."""
 
     name: str
-    """Such as "h", "15min", "W-SAT", "MS"; `NUMBERS` for times that are numbers."""
+    """The name of the frequency, such as "h", "15min", "W-SAT", "MS"; `NUMBERS` for times that are numbers."""
     step: float | int = 0
-    """Between numbers; an int between whole ones."""
+    """The difference between successive numbers; an int between whole ones."""
     of_a_year: int | None = field(default=None, compare=False)
     """Steps of a year, where the numbers are years with a fraction, as R writes months: 1949.0833."""
 
@@ -75,12 +76,12 @@ class Frequency:
 
     @property
     def setting(self) -> str:
-        """What `as_frequency` reads."""
+        """The setting that `as_frequency` reads."""
         return repr(self.step) if self.name == NUMBERS else self.name
 
     @property
     def nanoseconds(self) -> int | None:
-        """Of a step of minutes, days or other units that are always equally long."""
+        """The length of a step of minutes, days or other units that are always equally long."""
         return None if self.name == NUMBERS else _nanoseconds(_offset(self.name))
 
     @property
@@ -94,7 +95,7 @@ class Frequency:
         return float((times[-1] - times[0]).astype(np.float64)) / step if step else 0.0
 
     def form(self, form: TimeForm) -> TimeForm:
-        """How times are written, with the decimals of numbers between them that no row has."""
+        """The form in which times are written, with the decimals of numbers between them that no row has."""
         decimals = decimals_of(np.array([self.step], np.float64)) if self.name == NUMBERS else 0
         few = decimals <= MOST_DECIMALS or not form.decimals
         return replace(form, decimals=max(form.decimals, decimals)) if few else form
@@ -168,7 +169,7 @@ class Frequency:
         return replace(exact if (exact.places(times) >= 0).all() else self, of_a_year=count)
 
     def _shift(self, moment: np.datetime64) -> np.timedelta64:
-        """How far times lie behind the first days of months."""
+        """The distance of times from the first days of months."""
         day = pd.Timestamp(moment).day
         begins = self.name.partition("-")[0].lstrip("0123456789") in BEGINS
         return np.timedelta64(day - 1 if begins and day <= EVERY_MONTH_HAS else 0, "D")
@@ -216,8 +217,8 @@ def as_frequency(name: str) -> Frequency:
 
 
 def named_alike(name: str) -> list[Frequency]:
-    """What a name without a weekday or month may mean, the likeliest first: W ends on any day, QS begins in any month,
-    and M, Q and Y are their first days or their last.
+    """The frequencies that a name without a weekday or month may mean, the likeliest first: W ends on any day, QS
+    begins in any month, and M, Q and Y are their first days or their last.
 
     Raises:
         DataError: as `as_frequency`.
@@ -259,7 +260,7 @@ def _of_fractions(times: np.ndarray) -> Iterator[Frequency]:
 
 
 def _of_equal_steps(times: np.ndarray) -> Iterator[Frequency]:
-    """Of dates a whole number of weeks under its own name, W-SAT."""
+    """The frequency of equal steps; a whole number of weeks has its own name, W-SAT."""
     shortest = int(np.diff(times).min().astype(np.int64))
     weeks = shortest // WEEK if shortest % WEEK == 0 and times.dtype.kind == "M" else 0
     if weeks:
@@ -307,8 +308,9 @@ def _places_of_fractions(times: np.ndarray, step: float) -> np.ndarray:
 
 
 def _rounding(times: np.ndarray, step: float) -> float:
-    """By how much times may be off: by some of their last binary digits, which a sum of many steps gathers; or by the
-    last decimal where the step, such as 1/3, has more decimals than they."""
+    """The error that times may have: some of their last binary digits, which a sum of many steps gathers; or the
+    last decimal where the step, such as 1/3, has more decimals than they.
+    """
     decimals, binary = decimals_of(times), float(np.spacing(np.abs(times).max()))
     if decimals > MOST_DECIMALS:
         return max(4 * binary, min(len(times) * binary, MOST_GATHERED * step))
@@ -340,7 +342,7 @@ def _offset(name: str) -> Any:
 
 
 def _nanoseconds(offset: Any) -> int | None:
-    """Of an offset that is always equally long."""
+    """The length of an offset that is always equally long."""
     if isinstance(offset, Day):
         return int(offset.n) * DAY
     return int(offset.nanos) if isinstance(offset, Tick) else None
@@ -350,7 +352,7 @@ CALENDAR_FEATURES: Mapping[str, tuple[str, int]] = {
     "minute-of-hour": ("minute", 60), "hour-of-day": ("hour", 24), "day-of-week": ("dayofweek", 7),
     "day-of-month": ("day", 31), "day-of-year": ("dayofyear", 366), "month-of-year": ("month", 12),
 }  # fmt: skip
-"""By name: pandas' attribute, and after how many it begins anew."""
+"""The pandas attribute of each feature, and the number after which it begins anew."""
 
 
 def calendar_features(times: np.ndarray, names: tuple[str, ...]) -> np.ndarray:

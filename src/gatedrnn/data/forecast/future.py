@@ -15,7 +15,7 @@ from gatedrnn.errors import DataError
 
 
 class Asked(NamedTuple):
-    """What a forecast is made from and for."""
+    """The inputs of a forecast, and the steps that it is for."""
 
     table: SeriesTable
     """Each series with `horizon` steps after its last value."""

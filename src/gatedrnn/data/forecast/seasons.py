@@ -1,11 +1,11 @@
-"""After how many steps the series of a table repeat themselves: by the calendar, and by what the values show."""
+"""The seasons of a table's series, in steps: from the calendar, and from the values."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 MOST_SERIES = 50
-"""That are looked at, evenly over a table."""
+"""The most series that are looked at, evenly over a table."""
 LEAST_SEASONS = 3
 """A season that is guessed must fit so many times into the training part of the longest series."""
 SIGNIFICANT = 1.645
@@ -18,9 +18,9 @@ SHOWN_BY = 1 / 3
 """More of the series must show a longer season; to the others it does little, since seasons are shrunk by as much
 as chance makes of them."""
 DAYS = 7
-"""Of a week: such a season is looked for beside one that is found without a calendar."""
+"""The days of a week: such a season is looked for beside one that is found without a calendar."""
 NEARLY = 0.9
-"""Of the highest peak, what counts as as high."""
+"""The fraction of the highest peak from which another counts as equally high."""
 
 
 def seasons_of(series: Sequence[np.ndarray], usual: Sequence[int]) -> tuple[int, ...]:

@@ -23,13 +23,13 @@ from gatedrnn.records import Json
 
 TARGET_COLUMNS = ("y", "value", "target")
 FEWEST_STEPS = 3
-"""Of each series, where none of the columns has a usual name for them."""
+"""The fewest steps of each series, where none of the columns has a usual name for them."""
 MOST_GAPS = 20
 """Times of a series' grid over times that are in the file, at most: beyond, the frequency is wrong."""
 
 
 class Columns(NamedTuple):
-    """Which columns are what; None and () where they are guessed."""
+    """The roles of columns; None and () where they are guessed."""
 
     target: tuple[str, ...] = ()
     series: str | None = None
@@ -50,7 +50,7 @@ class Columns(NamedTuple):
 
     @property
     def fields(self) -> Fields:
-        """How those of a table are read."""
+        """The way in which a table's fields are read."""
         return Fields(self.missing, self.decimal, self.date_order)
 
 
@@ -67,7 +67,7 @@ class SeriesTable:
     unused: tuple[str, ...] = ()
     """Columns that nothing reads, but those that only count the rows."""
     said: str = ""
-    """Which columns were taken as what."""
+    """A line that says which columns were taken as what."""
 
 
 class _Rows(NamedTuple):
@@ -273,7 +273,7 @@ def _named_frequency(name: str, found: list[_Rows], columns: Columns, times: Tim
 
 
 def _irregular(one: _Rows, columns: Columns, times: Times, path: Path) -> str:
-    """What is said of times without a regular grid."""
+    """The message on times without a regular grid."""
     said, own = f"{path}: series {one.name}: its times are not on a regular grid", times.values[one.rows]
     if times.form.kind == "dates" and len(np.unique(own.astype("datetime64[M]"))) == len(own):
         return f"{said}; where each row is a month, write the first day of it"
@@ -333,7 +333,7 @@ def _on_grid(
 
 
 def _demand_float32(one: _Rows, numbers: np.ndarray, path: Path) -> None:
-    """See that float32 holds each value in units of any window, which are no less than the least step between two."""
+    """Check that float32 holds each value in units of any window, which are no less than the least step between two."""
     rows = one.rows[~np.isnan(numbers[one.rows])]
     off, steps = np.abs(numbers[rows] - np.median(numbers[rows])), np.abs(np.diff(numbers[rows]))
     least = steps[steps > 0].min(initial=np.inf)
@@ -346,6 +346,6 @@ def _demand_float32(one: _Rows, numbers: np.ndarray, path: Path) -> None:
 
 
 def _without_future(one: OneSeries) -> OneSeries:
-    """Up to the last value: what follows are times that nothing is known of."""
+    """Cut a series after its last value: nothing is known of later times."""
     last = int(np.flatnonzero(~np.isnan(one.values))[-1]) + 1
     return replace(one, times=one.times[:last], values=one.values[:last], known=one.known[:last], past=one.past[:last])

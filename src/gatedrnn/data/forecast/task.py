@@ -25,7 +25,7 @@ WITHOUT_SEASON, USUAL_CONTEXT = 8, 120
 MOST_OF_FOUR = 256
 """Steps that a context of four seasons may have; longer ones are of two."""
 BESIDE_SHORTER = 1.5
-"""Of the longest season in a context, where shorter ones tell the most: a longer context leaves fewer windows."""
+"""The part of a context in longest seasons, where shorter ones tell the most: a longer context leaves fewer windows."""
 FEWEST_ORIGINS, MOST_FORECASTS = 24, 2048
 """Forecasts in a window of training: all, as long as they are not too many steps together."""
 LEAST_STEPS = 3
@@ -33,7 +33,7 @@ LEAST_STEPS = 3
 
 
 class Read(NamedTuple):
-    """What a task reads."""
+    """The tables and settings that a task reads."""
 
     table: SeriesTable
     apart: np.ndarray | None
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
 
 class Cuts(NamedTuple):
-    """Where each series is cut, (series,): training ends before `validation`, validation before `test`."""
+    """The steps at which each series is cut, (series,): training ends before `validation`, validation before `test`."""
 
     validation: np.ndarray
     test: np.ndarray
@@ -172,7 +172,7 @@ def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
 
 
 def demand_float32(table: SeriesTable, means: Sequence[float], deviations: Sequence[float]) -> None:
-    """See that covariates fit float32 in units of training's deviations, which are those of a model's last channels.
+    """Check that covariates fit float32 in units of training's deviations, which are those of a model's last channels.
 
     Raises:
         DataError: one does not; its series, time and column are named.
@@ -272,7 +272,7 @@ def _cuts(
 
 
 def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows) -> str:
-    """Why no error of a part can be put in units of a seasonal naive one."""
+    """The reason why no error of a part can be put in units of a seasonal naive one."""
     longest, name = int(windows.first.max()), table.source["name"]
     if longest <= season:
         return (
@@ -295,7 +295,7 @@ def _steps_of_seasons(seasons: Sequence[int]) -> int:
 def _seasons(
     settings: ForecastTask, table: SeriesTable, whole: np.ndarray, apart: np.ndarray | None
 ) -> tuple[int, ...]:  # fmt: skip
-    """Those of the frequency and of what would be trained on with a horizon of a step."""
+    """The seasons of the frequency, and of the values that a horizon of one step would train on."""
     stops = _cuts(settings, table, 1, whole, apart).validation
     training = [one.values[:stop] for one, stop in zip(table.series, stops, strict=True)]
     return seasons_of(training, table.frequency.seasons)

@@ -16,7 +16,7 @@ MISSING = (
 )  # fmt: skip
 """Fields that say that nothing was measured, in small letters: as pandas, Excel and public data sets write them."""
 LARGEST = 3.4e38
-"""What is read: models are given, and exported with, numbers of 32 bits too."""
+"""The largest number that is read: models run, and are exported, with numbers of 32 bits too."""
 SHOWN = 60
 """Characters of a field in a message, at most."""
 GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -29,17 +29,17 @@ Decimal: TypeAlias = Literal[".", ","]
 
 
 class Fields(NamedTuple):
-    """How the fields of a table are read, where they do not show it."""
+    """The way in which fields of a table are read, where they do not show it."""
 
     missing: tuple[str, ...] = ()
     """Fields that say that nothing was measured, beside `MISSING`."""
     decimal: Decimal | None = None
     """The mark before decimals."""
     date_order: Order | None = None
-    """Of dates that are numbers."""
+    """The order of day, month and year in dates that are numbers."""
 
     def missing_numbers(self) -> list[float]:
-        """Those of `missing` that are numbers: a table may write -9999 as -9999.0, or hold it as a number."""
+        """The words of `missing` that are numbers: a table may write -9999 as -9999.0, or hold it as a number."""
         found = list[float]()
         for word in self.missing:
             with suppress(ValueError):
@@ -51,7 +51,7 @@ AS_SHOWN = Fields()
 
 
 Place: TypeAlias = Callable[[int], str]
-"""Where the field of a row is, for messages: file, row, column."""
+"""A function that locates the field of a row for messages: file, row, column."""
 
 
 def numbers_of(values: Sequence[object], place: Place, fields: Fields = AS_SHOWN) -> np.ndarray:

@@ -19,7 +19,9 @@ from gatedrnn.errors import DataError
 
 
 class Reading(NamedTuple):
-    """How a file is read; a column that is None is guessed, and files that a table names are below its folder."""
+    """The way in which a file is read; a column that is None is guessed, and files that a table names are below its
+    folder.
+    """
 
     series_column: str | None = None
     time_column: str | None = None
@@ -35,7 +37,7 @@ class Reading(NamedTuple):
 
     @property
     def fields(self) -> Fields:
-        """How those of a table are read."""
+        """The way in which a table's fields are read."""
         return Fields(self.missing, self.decimal, self.date_order)
 
 
@@ -93,7 +95,7 @@ def named_files(path: Path, *, quoting: bool = False) -> str | None:
 def demand_alike(
     series: LabelledSeries, channels: Sequence[str], rate: int | None, unit: str | None, place: str
 ) -> None:  # fmt: skip
-    """See that a file has the channels of training, its rate and its kind of times, as far as these are known.
+    """Check that a file has the channels of training, its rate and its kind of times, as far as these are known.
 
     Raises:
         DataError: it has others.
@@ -104,7 +106,7 @@ def demand_alike(
 
 
 def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str) -> None:
-    """See that a file has the channels of training.
+    """Check that a file has the channels of training.
 
     Raises:
         DataError: it has others.
@@ -116,7 +118,7 @@ def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str)
 
 
 def demand_float32(series: LabelledSeries, means: Sequence[float], deviations: Sequence[float], place: str) -> None:
-    """See that values fit float32 once they are in units of training's deviations.
+    """Check that values fit float32 once they are in units of training's deviations.
 
     Raises:
         DataError: one does not; its row and column are named.
@@ -134,7 +136,7 @@ def demand_float32(series: LabelledSeries, means: Sequence[float], deviations: S
 
 
 def demand_rate(series: LabelledSeries, expected: int | None, place: str) -> None:
-    """See that recordings have the rate of training, if that is known.
+    """Check that recordings have the rate of training, if that is known.
 
     Raises:
         DataError: they have another.
@@ -145,7 +147,7 @@ def demand_rate(series: LabelledSeries, expected: int | None, place: str) -> Non
 
 
 def demand_unit(series: LabelledSeries, expected: str | None, place: str) -> None:
-    """See that uneven times are hours, from dates or clocks, or numbers as those of training.
+    """Check that uneven times are hours, from dates or clocks, or numbers as those of training.
 
     Raises:
         DataError: they are not.

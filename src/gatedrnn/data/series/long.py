@@ -91,7 +91,7 @@ def read_long(
 
 
 def demand_rising(path: Path, data: RawTable, column: str, times: Times, series: str, rows: np.ndarray) -> None:
-    """See that no two rows of a series, which are in the order of time, have one time.
+    """Check that no two rows of a series, which are in the order of time, have one time.
 
     Raises:
         DataError: two have, which are named.
@@ -109,5 +109,5 @@ def numbers_in_column(path: Path, data: RawTable, column: str, fields: Fields) -
 
 
 def times_in_column(path: Path, data: RawTable, column: str, fields: Fields) -> Times:
-    """As `read_times`."""
+    """Read the times of a column, as `read_times` does."""
     return read_times(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields.date_order)
