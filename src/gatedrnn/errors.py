@@ -15,11 +15,11 @@ class Error(Exception):
     """The base of all errors of this package."""
 
     exit_code: int = FAILURE
-    """Of the command that it ends: 2 where other arguments or data would mend it, else 1."""
+    """The exit code of the command that it ends: 2 where other arguments or data would mend it, else 1."""
 
 
 def reason(error: BaseException) -> str:
-    """What another library's error says, in one line.
+    """The message of another library's error, in one line.
 
     Example:
         >>> reason(ValueError("wrong field:\\n    cell 'gru2' is unknown\\n"))
@@ -125,7 +125,7 @@ class Interrupted(Error):
 
     exit_code = SIGNALLED + signal.SIGINT
     signal_number: int | None = None
-    """Of the signal that asked; None if it was the caller."""
+    """The number of the signal that asked; None if it was the caller."""
 
     def __init__(self, message: str, signal_number: int | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,6 @@
-"""What measured results, and where (naming neither machine nor user), and files that are written as a whole."""
+"""The software and processor that measured results, naming neither machine nor user, and files that are written as a
+whole.
+"""
 
 import datetime
 import errno
@@ -19,7 +21,7 @@ from typing_extensions import TypedDict  # pydantic takes that of `typing` from 
 from gatedrnn.errors import Damaged
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""What a JSON file holds."""
+"""A value that a JSON file holds."""
 PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate", "tokenizers", "scikit-learn")
 
 
@@ -27,30 +29,30 @@ class Machine(TypedDict):
     """Commit, versions, system and processor."""
 
     commit: NotRequired[str | None]
-    """Of the package's own checkout, with a plus where its sources differ from it; None where it was installed from a
-    wheel. Not in a file from before it was recorded."""
+    """The commit of the package's own checkout, with a plus where its sources differ from it; None where it was
+    installed from a wheel. Not in a file from before it was recorded."""
     python: str
     system: str
     processor: str
     cores: int | None
     versions: dict[str, str]
-    """By package; those that are not installed are left out."""
+    """The versions by package; those that are not installed are left out."""
 
 
 class Environment(TypedDict):
-    """When and where something was measured."""
+    """The date and the machine of a measurement."""
 
     date: str
     environment: Machine
 
 
 def cores() -> int:
-    """Those that this process may run on."""
+    """The number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment() -> Environment:
-    """Of this process."""
+    """The environment of this process."""
     return {
         "date": datetime.date.today().isoformat(),
         "environment": {
@@ -66,9 +68,9 @@ def environment() -> Environment:
 
 @cache
 def commit() -> str | None:
-    """Of the checkout that this package is imported from, with a plus where its sources differ from it; None where it
-    was installed from a wheel, or git does not say. As it was when this process asked first: a study asks when it
-    begins.
+    """The commit of the checkout that this package is imported from, with a plus where its sources differ from it; None
+    where it was installed from a wheel, or git does not say. As it was when this process asked first: a study asks when
+    it begins.
     """
     source = Path(__file__).resolve().parents[1]
     if source.name != "src" or not (source.parent / ".git").exists():  # another project's, perhaps, around a wheel

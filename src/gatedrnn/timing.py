@@ -1,4 +1,4 @@
-"""How long things take beside each other: timed in turn, round by round, so that a slow moment meets all alike."""
+"""Durations beside each other: timed in turn, round by round, so that a slow moment meets all alike."""
 
 import gc
 import math
@@ -109,7 +109,7 @@ class Stopwatch:
 
 
 def runs_for(estimates: Sequence[float], seconds: float) -> list[int]:
-    """How often to run each action, from what a run of it takes.
+    """The number of times to run each action, from what a run of it takes.
 
     First each gets LEAST_RUNS, or as many as LARGEST_SHARE allows, and one in any case; then whichever costs least to
     run twice as often is, as long as the time lasts: many runs where they are cheap.
@@ -136,7 +136,7 @@ def spread_of(values: Sequence[float]) -> Spread:
 
 
 def ratio_of(numerator: Samples, denominator: Samples) -> Ratio:
-    """How many times as long the numerator takes."""
+    """The ratio of the numerator's seconds to the denominator's."""
     shared = [number for number in numerator.seconds if number in denominator.seconds]
     each = spread_of([numerator.seconds[number] / denominator.seconds[number] for number in shared])
     return Ratio(*each, rounds=len(shared))

@@ -7,13 +7,13 @@ from pathlib import Path
 from gatedrnn.errors import DataError
 
 MOST_TIMES = 200
-"""How much larger than itself a file may unpack; text packs 3 to 20 times, gzip at most 1,032 times."""
+"""The factor by which a file may grow when unpacked; text packs 3 to 20 times, gzip at most 1,032 times."""
 ALWAYS_ALLOWED = 1 << 26
 """Bytes that any file may unpack to: a short text that repeats itself is no attack."""
 
 
 def most_bytes(path: Path) -> int:
-    """That a packed file may unpack to."""
+    """The most bytes that a packed file may unpack to."""
     return max(ALWAYS_ALLOWED, MOST_TIMES * path.stat().st_size)
 
 
@@ -47,7 +47,7 @@ class BoundedGzip(gzip.GzipFile):
 
 
 def demand_bounded(path: Path) -> None:
-    """See that a zip file, such as NumPy's, unpacks to no more than a gzip file may.
+    """Check that a zip file, such as NumPy's, unpacks to no more than a gzip file may.
 
     Raises:
         DataError: it would unpack to more.

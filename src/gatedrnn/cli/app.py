@@ -116,7 +116,7 @@ def _asks_for_recipes(tokens: Sequence[str]) -> bool:
 
 
 def _task_of_file(command: App, tokens: Sequence[str]) -> str | None:
-    """That of the file to train on, where neither the command line nor its file of settings names a task."""
+    """The task of the file to train on, where neither the command line nor its file of settings names a task."""
     from gatedrnn.cli.tasks import asked
 
     config = asked("config", tokens)

@@ -1,4 +1,6 @@
-"""What commands share: cells as arguments (parsed in `registry`), groups of flags, the command line, large pages."""
+"""Parts that commands share: cells as arguments (parsed in `registry`), groups of flags, the command line, large
+pages.
+"""
 
 import os
 import shlex
@@ -30,19 +32,19 @@ CellName: TypeAlias = Annotated[str, Parameter(validator=_known)]
 
 
 def at_least_one(_: object, value: int | None) -> None:
-    """For counts."""
+    """Refuse a count below 1."""
     if value is not None and value < 1:
         raise ValueError("must be at least 1")
 
 
 def not_negative(_: object, value: float | None) -> None:
-    """For sizes that may be 0."""
+    """Refuse a size below 0."""
     if value is not None and not value >= 0:
         raise ValueError("must be at least 0")
 
 
 def above_zero(_: object, value: float | None) -> None:
-    """For what must be something."""
+    """Refuse a value that is not above 0 and finite."""
     if value is not None and not 0 < value < float("inf"):
         raise ValueError("must be above 0")
 

@@ -38,11 +38,11 @@ def bench(
 
     Args:
         only: Sections to run.
-        cells: Which ones; each section's own choice if none is named.
+        cells: Cells to measure; each section's own choice if none is named.
         shapes: Batch, time and width, as 8x1024x256, in the place of each section's own.
-        device: What everything runs on.
+        device: Device that everything runs on.
         compile: Whole models under torch.compile too, which takes minutes to compile.
-        seconds: For measuring, if all sections run. More of them give narrower quartiles.
+        seconds: Seconds for measuring, if all sections run. More of them give narrower quartiles.
         output: Folder for bench.json and report.html.
     """
     if device == "cuda" and not torch.cuda.is_available():

@@ -60,8 +60,8 @@ def compare(
     Flags are those of the task, their defaults its recipe: `--task NAME --help` shows them.
 
     Args:
-        on: Where runs run: local, slurm, ray (a cluster on this machine) or ray:HOST:6379; options of the engine after
-            commas, as in slurm,slurm_partition=long. The results do not depend on it.
+        on: Engine of the runs: local, slurm, ray (a cluster on this machine) or ray:HOST:6379; options of the engine
+            after commas, as in slurm,slurm_partition=long. The results do not depend on it.
         jobs: Runs in parallel, each in a process of its own; 1 if not given, and on slurm or ray as many as run there.
         threads: Threads of each run; the machine's cores divided by the jobs, or OMP_NUM_THREADS if that is less, if
             not given, and 1 on slurm or ray.
@@ -73,7 +73,7 @@ def compare(
         space: YAML file of what is searched, by setting: low and high (and scale: log), or choices; under contenders,
             those of single cells. Around the task's recipe, if not given.
         minutes: After these no new round of trials (one of every contender) begins.
-        search_seed: Of the draws of the search; 0 if not given.
+        search_seed: Seed of the draws of the search; 0 if not given.
         output: Folder of the comparison; runs/compare-TASK or runs/ladder-LADDER-TASK if not given, of a suite
             runs/NAME-OF-FILE.
         suite: YAML file of several comparisons with one joined report: under tasks the settings of each, beside it

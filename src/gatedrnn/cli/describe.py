@@ -23,7 +23,7 @@ from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.terminal import Console
 
 OF_BLOCKS = "one kernel scans the blocks of every such cell, and reads their matrices"
-"""Why there is no source of a cell of small blocks."""
+"""The reason why there is no source of a cell of small blocks."""
 PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
 """Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
 
@@ -57,7 +57,7 @@ def describe(
     Or with --recipe, what `gatedrnn train` and `gatedrnn forecast` do with some data.
 
     Args:
-        cells: Which ones, with options as in gru:reset_after=false; all if none is named.
+        cells: Cells to describe, with options as in gru:reset_after=false; all if none is named.
         model: Folder of a run, or of a model that one wrote: print its parts instead, each with its parameters.
         input_size: Features of the input.
         hidden_size: Channels of the state; 128 if neither this nor expansion is given.

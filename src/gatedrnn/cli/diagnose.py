@@ -26,12 +26,12 @@ def diagnose(
     Args:
         model: Folder of a finished run of `gatedrnn train`; with --file, also a language model in a Hugging Face
             folder.
-        split: Of the run's own data: validation, test, or another that it was tested on; validation, or test without
-            one, if not given.
+        split: Split of the run's own data: validation, test, or another that it was tested on; validation, or test
+            without one, if not given.
         file: A text to look at a language model on instead: .txt, .txt.gz, JSON lines or Parquet.
-        text_column: Of that file; guessed where one name is obvious.
+        text_column: Column of that file's texts; guessed where one name is obvious.
         rows: Sequences.
-        steps: Of each, at most.
+        steps: Most steps of each.
         output: Folder for report.html and diagnosis.json; diagnosis in the model's folder, if not given.
     """
     from gatedrnn.inspect.diagnose import diagnose as run_diagnosis

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gatedrnn.train.score import Scored
 
 TABLES = ("classes", "confusion", "each_label")
-"""What of the scores is shown in tables of their own."""
+"""The scores that are shown in tables of their own."""
 
 
 def evaluate(
@@ -41,11 +41,12 @@ def evaluate(
     Args:
         runs: Folders of runs of `gatedrnn train`; with --file, also of models that they wrote.
         split: test, validation or train, or another that the run was tested on.
-        file: What to score instead. Classifiers: CSV, TSV, JSON lines or Parquet with labels; language models: a text,
+        file: File to score instead. Classifiers: CSV, TSV, JSON lines or Parquet with labels; language models: a text,
             .txt, .txt.gz, JSON lines or Parquet.
-        text_column: Of that file; the one of training, if not given (language models: guessed where one is obvious).
-        label_column: Of that file; the one of training, or those, if not given. For each of several columns a flag of
-            its own.
+        text_column: Column of that file's texts; the one of training, if not given (language models: guessed where one
+            is obvious).
+        label_column: Column of that file's labels; the one of training, or those, if not given. For each of several
+            columns a flag of its own.
         data_root: Folder of the files that a table names; the table's own, if not given.
         as_json: Print all scores as JSON instead of tables.
         threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.

@@ -10,11 +10,11 @@ from gatedrnn.terminal import Console
 
 JOINED = Path("runs/joined")
 ENDINGS = {"html": (".html", ".htm"), "md": (".md",), "csv": (".csv",), "latex": (".tex",)}
-"""Of files, by format."""
+"""The endings of files by format."""
 
 
 def check_output(output: Path, format: str) -> None:
-    """See that a file of that format can be written there.
+    """Check that a file of that format can be written there.
 
     Raises:
         UsageError: it is a folder, or ends as another kind of file.
@@ -38,7 +38,7 @@ def report(
     critical-difference diagram, verdicts task by task, and price.
 
     Args:
-        folders: Of finished comparisons, of a suite of them, or of one suite of probes.
+        folders: Folders of finished comparisons, of a suite of them, or of one suite of probes.
         format: html: report.html and report.md in the folder, or in runs/joined for several. md, csv and latex are
             printed; csv has a line per contender and split.
         output: File to write instead, with the ending of its format: .html, .md, .csv or .tex.

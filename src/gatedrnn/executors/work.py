@@ -1,4 +1,4 @@
-"""What a worker does, wherever it is: see that it is like the driver, then run one folder to its end."""
+"""The work of a worker, wherever it is: check that it is like the driver, then run one folder to its end."""
 
 import json
 import os
@@ -23,9 +23,9 @@ from gatedrnn.train.settings import RunSettings
 from gatedrnn.trust import Trust, trust, trusting
 
 PROGRESS = "progress.json"
-"""In the folder of a run that a worker is at."""
+"""The file in a run's folder of the progress that its worker reports."""
 SECONDS_BETWEEN_REPORTS = 1.0
-"""Of a worker's progress."""
+"""The seconds between reports of a worker's progress."""
 MUST_AGREE = ("gatedrnn", "torch")
 """Packages that a worker must have in the driver's version, for the same bits."""
 _begun = False  # whether this process has had a task before
@@ -39,23 +39,22 @@ class Task(NamedTuple):
     driver: Path
     """The driver's folder, absolute; the run's is the one of its name in it."""
     lock: str
-    """What the driver has written into its folder's lock file, by which a worker knows the folder; empty where nothing
-    is locked."""
+    """The content of the driver's lock file, by which a worker knows the folder; empty where nothing is locked."""
     place: Path
     """The folder that relative paths of the settings begin at."""
     versions: dict[str, str]
     trust: Trust
-    """Which Python files the driver may run."""
+    """The Python files that the driver may run."""
     oversubscribe: bool
     """Whether the driver may ask for more threads than there are cores for."""
 
 
 class Report(NamedTuple):
-    """How a task has ended in a worker; its result is in its folder."""
+    """The end of a task in a worker; its result is in its folder."""
 
     fault: Exception | None
     seconds: float
-    """That the worker took for it."""
+    """The seconds that the worker took for it."""
     starting: float
     """Seconds from the start of the worker's process to its first task; 0 for later ones."""
 
@@ -96,7 +95,7 @@ def work(task: Task, stop: StopFlag | None = None) -> Report:
 
 
 def progress_of(folder: Path) -> Progress | None:
-    """How far the run of a folder is; None where nothing is known."""
+    """The progress of the run of a folder; None where nothing is known."""
     try:
         return Progress(*json.loads((folder / PROGRESS).read_text()))
     except (OSError, ValueError):
@@ -132,7 +131,7 @@ def _versions() -> dict[str, str]:
 
 
 def _demand_like_driver(task: Task) -> None:
-    """See that results will be the driver's, and that it will find them.
+    """Check that results will be the driver's, and that it will find them.
 
     Raises:
         WorkerDiffers: a version is another one, or the folder another one.

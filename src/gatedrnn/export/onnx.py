@@ -80,7 +80,9 @@ def demand_alike(path: Path, difference: float) -> None:
 
 
 def largest_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """In units of the largest number of each output (1 at least); infinite where shapes differ."""
+    """The largest difference in units of the largest number of each output (1 at least); infinite where shapes
+    differ.
+    """
     largest = 0.0
     for got, right in zip(found, expected, strict=True):
         if got.shape != right.shape:
@@ -91,14 +93,14 @@ def largest_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarra
 
 
 def state_names(model: GatedRNNPreTrainedModel) -> list[str]:
-    """As `GatedRNNCache.tensors` names them, in the order of the graph's inputs."""
+    """The names of states as `GatedRNNCache.tensors` has them, in the order of the graph's inputs."""
     layers = (module for module in model.modules() if isinstance(module, RecurrentLayer))
     kinds = [layer.cell.carried for layer in layers for _ in range(layer.num_layers)]
     return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
 
 
 def input_name(state: str) -> str:
-    """What a state is called among the inputs of a graph."""
+    """The name of a state among the inputs of a graph."""
     return state.replace(" ", "_")
 
 
@@ -173,7 +175,7 @@ def scanned_over_time(step: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _over_time(one: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
-    """The same with an axis of time after the batch's."""
+    """The shape of an output with an axis of time after the batch's."""
     kind = one.type.tensor_type
     batch, *rest = (size.dim_param or size.dim_value for size in kind.shape.dim)
     return helper.make_tensor_value_info(one.name, kind.elem_type, [batch, "time", *rest])

@@ -17,11 +17,11 @@ from gatedrnn.shapes import Flags, Series
 from gatedrnn.trust import canonical_name, demand_trusted, file_of, is_in_file
 
 HEADS = 4
-"""Of attention; fewer where the width is not a multiple of 8."""
+"""The heads of attention; fewer where the width is not a multiple of 8."""
 
 
 class Backbone(Protocol):
-    """What is entered under a name: called with sizes, it gives a module that is called with (x, mask).
+    """A class that is entered under a name: called with sizes, it gives a module that is called with (x, mask).
 
     The module maps x, (batch, time, features), to the same shape. `mask`, (batch, time), is True at valid steps; None
     if all are. Padding is on the right, and what stands at padded steps of the output is not read. Embedding, pooling
@@ -105,13 +105,14 @@ class Mamba(nn.Module):
 
 
 BACKBONES: dict[str, Backbone] = {"transformer": Transformer, "mamba": Mamba}
-"""By name, beside the cells; those of files are added by `enter`."""
+"""The backbones by name, beside the cells; those of files are added by `enter`."""
 _FILES: dict[str, Path] = {}
 
 
 @contextmanager
 def named_if_it_fails(name: str, doing: str) -> Iterator[None]:
-    """What a contender of a user's own file raises, in one sentence with its line; that of others as it is.
+    """Report what a contender of a user's own file raises in one sentence with its line; errors of others pass as they
+    are.
 
     Raises:
         ContenderFails: it raised something else than the ValueError by which it refuses sizes.

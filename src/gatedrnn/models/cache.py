@@ -100,7 +100,7 @@ class GatedRNNCache(Cache):
         return found
 
     def detached(self) -> "GatedRNNCache":
-        """This state without its graph, for truncated backpropagation through time; changes it in place."""
+        """Detach this state from its graph, in place, for truncated backpropagation through time."""
         for layer in self.layers:
             layer.recurrent_states = {i: None if s is None else s.detach() for i, s in layer.recurrent_states.items()}
         return self

@@ -14,7 +14,7 @@ from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.registry import CELLS, CellChoice
 
 POOLINGS = {"last": 1, "mean": 1, "max": 1, "last-mean-max": 3}
-"""By name: vectors of a layer's width that a classifier reads."""
+"""The number of vectors of a layer's width that a classifier reads, by the name of the pooling."""
 OptionValue: TypeAlias = bool | int | float | str
 RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS)
 
@@ -150,16 +150,18 @@ class GatedRNNConfig(PreTrainedConfig):
 
     @property
     def input_features(self) -> int:
-        """What the linear map of numbers reads at each step: features, and flags of those that may be missing; or of
-        uneven series decayed features, whether each was seen, and the time since, unless the cells learn it."""
+        """The inputs of the linear map of numbers at each step: features, and flags of those that may be missing; or of
+        uneven series decayed features, whether each was seen, and the time since, unless the cells learn it.
+        """
         if self.gap_unit is not None:
             return (self.input_size or 0) * (3 if self.times_as_inputs else 2)
         return (self.input_size or 0) + len(self.flagged_channels or ())
 
     @property
     def times_as_inputs(self) -> bool:
-        """Of a model of uneven series: whether times are inputs, for cells that do not learn what they do to the
-        state."""
+        """Whether a model of uneven series has times as inputs, for cells that do not learn what they do to the
+        state.
+        """
         equations = [CELLS[choice.name].equations for choice in self.cells]
         return not equations or not all(issubclass(one, GappedLoopEquations) for one in equations)
 

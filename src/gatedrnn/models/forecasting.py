@@ -18,20 +18,20 @@ from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, Smoothed, Smoothi
 from gatedrnn.shapes import Flags
 
 LEAST_UNIT = 0.01
-"""Of the error that the loss is measured in, in units of a window's deviation."""
+"""The least error that the loss is measured in, in units of a window's deviation."""
 SHARPNESS = 10.0
 """A new model weighs a smoother by its recent error, a step ahead, to the power of minus so much over the root of the
 steps ahead: of later steps it says less."""
 TYPICAL = 16.0
-"""The same of the errors that the configuration has for each step ahead."""
+"""The sharpness for the errors that the configuration has for each step ahead."""
 WIDTH = 1.0
-"""Where a new model's intervals begin: softplus(1), 1.31, mean changes of the series on either side of the median,
-times the root of the steps ahead: 80 % of a random walk."""
+"""The initial width of intervals: softplus(1), 1.31, mean changes of the series on either side of the median, times the
+root of the steps ahead: 80 % of a random walk."""
 
 
 @dataclass
 class ForecastOutput(ModelOutput):
-    """What `GatedRNNForForecasting` returns."""
+    """The output of `GatedRNNForForecasting`."""
 
     loss: Tensor | None = None
     """Mean pinball loss over quantiles and labels, in units of each window's seasonal naive error; in training the mean
@@ -47,7 +47,7 @@ class Windowed(NamedTuple):
     scale: Scale
     smoothed: Smoothed
     states: list[Tensor]
-    """Of each member, (batch, origins, features)."""
+    """The states of each member, (batch, origins, features)."""
     ahead: Tensor | None
     """Covariates of the steps ahead, (batch, origins, horizon, known_size)."""
     begun: Tensor | None
@@ -59,22 +59,22 @@ class ForecastState:
     """A stream of series between two calls; its size does not depend on how many values went into it."""
 
     cache: GatedRNNCache
-    """Of all members."""
+    """The cache of all members."""
     scale: Scale
-    """Of the context that it began with, or of the one at the last `renormalise`."""
+    """The scale of the context that it began with, or of the one at the last `renormalise`."""
     past: SmoothingPast
-    """What the smoothers have seen, in units of that context."""
+    """The steps that the smoothers have seen, in units of that context."""
     hidden: Sequence[Tensor]
-    """Of each member, (batch, features), after the last value."""
+    """The hidden state of each member, (batch, features), after the last value."""
     smoothed: Smoothed
-    """After the last value."""
+    """The output of the smoothers after the last value."""
     recent: dict[str, Tensor | None]
     """The last `context` steps, as `start` takes them, for `renormalise`."""
     intervals: AdaptiveIntervals | None = None
     """None for those of the model."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What `update` goes on from, but for the recurrent layers' state: each (batch, size)."""
+        """The tensors that `update` goes on from, but for the recurrent layers' state: each (batch, size)."""
         found = self.scale.tensors() | self.past.tensors()
         if self.intervals is not None:  # a new value is held against what is forecast from these
             found |= self.intervals.tensors() | self.smoothed.tensors() | {"hidden": torch.cat([*self.hidden], dim=1)}
@@ -115,7 +115,7 @@ class ZeroLinear(nn.Linear):
 
 
 class ForecastHead(nn.Module):
-    """From a state to the quantiles of every step of the horizon, in units of the window.
+    """A map from a state to the quantiles of every step of the horizon, in units of the window.
 
     The median is a mixture of what simple smoothers and seasons say, whose weights the state gives, and a correction in
     units of the series' own change, times the root of the steps ahead. Other quantiles are distances from it that add
@@ -182,7 +182,9 @@ class ForecastHead(nn.Module):
 
 
 def averaged(quantiles: list[Tensor]) -> Tensor:
-    """What members forecast together, in units of the window: the mean of their quantiles, which rises as theirs do."""
+    """The forecast of the members together, in units of the window: the mean of their quantiles, which rises as theirs
+    do.
+    """
     return sum(quantiles[1:], start=quantiles[0]) / len(quantiles)
 
 
@@ -270,7 +272,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         past_covariates: Tensor | None = None, origins: int = 1, deviation: Tensor | None = None,
         scale: Scale | None = None,
     ) -> Windowed:  # fmt: skip
-        """What the heads read of windows; arguments and errors as in `forward`."""
+        """The inputs that the heads read of windows; arguments and errors as in `forward`."""
         values = past_values.double()
         self._check(values, known_covariates, static, past_covariates, known_covariates is not None)
         scale = self.scale_of(values, deviation) if scale is None else scale
@@ -293,8 +295,9 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
         past_covariates: Tensor | None = None, deviation: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """What the recurrent layers' embedding reads of a window, (batch, time, input_size); NaN where a covariate is
-        missing. Arguments as in `forward`."""
+        """The inputs of the recurrent layers' embedding for a window, (batch, time, input_size); NaN where a covariate
+        is missing. Arguments as in `forward`.
+        """
         values = past_values.double()
         scale = self.scale_of(values, deviation)
         return self._read(values, scale, 1, known_covariates, past_covariates, static)[1]
@@ -415,7 +418,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         return Scale.of(values, self.config.usual_deviation if deviation is None else deviation, logs=True)
 
     def nothing_before(self, units: Tensor) -> SmoothingPast:
-        """What a stream of series such as (batch, time), float32, begins with."""
+        """The state of the smoothers with which a stream of series such as (batch, time), float32, begins."""
         return SmoothingPast.empty(units, self.config.periods, self.config.linear_size)
 
     def smooth(self, units: Tensor, past: SmoothingPast, origins: int) -> tuple[Smoothed, SmoothingPast]:
@@ -500,7 +503,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         return future.unfold(1, self.config.horizon, 1).transpose(2, 3)
 
     def _scaled_known(self, known: Tensor) -> Tensor:
-        """In the units in which the network reads them; 0 where one is missing."""
+        """The known covariates in the units in which the network reads them; 0 where one is missing."""
         first = self.config.own_size
         columns = slice(first, first + self.config.known_size)
         scale = self.model.embeddings.scale

@@ -17,7 +17,8 @@ from gatedrnn.ops import linear_scan
 from gatedrnn.shapes import Flags, Gaps, Series
 
 DECAY = 0.1
-"""Of a new feature over one gap: a value that is not seen again has gone half the way to the mean after seven."""
+"""The decay of a new feature over one gap: a value that is not seen again has gone half the way to the mean after
+seven."""
 
 
 class ChannelScale(nn.Module):
@@ -71,7 +72,7 @@ class Times(NamedTuple):
     """(batch, time, features), until the step at which each is seen next, or until the end."""
 
     def read_by(self, cell: Equations, bidirectional: bool) -> Gaps | None:
-        """Those that a layer of this cell takes; None for a cell without a notion of time."""
+        """The times that a layer of this cell takes; None for a cell without a notion of time."""
         if cell.gap_features == self.since.shape[2]:
             return torch.cat([self.since, self.until], dim=2) if bidirectional else self.since
         return self.gaps if isinstance(cell, GappedEquations) else None

@@ -76,7 +76,7 @@ class LinearPath(nn.Module):
         )
 
     def _in_dense_rows(self, found: Tensor) -> Tensor:
-        """The same by operations that ONNX has, which takes (batch, features) numbers of memory."""
+        """Compute the same by operations that ONNX has, which takes (batch, features) numbers of memory."""
         counts = self.idf.new_zeros(found.shape[0], self.features + 1)
         counts = counts.scatter_add(1, found, torch.ones_like(found, dtype=counts.dtype))[:, : self.features]
         values = torch.where(counts > 0, 1 + counts.clamp(min=1).log(), 0) * self.idf

@@ -40,7 +40,7 @@ INITIALISED = (
 
 
 class GatedRNNPreTrainedModel(PreTrainedModel):
-    """What all gatedrnn models share: configuration class and initialisation."""
+    """The base of all gatedrnn models: configuration class and initialisation."""
 
     config: GatedRNNConfig
     config_class = GatedRNNConfig
@@ -412,7 +412,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
     def _with_times(
         self, inputs: Tensor, mask: Flags | None, gaps: Gaps | None, cache: GatedRNNCache | None
     ) -> tuple[Tensor, Times | None]:
-        """What the embedding reads, and of uneven series the times."""
+        """The inputs of the embedding, and of uneven series the times."""
         if self.uneven is None:
             if gaps is not None:
                 raise ValueError("this model reads steps equally far apart; leave out gaps")
@@ -487,14 +487,15 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         return logits
 
     def joined(self, votes: list[Tensor]) -> Tensor:
-        """What all members say together: the mean of what is `comparable`."""
+        """The answer of all members together: the mean of what is `comparable`."""
         if len(votes) == 1:
             return votes[0]
         return torch.stack([self.comparable(vote) for vote in votes]).mean(0)
 
     def comparable(self, logits: Tensor) -> Tensor:
-        """What answers are averaged as: log-probabilities of classes; log-odds of several labels, and numbers, as they
-        are."""
+        """The form in which answers are averaged: log-probabilities of classes; log-odds of several labels, and
+        numbers, as they are.
+        """
         one_class = self.config.problem_type in (None, "single_label_classification")
         return log_softmax(logits, dim=-1) if one_class else logits
 
@@ -511,8 +512,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
     def path_alone(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, input_values: Tensor | None = None
     ) -> Tensor:
-        """What the linear path answers without the network, (batch, num_labels): log-probabilities, log-odds of several
-        labels, or numbers. Inputs as in `forward`.
+        """The answer of the linear path without the network, (batch, num_labels): log-probabilities, log-odds of
+        several labels, or numbers. Inputs as in `forward`.
 
         Raises:
             ValueError: the model has no linear path, or what it reads is missing.
@@ -525,7 +526,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         return self.comparable(self._path(input_ids, input_values, mask))
 
     def _path(self, input_ids: Tensor | None, input_values: Tensor | None, mask: Flags | None) -> Tensor:
-        """Its logits, or numbers in their own units."""
+        """The logits of the linear path, or numbers in their own units."""
         read = input_ids if isinstance(self.linear_path, LinearPath) else input_values
         if read is None:
             raise ValueError("a linear path reads input_ids of texts and input_values of series, which are missing")
@@ -534,7 +535,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         return found
 
     def with_path(self, logits: Tensor, path: Tensor) -> Tensor:
-        """What network and path say together, (batch, num_labels), from what each says by itself."""
+        """The answer of network and path together, (batch, num_labels), from the answer of each by itself."""
         if self.config.random_convolutions and self.config.problem_type != "regression":
             return mixed(logits, path)
         return (self.comparable(logits) + self.comparable(path)) / 2

@@ -30,9 +30,9 @@ EDGE = 1e-3
 do, where that of a hard edge would jump by a step with the last bit. Units are each series' own, since series of one
 set may differ a millionfold."""
 LEAST = 1e-12
-"""Such a unit of a series that is 0 throughout."""
+"""The unit of a series that is 0 throughout."""
 GOLDEN = (math.sqrt(5) + 1) / 2
-"""Its multiples, modulo 1, spread quantiles evenly however many there are."""
+"""The golden ratio, whose multiples, modulo 1, spread quantiles evenly however many there are."""
 
 
 def dilations_for(steps: int) -> list[int]:
@@ -174,7 +174,7 @@ class ConvolutionPath(nn.Module):
         nn.init.zeros_(self.bias)
 
     def scaled(self, values: Series, mask: Flags | None) -> Series:
-        """What the convolutions read, (batch, time, channels)."""
+        """The values that the convolutions read, (batch, time, channels)."""
         found: Series = self.scale(values)[..., : values.shape[2]]  # without flags
         return found if mask is None else torch.where(mask.unsqueeze(2), found, 0)
 

@@ -1,4 +1,4 @@
-"""What simple smoothers say of a series at each of its steps: its seasons, levels and trends, each from the past alone.
+"""Simple smoothers of a series at each of its steps: its seasons, levels and trends, each from the past alone.
 
 A value less its seasons is smoothed by a fixed set of filters. All of it can be continued: what `smooth` returns for
 the steps of a window is what it returns for the same steps one at a time.
@@ -29,7 +29,7 @@ SMOOTHERS = len(SMOOTHED) + len(HALVED) + 1 + len(DISCOUNTED)
 MEMORY, OF_ERRORS = 120, 12
 """Steps that the filters look back; and those over which they are compared."""
 CHANGE_DECAY = 0.97
-"""By which a change counts less than the next one."""
+"""The factor by which a change counts less than the next one."""
 LEAST_CHANGE = 1e-4
 """The unit of a series that does not change, in those of its window."""
 MOST_LAGS = 26
@@ -37,7 +37,7 @@ MOST_LAGS = 26
 
 @dataclass
 class SmoothingPast:
-    """Some series up to a step: all that what follows depends on, in a size that does not grow."""
+    """The past of some series up to a step: all that later steps depend on, in a size that does not grow."""
 
     begun: Tensor
     """(batch, 1): 1 where there was a value."""
@@ -55,7 +55,7 @@ class SmoothingPast:
 
     @classmethod
     def empty(cls, like: Tensor, periods: list[int], kept: int) -> "SmoothingPast":
-        """Before the first step of series such as (batch, time).
+        """The past before the first step of series such as (batch, time).
 
         Args:
             periods: the seasons.
@@ -96,7 +96,7 @@ class SmoothingPast:
 
 @dataclass
 class Smoothed:
-    """What is known after each of some steps."""
+    """The output of the smoothers after each of some steps."""
 
     features: Tensor
     """(batch, time, features_of(…))."""
@@ -117,7 +117,7 @@ class Smoothed:
     """(batch, origins, kept): the last values less the last of them."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a forecast from the last step reads, by name, each (batch, size)."""
+        """The tensors that a forecast from the last step reads, by name, each (batch, size)."""
         read = {name: own[:, -1:].flatten(1) for name, own in vars(self).items() if name != "features"}
         return {f"smoothed_{name}": own for name, own in read.items()}
 
@@ -139,7 +139,7 @@ class Smoothed:
 
 
 def lags_of(periods: list[int]) -> int:
-    """How many of the last values are inputs."""
+    """The number of last values that are inputs."""
     return min(periods[0] + 2, MOST_LAGS)
 
 

@@ -1,4 +1,4 @@
-"""What all reports share: one HTML file that makes no network request."""
+"""The base of all reports: one HTML file that makes no network request."""
 
 from gatedrnn.pages.page import COLOURS, FONT, GREY, dress, environment_rows, render, write_page
 from gatedrnn.pages.words import plural, signed

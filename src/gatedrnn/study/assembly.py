@@ -40,13 +40,13 @@ from gatedrnn.trust import canonical_name, file_of, is_in_file
 
 
 class Compared(NamedTuple):
-    """What outcomes say."""
+    """The statistics of outcomes."""
 
     scores: dict[str, dict[str, Estimate]]
-    """By name and split."""
+    """The estimates by name and split."""
     pairs: list[PairResults]
     rivals: list[str]
-    """As in `ComparisonResults`."""
+    """The rivals of the best, as in `ComparisonResults`."""
 
 
 def assembled(
@@ -157,7 +157,7 @@ def statistics_of(
 
 
 def still_improving(runs: list[str], curves: Curves, metric: Metric, margin: float) -> int:
-    """How many of these runs improved by more than the margin in the last fifth of their steps."""
+    """The number of these runs that improved by more than the margin in the last fifth of their steps."""
     return sum(_gained_lately(curves.runs[name], metric) > margin for name in runs)
 
 
@@ -166,8 +166,9 @@ def _scores_alone(run: RunResult) -> RunScores:
 
 
 def _gained_lately(curve: Curve, metric: Metric) -> float:
-    """By how much the score improved in the last fifth of the steps, as a part of it for perplexities; where
-    validations are further apart, a fifth's share of what the last of them gained."""
+    """The improvement of the score in the last fifth of the steps, as a part of it for perplexities; where validations
+    are further apart, a fifth's share of what the last of them gained.
+    """
     last = curve.step[-1] if curve.step else 0
     points = list(zip(curve.step, curve.score, strict=True))
     earlier = [(step, score) for step, score in points if step <= 0.8 * last]
@@ -192,7 +193,7 @@ def curves_of(runs: dict[str, RunSettings], data: TaskData, folder: Path) -> Cur
 
 
 def records_beside(records: Records, curves: Curves) -> dict[str, Record]:
-    """What is too large for results.json, by file."""
+    """The records that are too large for results.json, by file."""
     found: dict[str, Record] = {Curves.FILE: curves}
     confusion = {name: record.confusion for name, record in records.items()}
     if all(confusion.values()):

@@ -39,7 +39,7 @@ from gatedrnn.trust import file_of, is_in_file
 LOG = logging.getLogger("gatedrnn")
 _RESTORE = "restore it, give another --output, or --fresh to start over"
 SPEED_SECONDS = 2.0
-"""How long the speed of each contender is measured."""
+"""The seconds for which the speed of each contender is measured."""
 TORCH = "torch"
 PLAIN_OUTCOMES = "plain.npz"
 PLAIN = TypeAdapter(list[PlainFit])
@@ -113,7 +113,7 @@ class Comparison:
         demand_room(settings.run(who.cells[0], who.hidden_size, who.seeds[0]), self.data)
         self.contenders = contenders(settings, self.data)
         self.steps: dict[str, int] = {}
-        """Of each contender's runs, where they are not those of the recipe."""
+        """The steps of each contender's runs, where they are not those of the recipe."""
         self.trials: Trials | None = None
         self.found: SearchResults | None = None
         search = settings.search
@@ -122,7 +122,7 @@ class Comparison:
 
     @property
     def runs(self) -> dict[str, RunSettings]:
-        """By name, all contenders with the first seed, then with the next."""
+        """The settings of runs by name, all contenders with the first seed, then with the next."""
         return {
             run_name(contender.name, seed): self._run(contender, seed)
             for seed in self.settings.contenders.seeds
@@ -157,8 +157,9 @@ class Comparison:
             self.trials, self.found = Trials(trials=trials), self.search.results(trials)
 
     def _steps_in_equal_seconds(self) -> dict[str, int]:
-        """By contender: as many as take the baseline's seconds for those matched by time, and the baseline's for all
-        others. From here on they are settings like any other."""
+        """The steps of each contender: as many as take the baseline's seconds for those matched by time, and the
+        baseline's for all others. From here on they are settings like any other.
+        """
         who, bases = self.settings.contenders, self._bases()
         speed = self._speed(bases, SPEED_SECONDS)
         base = next(iter(bases.values()))
@@ -173,7 +174,7 @@ class Comparison:
         return {name: max(1, round(seconds * speed[rate].median / tokens)) for name, rate in rates.items()}
 
     def _speed(self, runs: dict[str, RunSettings], seconds: float) -> dict[str, Speed]:
-        """Of each contender's training, all in turn; measured once."""
+        """The speed of each contender's training, all in turn; measured once."""
         return _once(self.folder / "speed.json", SPEEDS, lambda: training_speed(runs, self.data, seconds))
 
     def check(self, *, fresh: bool) -> None:
@@ -298,7 +299,7 @@ def _written(settings: CompareSettings, sources: list[dict[str, Any]]) -> dict[s
 
 
 def _files(settings: CompareSettings) -> list[dict[str, Any]]:
-    """Of contenders: another content is another contender."""
+    """The Python files of contenders with their sums: another content is another contender."""
     files = [file_of(cell) for cell in settings.contenders.cells if is_in_file(cell)]
     return [{"name": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()} for file in files]
 
@@ -332,5 +333,5 @@ def _runs_on(settings: CompareSettings, data: TaskData, contender: Contender) ->
 
 
 def _by_run_and_split(outcomes: Mapping[str, Mapping[str, Outcomes]]) -> dict[str, Outcomes]:
-    """As they are named in a file."""
+    """The outcomes by the names that a file has for them."""
     return {f"{name}/{split}": one for name, own in outcomes.items() for split, one in own.items()}

@@ -58,7 +58,7 @@ def _colours(results: ComparisonResults) -> dict[str, str]:
 
 
 def _error_bar(estimate: Estimate, colour: str) -> dict[str, Any] | None:
-    """From the mean to either end of its interval; None where there is none."""
+    """An error bar from the mean to either end of its interval; None where there is none."""
     low, high = estimate.low, estimate.high
     if low is None or high is None:
         return None
@@ -133,7 +133,7 @@ def _ladder(results: ComparisonResults) -> dict[str, go.Figure]:
 
 
 def _prices(results: ComparisonResults) -> dict[str, dict[str, float]]:
-    """What each contender and plain baseline costs, by the title of an axis; who has no such cost is left out."""
+    """The cost of each contender and plain baseline, by the title of an axis; rows without such a cost are left out."""
     ranked, memory = results.ranked(), results.measured.memory_mib or {}
     sizes = {row.name: row.parameters if isinstance(row, PlainScores) else row.parameters.total for row in ranked}
     found = {
@@ -145,7 +145,7 @@ def _prices(results: ComparisonResults) -> dict[str, dict[str, float]]:
 
 
 def _front(results: ComparisonResults, price: dict[str, float]) -> list[ContenderResults | PlainScores]:
-    """Those whose score no cheaper one reaches, by price."""
+    """The rows whose score no cheaper one reaches, by price."""
     sign, found = results.metric.sign, list[ContenderResults | PlainScores]()
     priced = [row for row in results.ranked() if row.name in price]
     for row in sorted(priced, key=lambda row: (price[row.name], -sign * row.scores["test"].mean)):

@@ -29,7 +29,7 @@ Forecast = Callable[[Windows, np.ndarray], np.ndarray]
 
 
 class Fitted(NamedTuple):
-    """What fitting gives."""
+    """A fitted method of forecasts."""
 
     parameters: int | None
     forecast: Forecast
@@ -42,9 +42,9 @@ Fit = Callable[[], Fitted]
 MOST_REFITS = 1_000
 """Windows of all splits together to which a method is fitted one by one."""
 LONGEST_SEASON = 24
-"""Of exponential smoothing: statsforecast's AutoETS leaves longer seasons out."""
+"""The longest season of exponential smoothing: statsforecast's AutoETS leaves longer seasons out."""
 MOST_ROWS = 300_000
-"""Of a table that trees are fitted to."""
+"""The most rows of a table that trees are fitted to."""
 ROWS = 2_000
 """Windows that are forecast together."""
 KERNEL, STEPS, BATCH, RATE = 25, 3_000, 64, 1e-3
@@ -87,7 +87,7 @@ def _scored(name: str, fit: Fit, data: TaskData, levels: list[float]) -> PlainBa
 
 
 class _Task:
-    """What all methods need."""
+    """The data and settings that all methods need."""
 
     def __init__(self, data: TaskData, threads: int, refits: int) -> None:
         assert isinstance(data.train, Windows)
@@ -147,8 +147,9 @@ class _Task:
         return Fitted(None, forecast, refits=False)
 
     def _statistical_methods(self) -> Iterator[tuple[str, Fit]]:
-        """Those of statsforecast, whose exponential smoothing takes no season of more than 24 steps: such are taken off
-        first, by MSTL, where two of each are there before the first origin."""
+        """The methods of statsforecast, whose exponential smoothing takes no season of more than 24 steps: such are
+        taken off first, by MSTL, where two of each are there before the first origin.
+        """
         seasons = [season for season in self.seasons if season > 1]
         before = min(int(origin) for split in self.evaluation for _, origin in split.places)
         if seasons and max(seasons) > LONGEST_SEASON and before >= 2 * max(seasons):
@@ -261,7 +262,7 @@ class _Task:
 
 
 def _off(values: np.ndarray, season: int, level: bool) -> np.ndarray:
-    """What the last season, with the change of its level, is off for the next value, wherever both are there."""
+    """The errors of the last season, with the change of its level, for the next value, wherever both are there."""
     found: np.ndarray = values[season:] - values[:-season]
     if level:
         whole = np.lib.stride_tricks.sliding_window_view(np.pad(values, (season, 0), constant_values=np.nan), season)
@@ -271,13 +272,13 @@ def _off(values: np.ndarray, season: int, level: bool) -> np.ndarray:
 
 
 def _deviations(off: Sequence[np.ndarray]) -> np.ndarray:
-    """Of each series; of all together, where it has none of its own."""
+    """The deviation of each series; of all together, where it has none of its own."""
     usual = float(np.sqrt(np.mean(np.square(np.concatenate(off))))) if any(map(len, off)) else 0.0
     return np.array([float(np.sqrt(np.mean(np.square(own)))) if len(own) else usual for own in off])
 
 
 def _change(values: np.ndarray, season: int) -> float:
-    """Of the mean from the season before the last to the last; 0 where one of them has no value."""
+    """The change of the mean from the season before the last to the last; 0 where one of them has no value."""
     last, before = values[-season:], values[-2 * season : -season]
     if np.isnan(last).all() or not len(before) or np.isnan(before).all():
         return 0.0
@@ -292,14 +293,14 @@ def _line(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
 
 
 def _named(level: float) -> str:
-    """As statsforecast names a quantile."""
+    """The suffix by which statsforecast names a quantile."""
     if level == 0.5:
         return ""
     return f"-{'lo' if level < 0.5 else 'hi'}-{_width(level)}"
 
 
 def _width(level: float) -> float:
-    """Of the interval that a quantile ends, in percent: a whole number where it is one."""
+    """The width of the interval that a quantile ends, in percent: a whole number where it is one."""
     width = abs(round(100 * (2 * level - 1), 6))
     return width if width % 1 else int(width)
 
@@ -323,8 +324,9 @@ def _some(windows: Windows, most: int) -> np.ndarray:
 
 
 def _lags(batch: Batch, season: int, horizon: int) -> tuple[Scale, np.ndarray, np.ndarray]:
-    """Of a batch of windows: their scale; features (rows, horizon, features); the seasonal naive forecast, (rows,
-    horizon), in units of the window."""
+    """The lags of a batch of windows: their scale; features (rows, horizon, features); the seasonal naive forecast,
+    (rows, horizon), in units of the window.
+    """
     scale = Scale.of(batch["past_values"], batch["deviation"])
     units = _without_gaps_by_season(scale.units(batch["past_values"]), season).numpy()
     width = max(season, 1)

@@ -22,7 +22,7 @@ from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.statistics import ERROR, Array
 
 RESAMPLES = 9_999
-"""Of ranks, where all their permutations are more."""
+"""The most permutations of ranks that are drawn."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Joined:
 
     tasks: dict[str, ComparisonResults]
     contenders: list[str]
-    """Those of all comparisons, the baseline first."""
+    """The contenders of all comparisons, the baseline first."""
 
     @cached_property
     def ranks(self) -> Array:
@@ -44,13 +44,13 @@ class Joined:
 
     @property
     def average_ranks(self) -> dict[str, float]:
-        """By contender, the best first."""
+        """The average rank of each contender, the best first."""
         means = zip(self.contenders, self.ranks.mean(0).tolist(), strict=True)
         return dict(sorted(means, key=lambda pair: pair[1]))
 
     @cached_property
     def probability(self) -> float:
-        """Of average ranks as far apart as these, did all contenders perform alike."""
+        """The probability of average ranks as far apart as these, did all contenders perform alike."""
         columns = tuple(self.ranks.T)
         found = permutation_test(
             columns, lambda *own: float(np.square([np.mean(ranks) for ranks in own]).sum()),
@@ -60,7 +60,9 @@ class Joined:
 
     @property
     def critical_difference(self) -> float:
-        """Of two average ranks: below it they are not distinguished (Nemenyi, 95 % for all pairs together)."""
+        """The difference of two average ranks below which they are not distinguished (Nemenyi, 95 % for all pairs
+        together).
+        """
         tasks, count = self.ranks.shape
         quantile = studentized_range.isf(ERROR, count, np.inf) / np.sqrt(2)
         return float(quantile * np.sqrt(count * (count + 1) / (6 * tasks)))
@@ -126,7 +128,7 @@ def demand_common(names: Sequence[Sequence[str]], places: Sequence[str]) -> list
 
 
 def _data(results: ComparisonResults) -> JsonValue:
-    """What the contenders were trained and tested on."""
+    """The data that the contenders were trained and tested on."""
     return [results.task, results.settings.data, [source.model_dump() for source in results.data.sources]]
 
 

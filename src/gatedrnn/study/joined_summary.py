@@ -1,4 +1,4 @@
-"""What several comparisons show together: sentences and tables, from `joined.Joined` alone."""
+"""The summary of several comparisons together: sentences and tables, from `joined.Joined` alone."""
 
 from statistics import geometric_mean
 from typing import get_args
@@ -12,7 +12,9 @@ RELATIONS: dict[Verdict, str] = {"better": "better than", "equivalent": "equival
 
 
 def sentences(joined: Joined) -> list[str]:
-    """Which contender does best over all tasks, how sure that is, the plain baselines, and what it holds for."""
+    """Sentences on which contender does best over all tasks, how sure that is, the plain baselines, and what it holds
+    for.
+    """
     best = next(iter(joined.average_ranks))
     ranks = [f"{name} {rank:.1f}" for name, rank in joined.average_ranks.items()]
     average = f"Average rank over {plural(len(joined.tasks), 'task')}, 1 is best: {', '.join(ranks)}."

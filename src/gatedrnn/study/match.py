@@ -18,7 +18,7 @@ from gatedrnn.trust import canonical_name
 MARKED, REFUSED = 0.01, 0.05
 """A mismatch above the first is marked in the report, above the second refused."""
 CHECKED_STEPS = 8
-"""Of a sequence on which a backbone is seen not to look ahead."""
+"""The steps of a sequence on which a backbone is checked not to look ahead."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,19 @@ class Contender:
     """A cell or a backbone with its widths in a comparison."""
 
     cell: str
-    """As on the command line, with its options."""
+    """The cell as on the command line, with its options."""
     match: Match
     hidden_size: int
     structure: Structure
     parameters: Parameters
     mismatch: float
-    """Its parameters over the count to match, minus one."""
+    """The cell's parameters over the count to match, minus one."""
 
     @property
     def name(self) -> str:
-        """Also the name of its folder: a colon before an option is a dot there, as not every file system has colons."""
+        """The name of the contender and of its folder: a colon before an option is a dot there, as not every file
+        system has colons.
+        """
         cell = canonical_name(self.cell).replace(":", ".")
         return cell if self.match == "baseline" else f"{cell}-{self.match}"
 
@@ -143,7 +145,7 @@ def _contender(sized: _Sized, cell: str, match: Match, width: int, target: int, 
 
 
 def _demand_able(settings: CompareSettings, data: TaskData, cell: str) -> None:
-    """See that a backbone does not look ahead where the next step is what it must predict."""
+    """Check that a backbone does not look ahead where the next step is what it must predict."""
     if data.labelled != "next" or not _is_backbone(settings, cell):
         return
     with torch.random.fork_rng(devices=[]), torch.no_grad():

@@ -104,7 +104,7 @@ def _order(keys: np.ndarray, counts: np.ndarray, vocabulary: int, contexts: int)
 
 
 def _discounts(counts: np.ndarray) -> np.ndarray:
-    """Of counts 0, 1, 2, and 3 or more."""
+    """The discounts of counts 0, 1, 2, and 3 or more."""
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist()
     if not (n1 and n2 and n3):
         return FALLBACK

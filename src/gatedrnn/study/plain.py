@@ -20,7 +20,7 @@ from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
 
 LOG = logging.getLogger("gatedrnn")
 BATCHES, ROWS = 100, 64
-"""Of training examples that are drawn without end: as many are enough to count labels."""
+"""The batches, and the rows of each, of training examples that are drawn without end: enough to count labels."""
 
 
 def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
@@ -139,8 +139,9 @@ def constant(data: TaskData) -> PlainBaseline:
 
 
 def _constant_outputs(data: TaskData, examples: Examples) -> list[np.ndarray]:
-    """For each row, or each of its steps: the mean of training, or how frequent classes and labels are there, as scores
-    with one row more of each."""
+    """The same output for each row, or each of its steps: the mean of training, or how frequent classes and labels are
+    there, as scores with one row more of each.
+    """
     train = training_of(data)
     if train.are_numbers:
         output = np.array([train.labels.mean()])

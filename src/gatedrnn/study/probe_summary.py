@@ -12,7 +12,7 @@ the test at `FAR`, costs 0.03, and would decide the verdict."""
 FAR = 4096
 """The length up to which a task must be solved for the verdict `SOLVES`."""
 FEWEST_SEEDS = 3
-"""Of fewer the median is one seed's, or lies between two."""
+"""The fewest seeds of a median: of fewer it is one seed's, or lies between two."""
 SOLVES, LEARNS, FAILS = "solves", "learns", "fails"
 
 
@@ -40,7 +40,9 @@ def far(answers: TaskAnswers) -> int:
 
 
 def verdict(answers: TaskAnswers, cell: str) -> str:
-    """Of the median seed: it solves the task far beyond its training length, learns it at that length, or fails."""
+    """The verdict on the median seed: it solves the task far beyond its training length, learns it at that length, or
+    fails.
+    """
     middle = median_low([reach(curve) for curve in curves(answers, cell).values()])
     if middle >= far(answers):
         return SOLVES

@@ -27,9 +27,9 @@ MEASURE = "lstm"
 """The cell whose parameters, at the width of a task's recipe, all others are matched to."""
 LENGTHS = (256, 1024, 4096, 16_384, 65_536)
 SHORTER = LENGTHS[:3]
-"""Where a row has few labels whatever its length: enough labels would take too many long rows."""
+"""The lengths where a row has few labels whatever its length: enough labels would take too many long rows."""
 SPEED_SECONDS = 1.0
-"""How long the speed of each cell of a task is measured."""
+"""The seconds for which the speed of each cell of a task is measured."""
 
 
 @tasks_kept()
@@ -130,7 +130,7 @@ def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
 
 
 def _answers(task: str, cells: Sequence[str], comparison: Comparison, results: ComparisonResults) -> TaskAnswers:
-    """What a page or a table of probes needs of a comparison."""
+    """The part of a comparison that a page or a table of probes needs."""
     probe, data = PROBES[task], comparison.settings.data
     evaluation = cast(dict[str, Examples], comparison.data.evaluation)
     assert isinstance(data, ProbeTask)

@@ -62,7 +62,7 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: flo
 
 
 def tokens_of_step(run: RunSettings, data: TaskData, steps: int = MANY_STEPS) -> float:
-    """In the mean over the first steps of the last epoch, padding not counted."""
+    """The mean tokens of a step over the first steps of the last epoch, padding not counted."""
     train = run.train
     batches = min(steps * train.accumulate, data.train.steps_per_epoch(train.batch_size))
     tokens = [tokens_in(data.train.batch(run.seed, train.epochs - 1, n, train.batch_size)) for n in range(batches)]

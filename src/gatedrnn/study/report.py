@@ -26,10 +26,10 @@ PAGE, TEXT = "report.html", "report.md"
 
 @dataclass(frozen=True)
 class Report:
-    """What a page and its Markdown show."""
+    """The content that a page and its Markdown show."""
 
     template: str
-    """Its name, without an ending."""
+    """The name of the template, without an ending."""
     shown: dict[str, object]
     draw: Callable[[], dict[str, go.Figure]]
 
@@ -45,7 +45,7 @@ class Report:
         write_page("gatedrnn.study", f"{self.template}.html", path, self.draw(), **self.shown)
 
     def markdown(self) -> str:
-        """The same without figures."""
+        """The report in Markdown, without figures."""
         return render("gatedrnn.study", f"{self.template}.md", **self.shown)
 
 

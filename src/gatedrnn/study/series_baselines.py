@@ -16,7 +16,7 @@ from gatedrnn.study.tabular import boosted, linear, training_of
 SHORTEST = 9
 """Steps of a series that MiniRocket reads; shorter ones are padded with zeros."""
 PENALTIES = np.logspace(-3, 3, 10)
-"""Of the ridge, chosen by leaving one out."""
+"""The penalties of the ridge, chosen by leaving one out."""
 
 
 def series_baselines(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
@@ -84,7 +84,7 @@ def _rocket(data: TaskData, threads: int) -> Fitted:
 
 
 def _nested(examples: Examples) -> Any:
-    """As sktime has series of unequal lengths: a column for each channel, a series in each field."""
+    """The examples in sktime's form of series of unequal lengths: a column for each channel, a series in each field."""
     import pandas as pd
 
     filled = [_filled(series) for series in examples.inputs]

@@ -71,11 +71,11 @@ class SearchSettings(Settings):
     """A search for the settings of each contender."""
 
     trials: int = Field(ge=1)
-    """Of each contender."""
+    """Trials of each contender."""
     seed: Seed = 0
-    """Of the draws; another one draws others."""
+    """Seed of the draws; another one draws others."""
     minutes: float | None = Field(None, gt=0)
-    """After which no new round of trials begins; None for all."""
+    """Minutes after which no new round of trials begins; None for all."""
     space: Space
 
 
@@ -146,8 +146,8 @@ class ProbeSettings(Settings):
     seeds: tuple[Seed, ...] = (0, 1, 2)
     """One run each; initialisation, data and their order follow from it."""
     lengths: tuple[PositiveInt, ...] = ()
-    """Of the tests, beside the training length; those below it are left out. If none is given: 256 to 4,096, or to
-    65,536 where the number of labels grows with the length."""
+    """Lengths of the tests, beside the training length; those below it are left out. If none is given: 256 to 4,096, or
+    to 65,536 where the number of labels grows with the length."""
     threads: int = Field(1, ge=1)
     """Threads of each run."""
 

@@ -28,8 +28,8 @@ OF_MODEL = (
 NEAR = 0.05
 """A value so near to an end of its range, as a part of it, lies at its edge."""
 DROPOUTS, DECAYS, FACTOR = (0.0, 0.7), (1e-4, 1.0), 10.0
-"""Of the space that is taken if none is given: ranges of dropouts and of weight decay, and how far the learning rate
-goes beyond the recipe's either way."""
+"""The ranges of dropouts and of weight decay in the default space, and the factor by which the learning rate goes
+beyond the recipe's either way."""
 
 
 class Dimension(Settings):
@@ -38,7 +38,7 @@ class Dimension(Settings):
     low: float | None = None
     high: float | None = None
     scale: Literal["linear", "log"] = "linear"
-    """In which the range is drawn from evenly."""
+    """The scale on which the range is drawn from evenly."""
     choices: tuple[Value, ...] | None = None
 
     @model_validator(mode="after")
@@ -92,12 +92,12 @@ class Dimension(Settings):
 
 
 class Space(Settings):
-    """What a search draws from."""
+    """The space that a search draws from."""
 
     shared: dict[str, Dimension]
-    """By the name of the setting; for every contender that has it."""
+    """The dimensions by the name of the setting, for every contender that has it."""
     contenders: dict[CellWord, dict[str, Dimension]] = Field(default_factory=dict)
-    """In the place of those, for single cells."""
+    """The dimensions that replace those for single cells."""
 
     @model_validator(mode="after")
     def _known(self) -> "Space":
@@ -154,8 +154,9 @@ def with_values(run: RunSettings, values: Mapping[str, Value]) -> RunSettings:
 
 
 def default_space(model: ModelSettings, train: TrainSettings) -> Space:
-    """Around a recipe: its learning rate up to ten times less or more, half and twice its batch size, and what else
-    it regularises by."""
+    """The space around a recipe: its learning rate up to ten times less or more, half and twice its batch size, and
+    what else it regularises by.
+    """
     rate, batch = train.learning_rate, train.batch_size
     shared = {
         "learning_rate": Dimension(low=rate / FACTOR, high=min(1.0, rate * FACTOR), scale="log"),

@@ -1,4 +1,4 @@
-"""Where a finished run stands: beside the plain baselines of its task, and what would help it."""
+"""The comparison of a finished run with the plain baselines of its task, and advice on what would help it."""
 
 import math
 import time
@@ -22,17 +22,17 @@ from gatedrnn.train.so_far import data_of
 from gatedrnn.train.standing import Plain, Standing
 
 SHARE = 0.2
-"""Of the time that the run trained, for all baselines together."""
+"""The share of the run's training time for all baselines together."""
 LEAST_SECONDS = 3.0
-"""That they have, however short the run."""
+"""The least seconds for all baselines, however short the run."""
 SECONDS_A_REFIT = 0.1
-"""That a method of statsforecast takes for a window, about."""
+"""The seconds that a method of statsforecast takes for a window, about."""
 LONG = ("DLinear", "gradient boosting")
 """Left to `gatedrnn compare`: they are trained themselves, for longer than a short run."""
 WHOLE = 0.9
-"""Of texts that are read whole, at least; or of the steps of a run: what is later is at its end."""
+"""The least share of texts that are read whole; or the share of a run's steps after which is its end."""
 EARLY = 0.34
-"""Of the steps of a run: best validation before it, and worse since."""
+"""The share of a run's steps before which a best validation is early."""
 
 
 def write_standing(path: Path) -> Standing | None:
@@ -106,7 +106,7 @@ def _against(plain: Outcomes, own: Outcomes, metric: Metric) -> Literal["better"
 
 
 def _advice(folder: RunFolder, data: TaskData, result: RunResult, settings: RunSettings) -> list[str]:
-    """What would help, by what was measured."""
+    """Sentences on what would help, by what was measured."""
     found = [_of_length(folder, result, settings), _of_classes(data, result, settings), _of_cut_texts(data)]
     return [sentence for sentence in found if sentence is not None]
 

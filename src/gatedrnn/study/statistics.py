@@ -43,13 +43,13 @@ MARGINS: dict[Score, float] = {"accuracy": 0.005, "correlation": 0.01, "perplexi
 """Differences that do not matter, unless another margin is given: half a point; a hundredth of what is 1 at best; a
 hundredth of a perplexity; a hundredth of the error that errors are in units of."""
 DRAWS = 10_000
-"""Of a table, for how far all its differences may be off together."""
+"""The draws of a table, for how far all its differences may be off together."""
 POWER = 0.8
 """The probability with which the seeds or examples that would help do end a "cannot tell"."""
 MOST_SEEDS, MOST_GROWTH = 100, 1000
 """Nothing is promised beyond: more seeds than the first, or a test split so many times as large."""
 USUAL_SEEDS = 10
-"""What a larger test split is counted with."""
+"""The number of seeds for which a larger test split is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +66,12 @@ class Sample:
 
     @property
     def runs(self) -> int:
-        """How many."""
+        """The number of runs."""
         return len(self.values)
 
     @cached_property
     def rates(self) -> Array:
-        """Of each run: its accuracy, its nats per token, or its mean error."""
+        """The rate of each run: its accuracy, its nats per token, or its mean error."""
         found: Array = self.values.sum(1) / self.counts.sum()
         return found
 
@@ -100,15 +100,16 @@ class Pair:
     equivalent: float | None
     worse: float | None
     verdict: Verdict
-    """Of the first; at most one table in twenty has a false one."""
+    """The verdict on the first; at most one table in twenty has a false one."""
     more_seeds: int | None = None
-    """What would end a "cannot tell" at 80 % power, were the difference what it seems; None where seeds would not."""
+    """The number of seeds that would end a "cannot tell" at 80 % power, were the difference what it seems; None where
+    seeds would not."""
     more_examples: int | None = None
-    """The same for the test split, where seeds would not: so many examples in all, with ten seeds at least."""
+    """The number of test examples in all that would end it where seeds would not, with ten seeds at least."""
 
 
 class Variance(NamedTuple):
-    """Of a mean, or of a difference of two; with degrees of freedom. No seeds have 0 of them."""
+    """The variance of a mean, or of a difference of two, with degrees of freedom: 0 without seeds."""
 
     seeds: Array
     seeds_freedom: Array | float
@@ -116,7 +117,7 @@ class Variance(NamedTuple):
     examples_freedom: Array | float
 
     def distance(self, tail: Array | float) -> Array:
-        """How far the truth may be off, with that probability on either side."""
+        """The distance that the truth may be off, with that probability on either side."""
         of_seeds = -stdtrit(np.maximum(self.seeds_freedom, 1), tail) * np.sqrt(self.seeds)
         found: Array = np.hypot(of_seeds, -stdtrit(self.examples_freedom, tail) * np.sqrt(self.examples))
         return found
@@ -233,13 +234,13 @@ class Table:
         return self.means if self.score in HIGHER_IS_BETTER else -self.means
 
     def _margin(self, margin: float | None) -> float:
-        """In units of `means`."""
+        """The margin in units of `means`."""
         margin = MARGINS[self.score] if margin is None else margin
         return math.log1p(margin) if self.score == "perplexity" else margin
 
     @cached_property
     def _products(self) -> Array:
-        """How contenders are off on an example together: covariances."""
+        """The covariances of the contenders' deviations on an example."""
         found: Array = self.residues @ self.residues.T / max(1, self.examples - 1)
         return found
 
@@ -285,7 +286,7 @@ class Table:
         return found
 
     def _scale(self) -> Array:
-        """What variances over seeds are compared in: those of a share near 0 or 1 are small."""
+        """The unit in which variances over seeds are compared: those of a share near 0 or 1 are small."""
         return self._shrunk() * (1 - self._shrunk()) if self.score == "accuracy" else np.ones(len(self.means))
 
     def _shrunk(self) -> Array:
@@ -294,7 +295,9 @@ class Table:
         return found
 
     def _doubt(self) -> Array:
-        """What that half success and half failure add to the variance of an example: what never failed still may."""
+        """The addition of half a success and half a failure to the variance of an example: what never failed still
+        may.
+        """
         if self.score != "accuracy":
             return np.zeros(len(self.means))
         found: Array = 0.5 * (self.means**2 + (1 - self.means) ** 2) / (self.examples + 1)
@@ -337,7 +340,7 @@ class Table:
         return math.exp(min(float(mean), 700.0)) if self.score == "perplexity" else float(mean)
 
     def _difference(self, mean: float, half: float | None, runs: int) -> Estimate:
-        """In units of `Pair.difference`."""
+        """The estimate in units of `Pair.difference`."""
 
         def shown(value: float) -> float:
             if self.score == "perplexity":
@@ -349,17 +352,19 @@ class Table:
         return Estimate(shown(mean), shown(mean - half), shown(mean + half), runs)
 
     def _with_remedy(self, pair: Pair, variance: Variance, gain: float, margin: float, tail: float, n: int) -> Pair:
-        """What would decide it, were the difference what it seems: the fewest seeds, or the fewest examples."""
+        """The pair with what would decide it, were the difference what it seems: the fewest seeds, or the fewest
+        examples.
+        """
         both = [pair.first, pair.second]
         runs, of_seeds = self.runs[both], self._seeds[both]
 
         def growth_of(more: Array | int) -> float:
-            """How many times less the variance of seeds is with so many more for each of the two."""
+            """The factor by which the variance of seeds is less with so many more for each of the two."""
             after = float((of_seeds * runs / (runs + more)).sum())
             return float(of_seeds.sum()) / after if after > 0 else 1.0
 
         def decides(seeds: float, examples: float) -> bool:
-            """These growths of both."""
+            """Whether these growths of seeds and examples decide it."""
             grown = Variance(
                 variance.seeds[n] / seeds, variance.seeds_freedom * seeds, variance.examples[n] / examples,
                 variance.examples_freedom * examples,
@@ -388,7 +393,7 @@ def _rounded(number: float) -> int:
 
 
 def _verdict(gain: float, half: float, margin: float) -> Verdict:
-    """What the interval of a pair says: it lies within the margin, or leaves out zero."""
+    """The verdict of a pair's interval: it lies within the margin, or leaves out zero."""
     if abs(gain) + half < margin:
         return "equivalent"
     if not abs(gain) > half:  # of NaN neither

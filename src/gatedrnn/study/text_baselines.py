@@ -14,7 +14,7 @@ from gatedrnn.train.metrics import IGNORED, judge
 from gatedrnn.train.outcomes import Outcomes
 
 PENALTIES = (0.1, 1.0, 10.0)
-"""Of the ridge, chosen by leaving one out."""
+"""The penalties of the ridge, chosen by leaving one out."""
 SURE = 10.0
 """The score of a label that every training row has; with another sign of one that none has."""
 
@@ -86,7 +86,7 @@ def _linear(data: TaskData, model: Any) -> Fitted | None:
 def _outputs(
     pipeline: Any, examples: Examples, texts: list[str], seen: np.ndarray, always: np.ndarray
 ) -> list[np.ndarray]:
-    """As a model has them: numbers, or scores of classes or labels.
+    """The outputs in the form of a model's: numbers, or scores of classes or labels.
 
     Args:
         seen: of several labels a row, those that some training rows have and some lack; others are answered as there.
@@ -109,8 +109,9 @@ def _size(model: Any) -> int:
 
 
 def _tags(data: TaskData) -> Fitted:
-    """How often a word, as it is written, has each tag in training, with one more of the usual shares: the likeliest is
-    the most frequent one; of an unseen word that of all."""
+    """A baseline that counts how often a word, as it is written, has each tag in training, with one more of the usual
+    shares: the likeliest is the most frequent one; of an unseen word that of all.
+    """
     counts = dict[str, np.ndarray]()
     for words, tags in zip(_words(data, "train"), data.texts["train"].labels, strict=True):
         for word, tag in zip(words, tags, strict=True):

@@ -28,7 +28,7 @@ from gatedrnn.train.settings import RunSettings
 FOLDER, ELAPSED = "trials", "search.json"
 SECONDS = TypeAdapter(list[float])
 CONFIDENCE = 0.95
-"""Of the bands of a tuning curve, at all numbers of trials at once."""
+"""The confidence of the bands of a tuning curve, at all numbers of trials at once."""
 
 
 class Search:
@@ -131,7 +131,7 @@ class Search:
         return max(own, key=lambda one: (self.metric.sign * (one.score or 0.0), -(one.loss or 0.0), -one.number))
 
     def results(self, trials: list[Trial]) -> SearchResults:
-        """What the search found, for the record."""
+        """The results of the search, for the record."""
         spaces = {name: self.settings.space.of(base) for name, base in self.bases.items()}
         best = {name: self.best(trials, name) for name in self.bases}
         return SearchResults(
@@ -149,7 +149,7 @@ class Search:
 
 
 def mean_seconds(trials: list[Trial]) -> dict[str, float]:
-    """Of training, by contender; trials that diverged do not count."""
+    """The mean seconds of training by contender; trials that diverged do not count."""
     own: dict[str, list[float]] = {}
     for one in trials:
         if one.seconds is not None:

@@ -15,7 +15,7 @@ SAID = {
     "average_precision": "average precision", "log_loss": "log loss", "r2": "R²", "spearman": "Spearman's correlation",
     "perplexity": "perplexity", "mase": "MASE", "scaled_mae": "scaled error",
 }  # fmt: skip
-"""How metrics are named in a sentence."""
+"""The names of metrics in a sentence."""
 NONE = "–"
 
 

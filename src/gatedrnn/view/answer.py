@@ -1,4 +1,4 @@
-"""What a model says after each step of a stream: one class for each kind of head."""
+"""The answers of a model after each step of a stream: one class for each kind of head."""
 
 from typing import Any, NamedTuple
 
@@ -17,16 +17,16 @@ from gatedrnn.view.record import Answers
 
 
 class Said(NamedTuple):
-    """Of one step."""
+    """The answer of one step, with what later answers need."""
 
     answer: Tensor
     """(1, size)."""
     carried: tuple[Tensor, ...]
-    """What the answers to come need beside the state of the layers, each (1, size)."""
+    """The tensors that later answers need beside the state of the layers, each (1, size)."""
 
 
 class Place(NamedTuple):
-    """Where a recurrent layer is in a model."""
+    """The place of a recurrent layer in a model."""
 
     name: str
     reverse: bool
@@ -68,11 +68,11 @@ class StepAnswer(nn.Module):
         config: Any = model.config
         columns = config.input_size
         self.example = torch.zeros(1, dtype=torch.long) if columns is None else torch.zeros(1, columns)
-        """What a step reads: a token (1,), or numbers (1, columns)."""
+        """The input of a step: a token (1,), or numbers (1, columns)."""
         self.parts = list[str]()
-        """What answers, one after the other in an answer; none where that is the model alone."""
+        """The names of the parts that answer, one after the other in an answer; none where the model alone does."""
         self.places = list[Place]()
-        """Of the recurrent layers; none where they are numbered and read forwards."""
+        """The places of the recurrent layers; none where they are numbered and read forwards."""
 
     def output(self, read: Tensor, cache: GatedRNNCache) -> Step:
         """(1, features): of the top layer."""

@@ -102,7 +102,7 @@ def view_of(folder: Path) -> ViewModel:
 
 
 def _example(found: Finished, answer: StepAnswer) -> str:
-    """Something to begin with: a sentence, symbols, or waves of the size that the model was trained on."""
+    """The input that the page begins with: a sentence, symbols, or waves of the size that the model was trained on."""
     config: Any = found.model.config
     if found.tokenizer is not None:
         return EXAMPLE
@@ -143,7 +143,9 @@ def _is_gate(traced: Traced) -> bool:
 
 
 def _tokenizer(tokenizer: PreTrainedTokenizerFast) -> ViewTokenizer:
-    """As tokenizers.js reads it, which knows no table of whole words: it becomes one of word pieces without pieces."""
+    """The tokenizer as tokenizers.js reads it, which knows no table of whole words: it becomes one of word pieces
+    without pieces.
+    """
     content: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
     if content["model"]["type"] == "WordLevel":
         content["model"] = {

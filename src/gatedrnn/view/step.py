@@ -40,7 +40,7 @@ class WatchedStep(nn.Module):
 
 @contextmanager
 def watched(model: nn.Module) -> Iterator[list[Traced]]:
-    """What the recurrent layers of a model do in single steps, in the order of their calls."""
+    """Record what the recurrent layers of a model do in single steps, in the order of their calls."""
     seen = list[Traced]()
     layers = [module for module in model.modules() if isinstance(module, RecurrentLayer)]
 
@@ -65,7 +65,7 @@ def watched(model: nn.Module) -> Iterator[list[Traced]]:
 
 @torch.no_grad()
 def first_step(step: WatchedStep) -> tuple[list[Traced], int]:
-    """What the layers do in a first step, for which numbers there are and of what size; and the size of an answer."""
+    """The trace of the layers in a first step, which shows the numbers and their sizes, and the size of an answer."""
     initial = step.initial()
     kept = dict(zip(step.names, initial.values(), strict=False))
     with watched(step.answer.model) as seen:
@@ -87,13 +87,13 @@ def watched_graph(step: WatchedStep, seen: list[Traced]) -> onnx.ModelProto:
 
 
 def context_graph(context: ReadTogether) -> onnx.ModelProto:
-    """What reads all that is typed as ONNX, for any number of steps."""
+    """The ONNX graph that reads all that is typed, for any number of steps."""
     time = torch.export.Dim("time", min=2)
     return graph_of(context, (context.example,), ["values"], ["rows"], {"values": {0: time}})
 
 
 def number_names(traced: Traced) -> list[str]:
-    """What the graph tells of a layer, in the order of its outputs."""
+    """The names of the graph's outputs for a layer, in their order."""
     names = [f"gate_{gate}" for gate in traced.gates]
     names += [] if traced.decay is None else ["decay"]
     return names + ([] if traced.written is None else ["written"])

@@ -27,27 +27,28 @@ class Stream(NamedTuple):
 
     place: Place
     word: str
-    """Its cell, with options."""
+    """The cell of the layer, with options."""
     layer: RecurrentLayer
-    """Of that layer and direction alone."""
+    """The layer of that direction alone."""
 
 
 class Directions(nn.Module):
-    """In the place of stacked recurrent layers: the same, made of streams, with what each of them read.
+    """A replacement of stacked recurrent layers by streams, which records what each of them read.
 
     Args:
         streams: of each layer, one for each direction.
     """
 
     bidirectional = True
-    """So that a model runs it over a sequence, whatever its length."""
+    """True, so that a model runs it over a sequence, whatever its length."""
 
     def __init__(self, streams: list[list[Stream]]) -> None:
         super().__init__()
         self.stacked = [[stream.layer for stream in own] for own in streams]
         self.layers = nn.ModuleList(layer for own in self.stacked for layer in own)
         self.read = list[Series]()
-        """By the last call, in the order of its reading: backwards, the last step is the first."""
+        """The inputs that each stream read in the last call, in the order of its reading: backwards, the last step is
+        the first."""
 
     def forward(self, x: Series, hx: None = None, **nothing: object) -> tuple[Series, None]:
         """The output of the last layer, (batch, time, features), without a state."""
@@ -63,7 +64,8 @@ class Directions(nn.Module):
 
 
 class Whole(ReadTogether):
-    """What each stream reads at each of its steps, then the answer, the same at all steps unless each has a label.
+    """A module that returns what each stream reads at each of its steps, then the answer, the same at all steps unless
+    each has a label.
 
     Args:
         model: left as it is.
@@ -98,7 +100,7 @@ class Whole(ReadTogether):
             self.replaced.append(own.layer)
 
     def forward(self, values: Tensor) -> Tensor:
-        """See the class."""
+        """Run the layers over all that was typed; returns what each stream read, and the answer."""
         config = self.model.config
         if config.vocab_size is not None:
             named, read = "input_ids", values[:, 0].long()[None]
