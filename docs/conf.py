@@ -33,7 +33,9 @@ myst_enable_extensions = ["dollarmath"]
 
 
 def made_of():
-    """What the outputs of the course follow from, beside its code: the library's, and the data that it finds."""
+    """A digest of what the outputs of the course follow from, beside its code: the library's, and the data that it
+    finds.
+    """
     digest = hashlib.sha256(os.environ.get("GATEDRNN_DATA", "").encode())
     for path in sorted(Path(gatedrnn.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """What a page links to, and the places in it that can be linked to."""
+    """The links of a page, and the places in it that can be linked to."""
 
     def __init__(self, path):
         super().__init__()
@@ -35,7 +35,7 @@ def broken(folder):
 
 
 def check(app, failure):
-    """After a build that went well."""
+    """Check the links after a build that went well."""
     found = [] if failure or app.builder.name != "html" else list(broken(app.outdir))
     if found:
         from sphinx.errors import SphinxError

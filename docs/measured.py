@@ -42,7 +42,7 @@ class KeptRun(NamedTuple):
     result: RunResult
     settings: RunSettings
     tokens: dict[str, str]
-    """By split."""
+    """The number of tokens by split."""
     machine: Machine
 
 
@@ -59,7 +59,7 @@ class CrossValidation(Record):
     """folds.json, as tools/cross_validate.py writes it."""
 
     scores: dict[str, Folds]
-    """By contender."""
+    """The scores by contender."""
 
 
 class Probed(NamedTuple):
@@ -83,11 +83,11 @@ class Probed(NamedTuple):
         return [scaled(own[length], task.chance) for task in self.suites for own in task.cells[cell].accuracy.values()]
 
     def average(self, cell: str, length: int) -> str:
-        """Of all seeds."""
+        """The mean of all seeds."""
         return f"{mean(self.at(cell, length)):.2f}"
 
     def exact(self, cell: str) -> Words:
-        """How many seeds make no mistake at the greatest length."""
+        """The share of seeds that make no mistake at the greatest length."""
         return share([value == 1 for value in self.at(cell, self.longest)])
 
     def chart(self, taken: str) -> Chart:
@@ -103,7 +103,7 @@ class Probed(NamedTuple):
         ])  # fmt: skip
 
     def settings(self, lengths: Words) -> Words:
-        """In one line, with lengths in words."""
+        """The settings in one line, with lengths in words."""
         return joined(
             lengths,
             seeds(len(self.at(next(iter(self.first.cells)), self.longest))),
@@ -138,7 +138,7 @@ def probed(task: str, folders: Sequence[str] = PROBES) -> Probed:
 
 
 def folds(folder: str) -> dict[str, Folds]:
-    """By contender."""
+    """The scores of a folder by contender."""
     return read_record(RESULTS / folder / "folds.json", CrossValidation).scores
 
 
@@ -154,7 +154,7 @@ def kept_run(folder: str) -> KeptRun:
 
 
 def articles(folder: str) -> int:
-    """Of the test text of a kept run."""
+    """The number of articles in the test text of a kept run."""
     return len(read_outcomes(RESULTS / folder / OUTCOMES)["test"].values)
 
 
@@ -166,7 +166,7 @@ def perplexity_over(folder: str, other: str) -> Estimate:
 
 
 def ratio(record: BenchRecord, section: str, mode: str, numerator: str, denominator: str, shape: Shape) -> float:
-    """How many times as long the first takes as the second."""
+    """The ratio of the first's time to the second's."""
     wanted = (section, mode, numerator, denominator, shape)
     return next(q.ratio for q in record.ratios if wanted == (q.section, q.mode, q.numerator, q.denominator, q.shape))
 
@@ -176,7 +176,7 @@ def plain_scores(results: ComparisonResults, name: str) -> PlainScores:
 
 
 def training_rows(results: ComparisonResults) -> str:
-    """Without those that were set apart for validation."""
+    """The number of training rows without those set apart for validation."""
     rows = next(int(source.rows) for source in results.data.sources if source.split == "train")
     return f"{rows - results.data.examples['validation']:,}"
 

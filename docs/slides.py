@@ -726,7 +726,7 @@ def baselines() -> Slide:
 
 
 def slides() -> list[Slide]:
-    """In the order of the table "Which cell when" of the README, and what a baseline does."""
+    """The slides in the order of the table "Which cell when" of the README, and what a baseline does."""
     return [
         short_texts(), long_sequences(), word_language_model(), character_language_model(), forecasts(), faster_gru(),
         parity(), order_matters(), recall(), baselines(),

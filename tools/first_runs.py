@@ -30,7 +30,7 @@ RUNS = {
 
 
 def first_run(arguments: list[str], data: Path) -> Standing:
-    """How a run with these arguments stands."""
+    """The standing of a run with these arguments."""
     given = [str(data / word) if (data / word).is_file() else word for word in arguments]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
@@ -39,12 +39,12 @@ def first_run(arguments: list[str], data: Path) -> Standing:
 
 
 def file_of(name: str) -> str:
-    """Where a run is kept."""
+    """The file of a kept run."""
     return f"{name.partition(' (')[0].replace(' ', '-')}.json"
 
 
 def row_of(name: str, standing: Standing) -> str:
-    """Of the table: the run, and the best plain method."""
+    """The row of the table: the run, and the best plain method."""
     best = standing.ranked()[0]
     return f"| {name} | {standing.metric} | {standing.score:.3f} | {best.score:.3f} | {best.name} |"
 

@@ -85,9 +85,9 @@ PARTS = {
 EVALUATED = 16_384
 """Steps of sequences on which the last weights are evaluated: the first of each split, one sequence at least."""
 EVALUATED_TEXT, EVALUATED_SERIES = 1024, 20
-"""Of a text with a large vocabulary, and of forecasts."""
+"""The evaluated tokens of a text with a large vocabulary, and the evaluated forecasts."""
 FIRST, GROWS, SAYS_NOTHING = {"float32": 1e-6, "bfloat16": 5e-4}, 1.2, 0.1
-"""How far losses may be off elsewhere; see `allowed`."""
+"""The bounds of losses made elsewhere; see `allowed`."""
 LIMITS = (
     "ATEN_CPU_CAPABILITY", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "NPY_DISABLE_CPU_FEATURES", "NUMBA_CPU_FEATURES",
     "NUMBA_CPU_NAME", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE",
@@ -96,20 +96,20 @@ LIMITS = (
 
 
 class Part(Record):
-    """What is kept of a part."""
+    """The record of a part."""
 
     losses: list[float]
-    """Of every step."""
+    """The losses of every step."""
     scores: dict[str, dict[str, float]]
-    """Of the last weights, by split: of the first examples of it."""
+    """The scores of the last weights by split, on its first examples."""
     weights: str
     """sha256 of the last weights."""
     precision: str
-    """Of matrix products."""
+    """The precision of matrix products."""
     date: str
     environment: Machine
     instructions: dict[str, str]
-    """What libraries make of the processor."""
+    """The instruction sets that libraries use of the processor."""
 
     def text(self) -> str:
         """A line for each field."""
@@ -118,7 +118,7 @@ class Part(Record):
 
     @property
     def made_by(self) -> dict[str, object]:
-        """What the bits depend on beside the code."""
+        """The versions and instructions that the bits depend on beside the code."""
         versions = {name: version for name, version in self.environment["versions"].items() if name != "gatedrnn"}
         return {"processor": self.environment["processor"], **versions, **self.instructions}
 
@@ -133,7 +133,7 @@ class Kept(NamedTuple):
 
     @property
     def files(self) -> dict[str, Path]:
-        """What it read, by setting."""
+        """The files that it read, by setting."""
         held = self.settings.data.model_dump()
         return {name: Path(file) for name, file in held.items() if name.endswith("_file") and file is not None}
 
@@ -179,7 +179,9 @@ def checked(name: str, data: Path, place: Path) -> Compared:
 
 
 def compared(kept: Part, found: Part) -> Compared:
-    """To the bit where both were made by the same versions on the same processor, else within what is allowed."""
+    """Compare two records: to the bit where both were made by the same versions on the same processor, else within what
+    is allowed.
+    """
     steps = len(kept.losses)
     if len(found.losses) != steps:
         return Compared(False, f"DIFFERS: {steps} steps are kept, {len(found.losses)} were run; write it anew")
@@ -215,7 +217,7 @@ def nearly(kept: Part, found: Part) -> Compared:
 
 
 def allowed(step: int, precision: str) -> float:
-    """How far a loss may be off at a step, as a part of it, where another processor or other versions made it.
+    """The relative difference that a loss may have at a step where another processor or other versions made it.
 
     There sums are taken in another order. With a processor of AVX-512 held to AVX2, in oneDNN, MKL, torch and Numba,
     losses of these parts were off by 3e-7 at most in the first ten steps, 9e-4 in bfloat16; training then doubled that
@@ -254,7 +256,7 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def file_of(name: str) -> Path:
-    """Where a part is kept."""
+    """The file of a kept part."""
     return KEPT / f"{name.replace('/', '.')}.json"
 
 
@@ -375,19 +377,19 @@ def etth1(data: Path, into: Path) -> None:
 
 
 def m4_hourly(data: Path, into: Path) -> None:
-    """As the command in results/README.md has it."""
+    """Write the table by the command in results/README.md."""
     series_tables.m4(data / "m4" / "Hourly-train.csv.gz", data / "m4" / "Hourly-test.csv.gz", output=into)
 
 
 def spoken_digits(data: Path, into: Path) -> None:
-    """Likewise."""
+    """Write the table by the command in results/README.md."""
     with tarfile.open(data / "fsdd" / "recordings.tar.xz") as packed:
         packed.extractall(into, filter="data")
     series_tables.spoken_digits(into / "recordings", output=into)
 
 
 def physionet(data: Path, into: Path) -> None:
-    """Likewise."""
+    """Write the tables by the command in results/README.md."""
     with tarfile.open(data / "physionet-2012" / "set-a.tar.xz") as packed:
         packed.extractall(into, filter="data")
     shutil.copyfile(data / "physionet-2012" / "Outcomes-a.txt", into / "Outcomes-a.txt")
@@ -399,11 +401,11 @@ TABLES = {
     "etth1-96": etth1, "etth1-96-others": etth1, "etth1-720": etth1, "m4-hourly": m4_hourly, "physionet": physionet,
     "spoken-digits": spoken_digits, "spoken-digits-raw": spoken_digits,
 }  # fmt: skip
-"""By folder under results/: what makes the files that its runs read."""
+"""The function that makes the files that runs read, by folder under results/."""
 
 
 def demand_same(own: Kept, task: TaskData) -> None:
-    """See that a task's data are those that the kept run read.
+    """Check that a task's data are those that the kept run read.
 
     Raises:
         DataError: they are others.
@@ -414,7 +416,7 @@ def demand_same(own: Kept, task: TaskData) -> None:
 
 
 def first_of(split: Examples | Lanes | Windows) -> Examples | Lanes | Windows:
-    """Some of a split, so that its evaluation takes a moment."""
+    """The first examples of a split, so that its evaluation takes a moment."""
     if isinstance(split, Examples):
         rows = max(1, int(np.searchsorted(split.lengths.cumsum(), EVALUATED, side="right")))
         gaps = None if split.gaps is None else split.gaps[:rows]
@@ -438,7 +440,7 @@ def sum_of(weights: Mapping[str, Tensor]) -> str:
 
 
 def instructions() -> dict[str, str]:
-    """What torch and numba make of this processor, and what a user makes of it."""
+    """The instruction sets that torch and numba use of this processor, and the limits that a user sets."""
     found = {"torch": torch.backends.cpu.get_cpu_capability(), "numba": binding.get_host_cpu_name()}
     return found | {name: os.environ[name] for name in LIMITS if name in os.environ}
 

@@ -119,7 +119,7 @@ def training(folder: Path, validation: Path, cache: Path, runs: Path) -> dict[st
 
 
 def _to_the_first_step(config: Path, folder: Path, cache: Path) -> float:
-    """Of a process that trains with these settings, from its start on, imports included."""
+    """The seconds of a process that trains with these settings, from its start on, imports included."""
     command = [sys.executable, __file__, "--first-step", str(config), str(folder)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     return float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)

@@ -41,7 +41,7 @@ SCOPE = (
 )  # fmt: skip
 SEED, COUNT = 20261126, 200
 COMPILED = "kernels/cpu"
-"""What Numba compiles, coverage does not see: all tests of these folders are asked."""
+"""The folder of what Numba compiles, which coverage does not see: all tests of these folders are asked."""
 TESTS_OF_COMPILED = ("tests/unit/kernels", "tests/unit/ops")
 TOGETHER = 10
 FIRST_TESTS, SECONDS = 60, 1800
@@ -81,9 +81,9 @@ class Mutant(NamedTuple):
     file: str
     line: int
     column: int
-    """Of the replaced piece, in characters."""
+    """The column of the replaced piece, in characters."""
     text: str
-    """That line, by which it is found where others came before it."""
+    """The text of the line, by which it is found where others came before it."""
     old: str
     new: str
 
@@ -117,7 +117,7 @@ class Source:
         return self.begins[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
 
     def change(self, node: Node, new: str) -> Change:
-        """That node replaced."""
+        """The change that replaces a node."""
         start, stop = self.span(node)
         return Change(start, stop, self.text[start:stop], new)
 
@@ -127,7 +127,7 @@ class Source:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Those that do something: no imports, definitions, docstrings, declarations."""
+    """The statements that do something: no imports, definitions, docstrings, declarations."""
     for node in ast.walk(tree):
         told = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         passive = (
@@ -233,7 +233,7 @@ def changes_of(source: Source, node: ast.expr) -> Iterator[Change]:
 
 
 def files() -> list[str]:
-    """What is drawn from."""
+    """The files that mutants are drawn from."""
     paths = [ROOT / PACKAGE / name for name in SCOPE]
     found = [path for folder in paths for path in ([folder] if folder.is_file() else sorted(folder.rglob("*.py")))]
     return [str(path.relative_to(ROOT)) for path in found]
@@ -289,7 +289,7 @@ def cover(coverage: Path, tests: Path) -> None:
 
 
 def contexts(coverage: Path) -> Contexts:
-    """Which tests run which line."""
+    """The tests that run each line."""
     from coverage import CoverageData
 
     data = CoverageData(str(coverage))
@@ -325,7 +325,7 @@ def one_of_each_first(tests: Iterable[str]) -> list[str]:
 
 
 def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path, jobs: int) -> None:
-    """Which test sees each; written after every mutant, and gone on from where it stopped."""
+    """Find the test that sees each mutant; written after every one, and resumed where it stopped."""
     found: dict[str, str | None] = json.loads(killed.read_text()) if killed.exists() else {}  # None: by no test of all
     root, free = tests.parent, SimpleQueue[Path]()
     with tempfile.TemporaryDirectory() as scratch:
@@ -360,7 +360,9 @@ def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path,
 
 
 def by_whom(planted: Sequence[Mutant], tree: Path, tests: Sequence[str]) -> Iterator[tuple[Mutant, str]]:
-    """Those of several that one of these tests sees, by halves: most are not seen, and need all tests to say so."""
+    """The mutants of several that one of these tests sees, by halves: most are not seen, and need all tests to say
+    so.
+    """
     test = first_failure(planted, tree, tests, "-x")
     if test and len(planted) == 1:
         yield planted[0], test
@@ -439,7 +441,9 @@ def unchanged_kernels(planted: Sequence[Mutant], tree: Path, before: bytes) -> s
 
 
 def cache_of(tree: Path, kernels: str) -> tuple[str, bytes]:
-    """Where a tree keeps kernels in that folder, and the stamp of its sources; empty if it cannot be imported."""
+    """The folder in which a tree keeps kernels in that folder, and the stamp of its sources; empty if it cannot be
+    imported.
+    """
     asked = "from gatedrnn.kernels.cpu import _compile as c; print(c.folders()[0], c.stamp().hex())"
     environment = _environment(tree) | {"NUMBA_CACHE_DIR": kernels}
     said = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True).stdout.split()
@@ -454,7 +458,7 @@ def imported(source: str) -> set[str]:
 
 
 def _pytest(*options: str) -> list[str]:
-    """Without the kernels that all tests together need."""
+    """The command of pytest, without the kernels that all tests together need."""
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:kernels_ahead", *options]
 
 
@@ -489,7 +493,7 @@ def package(mutant: Mutant) -> str:
 
 
 def read(path: Path) -> list[Mutant]:
-    """What `draw` wrote."""
+    """Read what `draw` wrote."""
     return [Mutant(*fields.values()) for fields in json.loads(path.read_text())]
 
 

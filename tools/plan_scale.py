@@ -1,4 +1,5 @@
-"""What a comparison of many runs and a model over many GPUs take: simulated and computed from constants that are named.
+"""The cost of a comparison of many runs and of a model over many GPUs: simulated and computed from constants that are
+named.
 
 python tools/plan_scale.py results/bench/scheduling.json OUTPUT.json
 """
@@ -26,18 +27,18 @@ class Cluster:
     run_seconds: float = 600.0
     """Median of a run; runs are log-normal around it."""
     spread: float = 0.5
-    """Of the logarithm of a run's seconds."""
+    """The standard deviation of the logarithm of a run's seconds."""
     checkpoint_seconds: float = 60.0
     hours_between_failures: float = 100.0
-    """Of a worker: exponential."""
+    """The mean hours between failures of a worker: exponential."""
 
 
 class Outcome(NamedTuple):
-    """Of one simulated comparison."""
+    """The outcome of one simulated comparison."""
 
     hours: float
     ideal_hours: float
-    """The same work without overheads and failures."""
+    """The hours of the same work without overheads and failures."""
     lost: int
     """Times that a worker was lost."""
     given_up: int
@@ -96,7 +97,7 @@ class Model:
     flops: float = 400e12
     """A second, of a GPU in bfloat16: an assumption, about 40 % of an H100's peak."""
     bytes_a_second: float = 50e9
-    """Between GPUs, each way: an assumption, of a network of 400 Gbit/s."""
+    """The bytes per second between GPUs, each way: an assumption, of a network of 400 Gbit/s."""
 
 
 def of_model(model: Model) -> dict[str, float]:

@@ -34,7 +34,7 @@ SHIPPED = "carbon-dioxide"
 MOST_REFITS = 2_000
 """Series of a competition to each of which a method of statsforecast is fitted; of others as many as `train` has."""
 PARTS = {"plain": 1.0, "gated": 0.0}
-"""What a model forecasts by its smoothers alone, and as its network weighs them, by the shrinkage of either."""
+"""The forecasts of a model by its smoothers alone, and as its network weighs them, with the shrinkage of either."""
 
 
 class Set(NamedTuple):
@@ -57,7 +57,7 @@ def first_run(one: Set, flags: list[str], folder: Path) -> float:
 
 
 def steps_of(table: Path) -> int:
-    """Of each series of a continuation, a long table with the series' names first."""
+    """The steps of each series of a continuation, a long table with the series' names first."""
     names = [line.partition(",")[0] for line in table.read_text().splitlines()[1:]]
     return len(names) // len(set(names))
 
@@ -109,7 +109,7 @@ def sets_in(folder: Path) -> Iterator[Set]:
 
 
 def row_of(name: str, record: dict[str, Any]) -> str:
-    """Of the table."""
+    """The row of the table."""
     plain, own, part = record["plain"], record["test"], record["plain_part"]
     best = min(plain, key=lambda method: plain[method]["mase"])
     theta = next((one["mase"] for method, one in plain.items() if method.startswith("AutoTheta")), np.nan)

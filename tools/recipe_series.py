@@ -36,7 +36,7 @@ RECIPE, CELLS, MEMBERS = "recipe", "cells alone", "recipe, mean of seeds"
 NETWORK, PATH = "network of the recipe", "linear path of the recipe"
 COLUMNS = (MINIROCKET, CELLS, RECIPE, NETWORK, PATH, MEMBERS)
 Measured = dict[str, Any]
-"""By method: accuracy, seconds, and of the recipe each seed's."""
+"""The accuracy and the seconds of each method; those of each seed for the recipe."""
 
 
 def settings_of(train: Path, test: Path, seed: int, *, whole: bool, **flags: Json) -> RunSettings:
@@ -65,7 +65,7 @@ def accuracy(of: np.ndarray, test: Examples) -> float:
 
 
 def plain_methods(data: TaskData) -> Measured:
-    """Of the library."""
+    """Measure the plain methods of the library."""
     found: Measured = {}
     for name, fit in each_baseline(data, 1):
         if name != MINIROCKET:

@@ -53,7 +53,7 @@ class Rows(NamedTuple):
     labels: list[str]
 
     def take(self, chosen: np.ndarray) -> "Rows":
-        """Some of them, in this order."""
+        """Take some rows, in this order."""
         return Rows([self.texts[i] for i in chosen], [self.labels[i] for i in chosen])
 
 
@@ -86,7 +86,7 @@ def fold_of(name: str, data: Path, part: str, rows: int | None, seed: int) -> Fo
 
 
 def plain_scores(fold: Fold) -> dict[str, float]:
-    """Of TF-IDF of words and pairs of them, with logistic regression and with a support vector machine."""
+    """The scores of TF-IDF of words and pairs of them, with logistic regression and with a support vector machine."""
     methods = {
         "LR": (TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(max_iter=1000)),
         "SVC": (TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC(random_state=0)),
@@ -97,8 +97,9 @@ def plain_scores(fold: Fold) -> dict[str, float]:
 
 
 def own_scores(fold: Fold, seed: int) -> dict[str, float]:
-    """Of the network, of the linear path and of both; the seconds of the run; and how far the network lowers the log
-    loss of its linear path on these rows, with the 95 % interval."""
+    """The scores of the network, of the linear path and of both; the seconds of the run; and how far the network lowers
+    the log loss of its linear path on these rows, with the 95 % interval.
+    """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         for name, rows in fold._asdict().items():

@@ -47,7 +47,7 @@ TIMES: dict[str, Callable[[int], str]] = {
     "monthly": lambda step: f"{1900 + step // 12}-{step % 12 + 1:02d}",
     "other": str,
 }
-"""Of a step, by frequency. Series of a competition have no dates in common: each begins at the same one."""
+"""The time of a step by frequency. Series of a competition have no dates in common: each begins at the same one."""
 
 
 @app.command

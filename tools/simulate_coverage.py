@@ -40,7 +40,7 @@ class Cell:
     covered: float
     """The share of intervals of scores that hold the truth."""
     differences_covered: float | None
-    """The same of differences; None with one contender, as what follows."""
+    """The share of differences that intervals cover; None with one contender, as what follows."""
     tables_covered: float | None
     """The share of tables all of whose differences are held together."""
     false_tables: float | None

@@ -51,7 +51,7 @@ class Samples(NamedTuple):
         return spread_of(list(self.seconds.values()))
 
     def times(self, factor: float) -> "Samples":
-        """The same, so many times as long."""
+        """Samples that are so many times as long."""
         return self._replace(seconds={number: factor * seconds for number, seconds in self.seconds.items()})
 
 

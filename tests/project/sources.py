@@ -33,7 +33,7 @@ def run_at_import(tree):
 
 
 def imports_of(module, sources, at_import=False):
-    """What a module imports, wherever it says so, in a function too, or by name; or what it imports at once.
+    """The imports of a module, wherever it has them, in a function too, or by name; or those that run at import.
 
     Of other packages the first word. By name means an argument of `import_module`, or a string that is a module of the
     package, with a function after a colon as a lazy command has it.
@@ -62,7 +62,7 @@ def imports_of(module, sources, at_import=False):
 
 
 def import_graph(sources, at_import=False):
-    """What each module imports; at import, the packages above it too."""
+    """The imports of each module; at import, the packages above it too."""
     graph = {module: list(imports_of(module, sources, at_import)) for module in sources}
     above = {name: [parent for parent in [name.rpartition(".")[0]] if parent] for name in sources}
     return {name: [*found, *above[name]] for name, found in graph.items()} if at_import else graph
@@ -74,7 +74,7 @@ def package_graph(at_import=False):
 
 
 def reached(module, graph):
-    """What is imported with a module, by itself and through others."""
+    """The names that are imported with a module, by itself and through others."""
     found, left = set(), [module]
     while left:
         name = left.pop()

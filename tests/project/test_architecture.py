@@ -130,7 +130,7 @@ def overridden(sources, allowed):
 
 
 PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("SharedForm", "compile")}
-"""By torch's modules, and by Numba's dispatchers."""
+"""The methods whose names torch's modules and Numba's dispatchers prescribe."""
 
 
 def test_no_concrete_method_is_overridden():
@@ -178,7 +178,7 @@ def test_every_public_signature_says_what_it_takes_and_returns():
 
 
 def test_every_exception_stands_in_one_file():
-    """Which one clause of the command line catches."""
+    """One clause of the command line catches them all."""
     classes = nodes(ast.ClassDef, modules())
     of_errors = {node.name for module, node in classes if module == "gatedrnn.errors"}
     names = of_errors | {"Exception", "ValueError", "RuntimeError", "TypeError", "OSError"}

@@ -30,7 +30,7 @@ SMALL = {
     "probe": "--tasks parity --seeds 0 --lengths 64", "verify": "--dtypes float64", "bench": "--only step --seconds 1",
     "view": "--html page.html",
 }  # fmt: skip
-"""What a command runs with in a test, whatever the page gives."""
+"""The settings that a command runs with in a test, whatever the page gives."""
 EXAMPLES = ROOT / "examples"
 OWN = EXAMPLES / "own_cell.py"
 
@@ -77,7 +77,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def workplace(files, tmp_path_factory):
-    """With the runs that they name too."""
+    """A folder of the files and of the runs that the pages name."""
     folder = shutil.copytree(files, tmp_path_factory.mktemp("workplace") / "here")
     trained = {
         "runs/book": "--train-file book.txt --length 16 --test-fraction 0.1",
@@ -136,7 +136,7 @@ def called(monkeypatch):
 
 
 def asked():
-    """What follows `gatedrnn` in the commands of all pages."""
+    """The arguments of `gatedrnn` in the commands of all pages."""
     lines = dict.fromkeys(line for page in PAGES for name in ("gatedrnn", "torchrun") for line in commands(page, name))
     return [shlex.split(line[line.index("gatedrnn") :])[1:] for line in lines]
 
@@ -268,7 +268,7 @@ def test_an_example_of_a_suite_is_accepted_with_a_folder_for_each_task():
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_site_is_built_without_a_warning():
-    """With the window and the slides that it shows, as `make docs` builds them."""
+    """The site has the window and the slides, as `make docs` builds them."""
     done = subprocess.run(["make", "docs"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (ROOT / "docs/_build/html/index.html").is_file()

@@ -1,4 +1,4 @@
-"""What a type checker knows of a user's script: results, and wrong arguments."""
+"""A type checker knows a user's script: results, and wrong arguments."""
 
 import re
 import subprocess

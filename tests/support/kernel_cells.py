@@ -23,7 +23,7 @@ FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
 
 
 def _properties(cell: Equations) -> set[object]:
-    """What kernels branch on, and the functions that a step calls."""
+    """The properties that kernels branch on, and the functions that a step calls."""
     program = loop_program(known(cell)) or cell_program(cell)
     assert program is not None, f"{cell.word} has no kernel"
     if isinstance(program, LoopProgram):
@@ -52,7 +52,7 @@ def by_channel(cell: Equations, channels: int, dtype: torch.dtype, biased: bool)
 
 
 def apart(cell: Equations, channels: int, joined: Tensor | None) -> tuple[Tensor | None, list[Tensor]]:
-    """Those two again: the bias, or None, and the list of diagonal weights."""
+    """Split what `by_channel` joined: the bias, or None, and the list of diagonal weights."""
     if joined is None:
         return None, []
     parts = list(joined.split(channels))

@@ -19,7 +19,7 @@ from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import choices_of
 
 FOLDERS = ("laws", "bench", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
-"""Of the tests that run layers."""
+"""The folders of the tests that run layers."""
 SECONDS = pytest.StashKey[float]()
 
 

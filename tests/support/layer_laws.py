@@ -1,4 +1,4 @@
-"""What the laws of layers share: small layers of every cell, random states, outputs and gradients by name."""
+"""Helpers of the laws of layers: small layers of every cell, random states, outputs and gradients by name."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -42,7 +42,7 @@ class Signed(ScanEquations):
 
 
 class Own(RecurrentLayer):
-    """Its layer."""
+    """The layer of `Signed`."""
 
     cell_class = Signed
 
@@ -87,7 +87,7 @@ def layer_of(name: str, *args: int, **kwargs: object) -> RecurrentLayer:
 
 
 def as_many(name: str, state: Tensor | None) -> Hidden | None:
-    """That tensor as often as the cell has states, in the form of `hx`; None for None."""
+    """The tensor as often as the cell has states, in the form of `hx`; None for None."""
     return None if state is None else packed_up((state,) * STATES[name])
 
 
@@ -102,7 +102,7 @@ def states_of(layer: RecurrentLayer, batch: int = BATCH, dtype: torch.dtype = to
 
 
 def begun_anew(weights: Named, states: StateTuple) -> StateTuple:
-    """What a reset brings states back to, by the parameters of one layer and direction without its suffix."""
+    """The states after a reset, by the parameters of one layer and direction without its suffix."""
     learned = weights.get("initial_state", torch.zeros(()))
     return tuple(torch.zeros_like(s) + learned for s in states)
 
@@ -174,12 +174,12 @@ def run(layer: nn.Module, x: Tensor, states: StateTuple, grads: Grads, way: Way 
 
 
 def results(output: Tensor, state: Hidden) -> Named:
-    """What a layer returns, by the names that `assert_same` compares."""
+    """The results of a layer by the names that `assert_same` compares."""
     return {"output": output} | {f"state {i}": s for i, s in enumerate(as_tuple(state))}
 
 
 def assert_same_run(found: Returned, expected: Returned, dtype: torch.dtype | str = torch.float64) -> None:
-    """What two layers return."""
+    """Assert that two layers return the same."""
     assert_same(results(*found), results(*expected), dtype)
 
 

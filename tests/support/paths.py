@@ -1,4 +1,4 @@
-"""Which cells stand for all in the fast suite: one for each path through the code, found by what cells declare."""
+"""The cells that stand for all in the fast suite: one for each path through the code, found by what cells declare."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""What the tests of equations share: every cell with its options, and one step of it with no recurrent weights."""
+"""Helpers of the tests of equations: every cell with its options, and one step of it with no recurrent weights."""
 
 import torch
 

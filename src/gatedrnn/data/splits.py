@@ -34,7 +34,7 @@ def of_groups(groups: Sequence[str], fraction: float, seed: int, place: str) -> 
 
 
 def of_times(times: np.ndarray, fraction: float, place: str) -> tuple[np.ndarray, np.ndarray]:
-    """The same, with the last in time set apart; those at one time are on one side.
+    """Rows that stay, and the last in time, which are set apart; those at one time are on one side.
 
     Raises:
         DataError: nothing would be left, or set apart.

@@ -20,7 +20,7 @@ from gatedrnn.ops.backends import values_unknown
 SMOOTHED = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Weights of the newest value in simple exponential smoothing; with 1 the last value."""
 HALVED = SMOOTHED[:-1]
-"""The same, with half the slope of all values in the memory added: the Theta method."""
+"""Weights of the smoothers with half the slope of all values in the memory added: the Theta method."""
 DISCOUNTED = (0.5, 0.65, 0.8, 0.9, 0.95)
 """Weights of a line by least squares, by which a value counts less than the next one; its slope is damped."""
 DAMPING = 0.85

@@ -139,8 +139,8 @@ def constant(data: TaskData) -> PlainBaseline:
 
 
 def _constant_outputs(data: TaskData, examples: Examples) -> list[np.ndarray]:
-    """The same output for each row, or each of its steps: the mean of training, or how frequent classes and labels are
-    there, as scores with one row more of each.
+    """A constant output for each row, or each of its steps: the mean of training, or how frequent classes and labels
+    are there, as scores with one row more of each.
     """
     train = training_of(data)
     if train.are_numbers:

@@ -21,7 +21,7 @@ ERROR = 0.05
 FEWEST_DOCUMENTS = 20
 """Fewer are too few to stand for others: the text is cut into blocks then."""
 FEWEST_SERIES = 20
-"""Likewise, of forecasts."""
+"""The fewest series of forecasts that are examples each."""
 MOST_PIECES = 2000
 BLOCKS, SHORTEST_BLOCK = 200, 100
 """The most blocks of consecutive tokens, and the fewest tokens of one: more than the losses of tokens are correlated

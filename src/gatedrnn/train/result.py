@@ -121,7 +121,8 @@ class Scores(Record):
     mae: float | None = None
     """Mean absolute error in the units of the labels; of forecasts, of the median."""
     scaled_mae: float | None = None
-    """The same, in units of the deviation of training labels, or of each series' training values; and of squares."""
+    """Mean absolute error in units of the deviation of training labels, or of each series' training values;
+    `scaled_mse` has the mean of squares."""
     scaled_mse: float | None = None
     smape: float | None = None
     """200 |y - f| / (|y| + |f|) in the mean, from 0 to 200, as the M4 competition has it."""

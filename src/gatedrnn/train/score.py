@@ -58,7 +58,8 @@ class LabelScores(NamedTuple):
     auroc: float | None
     """The area under the ROC curve, for two classes where both occur."""
     average_precision: float | None
-    """Likewise: the mean over true ones of the precision at their output."""
+    """The average precision, for two classes where both occur: the mean over true ones of the precision at their
+    output."""
     loss: float
     """Mean cross-entropy in nats."""
     classes: list[ClassScore]
@@ -84,7 +85,8 @@ class SeveralScores(NamedTuple):
     auroc: float
     """The area under the ROC curve, in the mean over labels that some rows have and some lack."""
     average_precision: float
-    """Likewise: the mean over true ones of the precision at their output."""
+    """The average precision, in the mean over labels that some rows have and some lack: the mean over true ones of the
+    precision at their output."""
     loss: float
     """Mean cross-entropy of a label in nats."""
     classes: list[ClassScore]

@@ -35,7 +35,7 @@ def record_in(folder="runs/bench"):
 
 @pytest.fixture(scope="module")
 def default_run(tmp_path_factory):
-    """What a default run said and kept, and its page; in a thousandth of its time."""
+    """The output of a default run, its record and its page; in a thousandth of its time."""
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patched, redirect_stdout(said):
         smallest(patched, tmp_path_factory.mktemp("default"))

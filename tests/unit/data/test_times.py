@@ -1,4 +1,4 @@
-"""What columns of times mean, the grids they lie on, and columns that only count rows."""
+"""The meaning of columns of times, their grids, and columns that only count rows."""
 
 import re
 

@@ -42,7 +42,7 @@ def kept_by(cell):
 
 
 CELL = one_of_each(runner_of)
-"""What a model knows of a cell: what runs it."""
+"""The property of a cell that a model knows: what runs it."""
 # Not the cell with signs, which a rounding may turn, and with decays of exactly 0, past which nothing is seen.
 SMOOTH_CELL = one_of_each(runner_of, tuple(name for name in CELLS if name != "block-orthogonal"))
 OPTION_CELL = Axis(one_of_each(runner_of, tuple(OPTIONS)).fast, tuple(CELLS))

@@ -1,4 +1,4 @@
-"""What smoothers say of a series: against numpy, a step at a time; and however the steps are cut."""
+"""Smoothers of a series: against numpy, a step at a time; and however the steps are cut."""
 
 import numpy as np
 import pytest
@@ -105,7 +105,7 @@ def test_errors_are_those_of_the_last_dozen_forecasts_a_step_ahead():
 
 
 def season_ahead(values, season, step, ahead):
-    """What a season adds `ahead` steps after `step`, from the values up to it."""
+    """The addition of a season `ahead` steps after `step`, from the values up to it."""
     half, over = season // 2, {}
     for middle in range(half, step - half + 1):
         window = values[middle - half : middle + half + 1]

@@ -1,4 +1,4 @@
-"""Who is compared with whom: equal layers, equal parameters; and the ladder, one removal at a time, each step compared
+"""Pairs that are compared: equal layers, equal parameters; and the ladder, one removal at a time, each step compared
 with the one above it.
 """
 
@@ -170,7 +170,9 @@ def test_what_is_matched_is_the_nearest_that_an_integer_width_gives(match, model
 
 
 def test_the_papers_ratios_of_parameters_follow_from_the_counts():
-    """Without biases: minGRU / GRU = 2 / (3 (1 + a)) and minLSTM / LSTM = 3 / (4 (1 + a)) at hidden = a * input."""
+    """The ratios without biases are minGRU / GRU = 2 / (3 (1 + a)) and minLSTM / LSTM = 3 / (4 (1 + a)) at hidden = a *
+    input.
+    """
     for expansion in (1, 2, 3, 4):
         layers = [CELLS[cell].layer(24, 24 * expansion, bias=False) for cell in ("mingru", "gru", "minlstm", "lstm")]
         mingru, gru, minlstm, lstm = (sum(p.numel() for p in layer.parameters()) for layer in layers)

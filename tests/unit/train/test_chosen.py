@@ -1,4 +1,6 @@
-"""What the data decide of a recipe: taken where nobody gave it, and the same wherever it is asked for."""
+"""The values of a recipe that the data decide: taken where nobody gave them, and the same wherever they are asked
+for.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""What does not fit into memory is refused by a sentence with its bytes, before anything is allocated or written."""
+"""A run that does not fit into memory is refused by a sentence with its bytes, before anything is allocated or
+written.
+"""
 
 import subprocess
 import sys

@@ -39,7 +39,7 @@ FORECASTS = {"two seasons": TWO, "one": {}, "none": {"seasons": None}, "members"
 
 
 def stepped(folder, rows):
-    """What the module of a step finds at each, by name; the page's graph is made of it."""
+    """The outputs of the module of a step at each step, by name; the page's graph is made of it."""
     step = WatchedStep(step_answer(page.open_finished(folder).model.eval().float(), str(folder)))
     states, example = step.initial(), step.answer.example
     numbers = [f"layer_{n}_{name}" for n, one in enumerate(first_step(step)[0]) for name in number_names(one)]
@@ -87,7 +87,7 @@ def of_numbers(folder, kind):
 
 @pytest.fixture(scope="module")
 def mingru(tmp_path_factory):
-    """Its folder and its view, which takes longest."""
+    """The folder of a MinGRU and its view, which takes longest."""
     folder = saved(tmp_path_factory.mktemp("mingru"), num_hidden_layers=1)
     return folder, view_of(folder)
 

@@ -28,7 +28,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def folders(browser, tmp_path_factory):
-    """Of an LSTM and a MinGRU, viewed already: exporting their graphs takes longest."""
+    """The folders of an LSTM and a MinGRU, viewed already: exporting their graphs takes longest."""
     models = [saved(tmp_path_factory.mktemp("models") / cell, cell) for cell in ("lstm", "mingru")]
     for folder in models:
         page.view_of(folder)
