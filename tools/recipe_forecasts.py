@@ -42,7 +42,7 @@ class Set(NamedTuple):
 
     name: str
     train: Path | None
-    """None for the one that ships."""
+    """The table of training; None for the one that ships."""
     test: Path | None
 
 

@@ -167,7 +167,7 @@ def sync(path: Path) -> None:
 
 
 def _version(package: str) -> str | None:
-    """None where it is not installed: the core works without the extras."""
+    """The version of a package; None where it is not installed: the core works without the extras."""
     try:
         return version(package)
     except PackageNotFoundError:

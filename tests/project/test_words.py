@@ -119,7 +119,7 @@ BEING_REWRITTEN = tuple(
 """Paths whose docstrings are not checked yet."""
 FRAGMENT = re.compile(
     r"(?:Of|By|Where|That|Those|Which|What|As|Like|Likewise|With|Without|In|On|At|For|From|To|Through|Between|Beside"
-    r"|Until|Around|Inside|And|Or|See|The same)\b"
+    r"|Until|Around|Inside|Since|And|Or|See|None|The same)\b"
 )
 """The pattern of openings that read on from the name above a docstring, or refer to it; write a subject or a verb."""
 

@@ -47,7 +47,7 @@ FEWEST_ROWS = 10
 MOST_SLIPS = 0.1
 """The largest part of a column's rows that may be mistyped and so not follow its pattern."""
 EPOCHS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-"""Since 1970, by numpy's name."""
+"""Units of numbers that count from 1970, by numpy's name."""
 FIRST_EPOCH, LAST_EPOCH = np.array(["1990", "2100"], "datetime64[Y]")
 """The years between which whole numbers may be dates."""
 MOST_DECIMALS = 12

@@ -71,7 +71,7 @@ class ForecastState:
     recent: dict[str, Tensor | None]
     """The last `context` steps, as `start` takes them, for `renormalise`."""
     intervals: AdaptiveIntervals | None = None
-    """None for those of the model."""
+    """The intervals that adapt; None for those of the model."""
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors that `update` goes on from, but for the recurrent layers' state: each (batch, size)."""

@@ -29,4 +29,4 @@ class Fitted(NamedTuple):
 
 
 Fit: TypeAlias = Callable[[], Fitted | None]
-"""None where the task gives nothing to fit to."""
+"""A function that fits a method; it returns None where the task gives nothing to fit to."""

@@ -111,7 +111,7 @@ class Structure(Record):
     gates: list[str]
     reads_state: bool
     initialisation: Initialisation | None
-    """None of a backbone."""
+    """The initialisation of a cell; None for a backbone."""
     block: bool
     pooling: str
     state_size: int | None

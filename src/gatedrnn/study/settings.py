@@ -84,7 +84,7 @@ class CompareSettings(Settings):
 
     contenders: ContenderSettings
     search: SearchSettings | None = None
-    """None for one recipe for all."""
+    """The search for each contender's settings; None for one recipe for all."""
     threads: int = Field(ge=1)
     data: DataSettings
     model: ModelSettings

@@ -387,7 +387,7 @@ class Table:
 
 
 def _rounded(number: float) -> int:
-    """Two digits."""
+    """Round a number up to two digits."""
     unit = 10 ** max(0, math.floor(math.log10(number)) - 1)
     return int(math.ceil(number / unit) * unit)
 

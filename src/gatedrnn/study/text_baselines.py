@@ -59,7 +59,9 @@ def _ridge() -> Any:
 
 
 def _linear(data: TaskData, model: Any) -> Fitted | None:
-    """None if the texts hold no word of two letters or more: scikit-learn's rule leaves shorter ones out."""
+    """Fit a linear model; None if the texts hold no word of two letters or more: scikit-learn's rule leaves shorter
+    ones out.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
 

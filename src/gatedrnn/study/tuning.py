@@ -198,5 +198,5 @@ def tuning_curve(scores: list[float | None], score: Score) -> TuningCurve:
 
 
 def _finite(values: list[float]) -> list[float | None]:
-    """None where there is no bound."""
+    """The values as JSON has them: None where there is no bound."""
     return [value if math.isfinite(value) else None for value in values]

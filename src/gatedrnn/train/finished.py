@@ -29,7 +29,7 @@ class Finished(NamedTuple):
 
     model: GatedRNNPreTrainedModel
     tokenizer: PreTrainedTokenizerFast | None
-    """None where the model reads numbers, or tokens that are numbers already."""
+    """The tokenizer; None where the model reads numbers, or tokens that are numbers already."""
     labelled: str
     """The unit of its predictions: "sequence", a label or number for each; "step", a label for every step; "next",
     tokens."""

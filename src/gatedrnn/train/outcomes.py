@@ -19,7 +19,8 @@ OUTCOMES = "outcomes.npz"
 ERROR = 0.05
 """The share of intervals that leave out the truth."""
 FEWEST_DOCUMENTS = 20
-"""Fewer are too few to stand for others: the text is cut into blocks then."""
+"""The fewest documents that are examples each: fewer are too few to stand for others: the text is cut into blocks
+then."""
 FEWEST_SERIES = 20
 """The fewest series of forecasts that are examples each."""
 MOST_PIECES = 2000

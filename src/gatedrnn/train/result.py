@@ -227,7 +227,7 @@ class RunMeasured(Record):
     waiting_share: float | None = None
     """Part of it that steps waited for their batches."""
     tokens_per_second: float | None
-    """None where the run was too short to measure it."""
+    """The tokens per second of training; None where the run was too short to measure it."""
     threads: int
     processes: int = 1
     """The number of processes that shared it at its end."""
@@ -252,5 +252,6 @@ class RunResult(RunScores):
     metric: str | None = None
     """The score that the best weights were chosen by; None in a file from before it was recorded."""
     plain_part: PlainPart | None = None
-    """None where the model has none, or nothing was held back; and in a file from before it was recorded."""
+    """The model beside its plain part; None where it has none, or nothing was held back; and in a file from before it
+    was recorded."""
     measured: RunMeasured

@@ -15,8 +15,8 @@ CLEAR, REPEATED = 0.5, 0.4
 LONGEST = 60
 """Steps of such a season."""
 SHOWN_BY = 1 / 3
-"""More of the series must show a longer season; to the others it does little, since seasons are shrunk by as much
-as chance makes of them."""
+"""The share of the series above which a longer season is taken; to the others it does little, since seasons are
+shrunk by as much as chance makes of them."""
 DAYS = 7
 """The days of a week: such a season is looked for beside one that is found without a calendar."""
 NEARLY = 0.9

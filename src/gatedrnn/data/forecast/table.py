@@ -61,7 +61,7 @@ class SeriesTable:
     series: list[OneSeries]
     frequency: Frequency
     columns: Columns
-    """None of them left to guess; `series` is None where the table is wide."""
+    """The roles of columns, none of them left to guess; `series` is None where the table is wide."""
     source: dict[str, Json]
     """Name, rows and sha256, without any path."""
     unused: tuple[str, ...] = ()
