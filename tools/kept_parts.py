@@ -270,20 +270,20 @@ def run(name: str, data: Path, place: Path) -> Part:
     """
     own, steps, losses = kept(name), PARTS[name], list[float]()
 
-    def told(progress: Progress) -> None:
+    def on_step(progress: Progress) -> None:
         losses.append(progress.loss)
         if progress.step == steps:
             raise Enough
 
     settings = with_files(name, own, data, place)
     task = load_task(settings.data)
-    demand_same(own, task)
+    check_same(own, task)
     task = replace(task, evaluation={split: first_of(whole) for split, whole in task.evaluation.items()})
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(settings, task, RunFolder(Path(folder)))
         with suppress(Enough):
-            trainer.fit(told, SignalFlag())
+            trainer.fit(on_step, SignalFlag())
     with trainer.average.in_place(trainer.bare) if trainer.average is not None else nullcontext():
         found = {split: evaluate(trainer.bare, some, trainer.accelerator) for split, some in task.evaluation.items()}
         weights = sum_of(weights_of(trainer.bare))
@@ -404,7 +404,7 @@ TABLES = {
 """The function that makes the files that runs read, by folder under results/."""
 
 
-def demand_same(own: Kept, task: TaskData) -> None:
+def check_same(own: Kept, task: TaskData) -> None:
     """Check that a task's data are those that the kept run read.
 
     Raises:

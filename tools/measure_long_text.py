@@ -130,12 +130,12 @@ def first_step(config: Path, folder: Path) -> None:
     from gatedrnn.train.folder import RunFolder
     from gatedrnn.train.loop import Progress, run
 
-    def told(progress: Progress) -> None:
+    def on_step(progress: Progress) -> None:
         if progress.step:
             print(time.time() - psutil.Process().create_time(), flush=True)
             os._exit(0)
 
-    run(RunFolder(config.parent).settings(), folder, told)
+    run(RunFolder(config.parent).settings(), folder, on_step)
 
 
 def _run(*options: str, cache: Path) -> dict[str, float]:

@@ -129,7 +129,7 @@ class Source:
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
     """The statements that do something: no imports, definitions, docstrings, declarations."""
     for node in ast.walk(tree):
-        told = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         passive = (
             ast.Import,
             ast.ImportFrom,
@@ -140,7 +140,7 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
             ast.Global,
             ast.Nonlocal,
         )
-        if isinstance(node, ast.stmt) and not told and not isinstance(node, passive):
+        if isinstance(node, ast.stmt) and not is_docstring and not isinstance(node, passive):
             yield node
 
 

@@ -30,7 +30,7 @@ def may_oversubscribe() -> bool:
     return _allowed
 
 
-def demand_cores(count: int, asked: str) -> None:
+def check_cores(count: int, asked: str) -> None:
     """Check that the machine can run so many processes or threads.
 
     Args:

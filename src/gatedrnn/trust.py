@@ -73,7 +73,7 @@ def trust() -> Trust:
     return _trust
 
 
-def demand_trusted(word: str) -> None:
+def check_trusted(word: str) -> None:
     """Check that the file of a word may be run.
 
     Raises:

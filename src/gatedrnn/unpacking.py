@@ -46,7 +46,7 @@ class BoundedGzip(gzip.GzipFile):
         return found
 
 
-def demand_bounded(path: Path) -> None:
+def check_bounded(path: Path) -> None:
     """Check that a zip file, such as NumPy's, unpacks to no more than a gzip file may.
 
     Raises:

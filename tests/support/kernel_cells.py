@@ -51,7 +51,7 @@ def by_channel(cell: Equations, channels: int, dtype: torch.dtype, biased: bool)
     return torch.randn(rows * channels, dtype=dtype) if rows else None
 
 
-def apart(cell: Equations, channels: int, joined: Tensor | None) -> tuple[Tensor | None, list[Tensor]]:
+def split_biases(cell: Equations, channels: int, joined: Tensor | None) -> tuple[Tensor | None, list[Tensor]]:
     """Split what `by_channel` joined: the bias, or None, and the list of diagonal weights."""
     if joined is None:
         return None, []

@@ -2,7 +2,7 @@
 
 import torch
 from kernel_cells import SCAN_KERNELS as CELLS
-from kernel_cells import apart, axis_of
+from kernel_cells import axis_of, split_biases
 from torch import Tensor
 
 from gatedrnn.ops.cells import cell_program, tile_program
@@ -24,7 +24,7 @@ def by_equations(
 
     channels = grad_output.shape[2]
     projected, added = leaf(projected), leaf(bias, projected.shape[2])
-    own, diagonals = apart(CELLS[name], channels, added)
+    own, diagonals = split_biases(CELLS[name], channels, added)
     whole = projected if own is None else projected + own
     start, reset_start = leaf(h0, len(projected), channels), leaf(reset_state, channels)
     reset_to = None if resets is None else reset_start

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from plotly.io import to_html
 
 from gatedrnn.bench.record import BenchRecord
-from gatedrnn.pages import COLOURS, FONT, dress
+from gatedrnn.pages import COLOURS, FONT, apply_style
 from gatedrnn.records import write_whole
 
 TITLE = "Time against length"
@@ -52,4 +52,4 @@ def length_figure(record: BenchRecord) -> go.Figure:
     )  # fmt: skip
     figure.update_yaxes(type="log", title="milliseconds, median and quartiles", dtick=1)
     figure.update_layout(height=480)
-    return dress(figure)
+    return apply_style(figure)

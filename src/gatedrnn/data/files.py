@@ -13,9 +13,9 @@ from gatedrnn.data.columns import said_columns, without_row_numbers
 from gatedrnn.data.date_forms import Order
 from gatedrnn.data.labels import (
     SEPARATOR,
-    demand_as_many,
-    demand_classes,
-    demand_numbers,
+    check_as_many,
+    check_classes,
+    check_numbers,
     holds_lists,
     holds_several,
     listed,
@@ -172,7 +172,7 @@ def _tagged(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
         text, label = tag_columns_of(data, place, wanted.text, asked)
     data, roles, groups, times = _together(data, place, wanted)
     words, tags = words_in_column(data, place, text), tags_in_column(data, place, label)
-    demand_as_many(words, tags, place, text, label)
+    check_as_many(words, tags, place, text, label)
     texts, labels = ([" ".join(own) for own in rows] for rows in (words, tags))
     digest = data.sha256 or hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
     said = said_columns(name, {"words": text, "tags": label, **roles}, data.column_names)
@@ -216,7 +216,7 @@ def _labels(data: RawTable, place: str, wanted: Wanted, taken: Sequence[str]) ->
             raise DataError(f"--label-column: a number stands in one column, got {', '.join(columns)}")
         column = number_column_of(data, place, asked, taken)
         labels, _ = labels_in_column(data, place, column)
-        demand_numbers(labels, place, column, "text-regression")
+        check_numbers(labels, place, column, "text-regression")
         return _Labels((column,), labels)
     if len(columns) > 1:
         if wanted.several is False:
@@ -227,7 +227,7 @@ def _labels(data: RawTable, place: str, wanted: Wanted, taken: Sequence[str]) ->
     if wanted.several if wanted.several is not None else is_several_of(data[column], place, column):
         return _with_several((column,), several_in_column(data, place, column))
     labels, names = labels_in_column(data, place, column)
-    demand_classes(labels, place, column)
+    check_classes(labels, place, column)
     return _Labels((column,), labels, names)
 
 

@@ -44,9 +44,9 @@ def labels_of(splits: Mapping[str, Table], numbers: bool, notes: list[str]) -> L
 
 def _classes(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
     train = splits["train"]
-    demand_two(train, train.labels)
+    check_two(train, train.labels)
     for split, table in splits.items():
-        demand_seen(train, table, split, train.labels, table.labels)
+        check_seen(train, table, split, train.labels, table.labels)
     names = train.label_names if train.label_names is not None else in_order(train.labels)
     notes += notes_on_classes({split: table.labels for split, table in splits.items()})
     number = {label: place for place, label in enumerate(names)}
@@ -95,9 +95,9 @@ def names_held(
     names = given or in_order(
         label for split, table in splits.items() if table.source is train.source for label in held[split]
     )
-    demand_two(train, names)
+    check_two(train, names)
     for split, table in splits.items():
-        demand_seen(train, table, split, names, held[split])
+        check_seen(train, table, split, names, held[split])
     notes += notes_on_classes(held)
     notes += note_on_unseen(names, held["train"])
     return names
@@ -118,7 +118,7 @@ def _numbers(splits: Mapping[str, Table]) -> LabelArrays:
     return LabelArrays(arrays, ("number",), scale, unit)
 
 
-def demand_two(train: Table, labels: Sequence[str]) -> None:
+def check_two(train: Table, labels: Sequence[str]) -> None:
     """Check that there are two labels at least.
 
     Raises:
@@ -131,7 +131,7 @@ def demand_two(train: Table, labels: Sequence[str]) -> None:
         raise DataError(f"{train.source['name']}: {said}; at least two are needed")
 
 
-def demand_seen(train: Table, table: Table, split: str, seen: Sequence[str], labels: Sequence[str]) -> None:
+def check_seen(train: Table, table: Table, split: str, seen: Sequence[str], labels: Sequence[str]) -> None:
     """Check that a split has no label that a model does not know.
 
     Raises:

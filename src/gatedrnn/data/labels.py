@@ -141,7 +141,7 @@ def tags_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, .
     return [tuple(names[int(tag)] if int(tag) >= 0 else tag for tag in tags) for tags in found]
 
 
-def demand_as_many(
+def check_as_many(
     words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]], place: str, text: str, label: str
 ) -> None:
     """Check that each word has a tag.
@@ -157,7 +157,7 @@ def demand_as_many(
             )
 
 
-def demand_numbers(labels: Sequence[str], place: str, column: str, task: str) -> None:
+def check_numbers(labels: Sequence[str], place: str, column: str, task: str) -> None:
     """Check that each label is a number that float32 holds.
 
     Raises:
@@ -185,7 +185,7 @@ def are_measured(labels: Sequence[str]) -> bool:
     return not whole or 2 * len(different) > len(labels) or len(different) > MOST_CLASSES
 
 
-def demand_classes(labels: Sequence[str], place: str, column: str) -> None:
+def check_classes(labels: Sequence[str], place: str, column: str) -> None:
     """Check that labels are classes.
 
     Raises:

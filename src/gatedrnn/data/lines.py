@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
 from gatedrnn.errors import DataError, reason
-from gatedrnn.unpacking import BoundedGzip, demand_bounded
+from gatedrnn.unpacking import BoundedGzip, check_bounded
 
 LOG = logging.getLogger("gatedrnn")
 Numbered: TypeAlias = tuple[int, list[str]]
@@ -53,7 +53,7 @@ def columns_of(path: Path, lines: list[Numbered]) -> tuple[list[str], list[Numbe
     if not columns:
         raise DataError(f"{path}: the file is empty but for blank lines")
     check_width(len(columns), str(path))
-    demand_unequal(columns, path)
+    check_unequal(columns, path)
     table = len(rows)
     while table and len(rows[table - 1][1]) < len(columns) and _is_note(rows[table - 1][1]):
         table -= 1
@@ -77,7 +77,7 @@ def _with_its_words(row: Numbered) -> tuple[int, str]:
     return row[0], " ".join(row[1]).strip()
 
 
-def demand_unequal(columns: list[str], path: Path) -> None:
+def check_unequal(columns: list[str], path: Path) -> None:
     if len(set(columns)) != len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
         raise DataError(f"{path}: two columns have the same name, {twice!r}")
@@ -88,7 +88,7 @@ def fields_of(
 ) -> list[Numbered]:
     """The first rows of a CSV or TSV file that are not blank, all if None, each with its last line's number. Other args
     and errors: as `read_fields`."""
-    demand_text(path)
+    check_text(path)
     csv.field_size_limit(sys.maxsize)  # the default refuses a long text
     ending = ending or ending_of(path)
     found, begins = list[Numbered](), 1
@@ -135,7 +135,7 @@ def sheet_of(path: Path) -> list[Numbered]:
     from python_calamine import CalamineError, CalamineWorkbook
 
     if zipfile.is_zipfile(path):
-        demand_bounded(path)
+        check_bounded(path)
     try:
         book = CalamineWorkbook.from_path(path)
         sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
@@ -157,7 +157,7 @@ def _as_text(value: object) -> str:
     return str(value).strip()
 
 
-def demand_text(path: Path) -> None:
+def check_text(path: Path) -> None:
     line = 0
     try:
         with _opened(path, "utf-8") as file:

@@ -25,12 +25,12 @@ def of_groups(groups: Sequence[str], fraction: float, seed: int, place: str) -> 
 
     chosen = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
     try:
-        stays, apart = next(chosen.split(np.zeros(len(groups)), groups=groups))
+        stays, held_out = next(chosen.split(np.zeros(len(groups)), groups=groups))
     except ValueError as error:
         raise DataError(
             f"{place}: {len(set(groups))} groups cannot be split at fraction {fraction}: {error}"
         ) from error
-    return stays, apart
+    return stays, held_out
 
 
 def of_times(times: np.ndarray, fraction: float, place: str) -> tuple[np.ndarray, np.ndarray]:
@@ -41,10 +41,10 @@ def of_times(times: np.ndarray, fraction: float, place: str) -> tuple[np.ndarray
     """
     order = np.sort(times)
     edge = order[min(len(order) - 1, len(order) - round(fraction * len(order)))]
-    apart = times >= edge
-    if apart.all() or not apart.any():
+    held_out = times >= edge
+    if held_out.all() or not held_out.any():
         raise DataError(f"{place}: its times cannot be split at fraction {fraction}: too many are one")
-    return np.flatnonzero(~apart), np.flatnonzero(apart)
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
 def notes_on_classes(labels: Mapping[str, Sequence[str]]) -> list[str]:

@@ -8,7 +8,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from gatedrnn.data.lines import columns_of, demand_text, demand_unequal, ending_of, read_fields, sheet_of
+from gatedrnn.data.lines import check_text, check_unequal, columns_of, ending_of, read_fields, sheet_of
 from gatedrnn.data.rows import RawTable, read_columns
 from gatedrnn.errors import DataError, Error, reason
 
@@ -125,10 +125,10 @@ def _read(path: Path, quoting: bool) -> RawTable:
         columns = {name: [row[i] for _, row in rows] for i, name in enumerate(names)}
     else:
         if kind == "json":
-            demand_text(path)
+            check_text(path)
         data = read_columns(path, "parquet" if kind == "parquet" else "json")
         names = [name.strip() for name in data.column_names]
-        demand_unequal(names, path)
+        check_unequal(names, path)
         columns = dict(zip(names, data.columns.values(), strict=True))
         classes = {name.strip(): own for name, own in data.class_names.items()}
     with path.open("rb") as file:

@@ -10,7 +10,7 @@ from gatedrnn.data.files import Table
 from gatedrnn.data.label_arrays import names_held
 from gatedrnn.data.settings import TaggingTask
 from gatedrnn.data.task import TaskData, Texts
-from gatedrnn.data.text import WHOLE, demand_unlike, read_splits
+from gatedrnn.data.text import WHOLE, check_unlike, read_splits
 from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import DataError
 
@@ -30,7 +30,7 @@ def load_tagging(settings: TaggingTask) -> TaskData:
     splits, sources = read_splits(settings, None, notes)
     names = _names(splits, notes)
     train = splits["train"]
-    demand_unlike(train)
+    check_unlike(train)
     tokenizer = learn_tokenizer(settings.tokenizer, train.texts, settings.min_count, settings.vocabulary_size)
     longest = settings.max_tokens or WHOLE
     tokenizer.model_max_length = longest

@@ -48,7 +48,7 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
     splits, sources = read_splits(settings, hub, notes)
     labels = labels_of(splits, isinstance(settings, TextRegressionTask), notes)
     metric = _metric(settings, labels)
-    demand_unlike(splits["train"])
+    check_unlike(splits["train"])
     rows = sum(len(table.texts) for table in splits.values())
     LOG.info("tokenising %s texts of %s by %s", f"{rows:,}", name, settings.tokenizer)
     tokenizer = learn_tokenizer(settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size)
@@ -138,11 +138,11 @@ def read_splits(
         if not fraction:
             notes.append(f"{split.capitalize()}: no rows are set apart; the last weights are taken.")
             continue
-        train, apart = _set_apart(tables["train"], fraction, settings.split_seed)
-        tables |= {"train": train, split: apart}
+        train, held_out = _hold_out(tables["train"], fraction, settings.split_seed)
+        tables |= {"train": train, split: held_out}
         how = f"seed {settings.split_seed}" if settings.split == "random" else "the last in time"
         how += "" if settings.group is None else f", {settings.group} on one side"
-        rows = f"{len(apart.texts)} rows set apart from the training data"
+        rows = f"{len(held_out.texts)} rows set apart from the training data"
         notes.append(f"{split.capitalize()}: {rows} (fraction {fraction}, {how}).")
     notes += notes_on_repeats(
         {split: [" ".join(text.lower().split()) for text in table.texts] for split, table in tables.items()}, "texts"
@@ -150,11 +150,11 @@ def read_splits(
     return tables, sources
 
 
-def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
+def _hold_out(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
     """The rows but a fraction, and these: the last in time where times are read, whole groups where there are some."""
     rows, place = len(table.texts), str(table.source["name"])
-    apart = round(fraction * rows)
-    if not 0 < apart < rows:
+    held_out = round(fraction * rows)
+    if not 0 < held_out < rows:
         raise DataError(f"{place}: the number of rows, {rows}, cannot be split at fraction {fraction}; add rows")
     if table.times is not None:
         chosen = of_times(table.times, fraction, place)
@@ -162,7 +162,7 @@ def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
         chosen = of_groups(table.groups, fraction, seed, place)
     else:
         order = np.random.default_rng([seed, rows]).permutation(rows)
-        chosen = np.sort(order[apart:]), np.sort(order[:apart])
+        chosen = np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def take(chosen: np.ndarray) -> Table:
         return table._replace(
@@ -176,7 +176,7 @@ def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
     return take(chosen[0]), take(chosen[1])
 
 
-def demand_unlike(train: Table) -> None:
+def check_unlike(train: Table) -> None:
     """Refuse texts of which a model can learn nothing."""
     first = train.texts[0].strip()
     if all(text.strip() == first for text in train.texts):

@@ -266,7 +266,7 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
     found = {pattern: days for pattern, days in _fitting(texts) if order is None or has_order(pattern, order)}
     whole = next(iter(found), None)
     if _is_number(texts[0]) and len({*texts}) >= FEWEST_ROWS:
-        _demand_no_slip(texts, place, PATTERNS[: PATTERNS.index(whole)] if whole else PATTERNS, whole)
+        _check_no_slip(texts, place, PATTERNS[: PATTERNS.index(whole)] if whole else PATTERNS, whole)
     by_order: dict[tuple[str, ...], str] = {}
     for pattern in found:
         by_order.setdefault(order_of(pattern), pattern)
@@ -281,7 +281,7 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
     return Times(found[best[0]], TimeForm("dates", best[0])) if best else None
 
 
-def _demand_no_slip(texts: list[str], place: Place, patterns: Iterable[str], found: str | None = None) -> None:
+def _check_no_slip(texts: list[str], place: Place, patterns: Iterable[str], found: str | None = None) -> None:
     """Check that a column does not follow a pattern but for some few rows, as it does where a date is mistyped.
 
     Args:
@@ -337,7 +337,7 @@ def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
     if wrong.any():
         row = int(wrong.argmax())
         if np.isnat(moments[row]):
-            _demand_no_slip(texts, place, dict.fromkeys(chain(*map(patterns_of, (texts[0], texts[-1])))))
+            _check_no_slip(texts, place, dict.fromkeys(chain(*map(patterns_of, (texts[0], texts[-1])))))
             raise DataError(
                 f"{place(row)}: {repr(values[row])[:SHOWN]} is neither a number nor a date such as 2024-01-31 18:00"
             )

@@ -36,7 +36,7 @@ class OnRay:
         self.address, self.jobs, self.threads, self.options = address, jobs, threads, options
         self._work: Any = None
         if address:
-            self._demand_answer(address)  # before anything is computed
+            self._check_answer(address)  # before anything is computed
 
     def open(self, folder: Path) -> None:
         """Connect to the cluster, or start Ray on this machine."""
@@ -69,7 +69,7 @@ class OnRay:
             ray.shutdown()
             raise UsageError(f"--on {self.on}: {reason(error)}") from error
 
-    def _demand_answer(self, address: str) -> None:
+    def _check_answer(self, address: str) -> None:
         """Check that a cluster answers at the address: Ray would try for minutes."""
         host, _, port = address.rpartition(":")
         if not (host and port.isdigit()):

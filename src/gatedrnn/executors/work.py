@@ -81,7 +81,7 @@ def work(task: Task, stop: StopFlag | None = None) -> Report:
     _begun, started = True, time.perf_counter()
     folder, fault = task.driver / task.name, None
     try:
-        _demand_like_driver(task)
+        _check_like_driver(task)
         os.chdir(task.place)
         # Where another worker is still at the run, of a driver that is no more, its result is as good.
         allowed = trusting(task.trust.files, trust_code=task.trust.all_files)
@@ -130,7 +130,7 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version().rpartition(".")[0], **{name: version(name) for name in MUST_AGREE}}
 
 
-def _demand_like_driver(task: Task) -> None:
+def _check_like_driver(task: Task) -> None:
     """Check that results will be the driver's, and that it will find them.
 
     Raises:

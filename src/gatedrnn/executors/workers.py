@@ -71,7 +71,7 @@ class Engine(Protocol):
         ...
 
 
-class _Handed(NamedTuple):
+class _Submitted(NamedTuple):
     """A run under way."""
 
     name: str
@@ -127,7 +127,7 @@ class _Drive:
         self.waiting = deque(name for name in runs if name not in self.records)
         self.alone = deque[str]()
         """Runs that are to be handed out when no other is under way."""
-        self.under_way: dict[Job, _Handed] = {}
+        self.under_way: dict[Job, _Submitted] = {}
         self.lost, self.without_memory, self.failed = Counter[str](), set[str](), dict[str, Error]()
         self.beyond: dict[str, Beyond] = {}
 
@@ -174,7 +174,7 @@ class _Drive:
         if names:
             now = time.monotonic()
             jobs = self.engine.start([task_of(name, self.runs[name], self.folder) for name in names])
-            self.under_way |= {job: _Handed(name, now) for job, name in zip(jobs, names, strict=True)}
+            self.under_way |= {job: _Submitted(name, now) for job, name in zip(jobs, names, strict=True)}
 
     def _take(self, job: Job) -> None:
         name, since = self.under_way.pop(job)

@@ -64,11 +64,11 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
         onnx.checker.check_model(graph)
         onnx.save(graph, path)
         found[path.name] = difference(model, path)
-        demand_alike(path, found[path.name])
+        check_alike(path, found[path.name])
     return found
 
 
-def demand_alike(path: Path, difference: float) -> None:
+def check_alike(path: Path, difference: float) -> None:
     """Remove a graph whose numbers are not the model's.
 
     Raises:

@@ -9,7 +9,7 @@ import onnxruntime
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.export.onnx import demand_alike, graph_of, input_name, largest_difference, state_names
+from gatedrnn.export.onnx import check_alike, graph_of, input_name, largest_difference, state_names
 from gatedrnn.models import GatedRNNCache, GatedRNNForForecasting
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.forecasting import ForecastState, stream_of
@@ -89,7 +89,7 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
         onnx.save(graph, path)
         new = list(_example(model, BATCH, steps).values())
         found[path.name], carried = _beside(path, module, [*new, *carried])
-        demand_alike(path, found[path.name])
+        check_alike(path, found[path.name])
     return found
 
 
@@ -115,7 +115,7 @@ def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str,
     path = folder / "window.onnx"
     onnx.save(graph, path)
     difference, _ = _beside(path, module, example(BATCH, STEPS))
-    demand_alike(path, difference)
+    check_alike(path, difference)
     return {path.name: difference}
 
 

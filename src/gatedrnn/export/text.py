@@ -7,7 +7,7 @@ import onnxruntime
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.export.onnx import demand_alike, graph_of, largest_difference
+from gatedrnn.export.onnx import check_alike, graph_of, largest_difference
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 
 BATCH, STEPS = 3, 11  # of the check; others than the export's example, so that a fixed size shows
@@ -46,7 +46,7 @@ def export_text_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict
     found = session.run(None, {name: one.numpy() for name, one in zip(NAMES, given, strict=True)})
     with torch.no_grad():
         difference = largest_difference(found, [module(*given).numpy()])
-    demand_alike(path, difference)
+    check_alike(path, difference)
     return {path.name: difference}
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gatedrnn.errors import ContenderFails, Error, reason
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Flags, Series
-from gatedrnn.trust import canonical_name, demand_trusted, file_of, is_in_file
+from gatedrnn.trust import canonical_name, check_trusted, file_of, is_in_file
 
 HEADS = 4
 """The heads of attention; fewer where the width is not a multiple of 8."""
@@ -144,7 +144,7 @@ def enter(word: str) -> str:
     name = canonical_name(word)
     if not is_in_file(word) or _FILES.get(name) == file_of(word).resolve():
         return name
-    demand_trusted(word)
+    check_trusted(word)
     if name in BACKBONES or name in CELLS:
         raise ValueError(f"{word}: the name {name!r} is taken; give the class another")
     BACKBONES[name], _FILES[name] = load_contender_file(word), file_of(word).resolve()

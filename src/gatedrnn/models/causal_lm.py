@@ -10,7 +10,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.conventions import DOCUMENTS, demand_known, kept_states, resets_of
+from gatedrnn.models.conventions import DOCUMENTS, check_known, kept_states, resets_of
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout
 from gatedrnn.ops.cross_entropy import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
@@ -64,7 +64,7 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         Raises:
             TypeError: another keyword argument.
         """
-        demand_known(kwargs, (*DOCUMENTS, "shift_labels", "num_items_in_batch", "output_hidden_states"))
+        check_known(kwargs, (*DOCUMENTS, "shift_labels", "num_items_in_batch", "output_hidden_states"))
         if input_ids is not None and not input_ids.shape[1]:
             raise ValueError("input_ids holds no token: pass at least one, such as bos_token_id, which begins a text")
         if use_cache is None:

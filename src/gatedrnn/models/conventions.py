@@ -18,7 +18,7 @@ OF_ATTENTION = ("output_attentions", "cache_position", "return_dict")
 """The arguments that every model is called with, and that only attention answers."""
 
 
-def demand_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> None:
+def check_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> None:
     """Check that a model was called with what it serves, or with what changes nothing.
 
     Raises:

@@ -19,7 +19,7 @@ from gatedrnn.layers.taken import OF_LAYERS, takes
 from gatedrnn.models.backbones import BACKBONES, is_of_file, named_if_it_fails
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import POOLINGS, GatedRNNConfig
-from gatedrnn.models.conventions import DOCUMENTS, demand_known, kept_states, resets_of
+from gatedrnn.models.conventions import DOCUMENTS, check_known, kept_states, resets_of
 from gatedrnn.models.convolution import Convolution, StepNorm
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
@@ -311,7 +311,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             ValueError: neither or both kinds of input, a state for a bidirectional model or one of uneven series, or
                 gaps for another model.
         """
-        demand_known(kwargs, (*DOCUMENTS, "output_hidden_states"))
+        check_known(kwargs, (*DOCUMENTS, "output_hidden_states"))
         hidden_states = kept_states(kwargs, self.config)
         states, cache = self.read(
             input_ids, attention_mask, input_values, past_key_values, use_cache,
@@ -550,7 +550,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
 
         In training the loss is the mean over the members, each for itself, and a linear path has no part in it.
         """
-        demand_known(kwargs, ("output_hidden_states", "inputs_embeds"))
+        check_known(kwargs, ("output_hidden_states", "inputs_embeds"))
         if input_ids is not None and self.config.unk_token_id is not None:
             input_ids, attention_mask = _never_empty(input_ids, attention_mask, self.config.unk_token_id)
         # A backbone has no direction of its own half of the features.

@@ -28,8 +28,10 @@ version of the package in constraints.txt; MIT."""
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 
 
-def dress(figure: go.Figure) -> go.Figure:
-    """Colours, type and margins of all reports; the legend at the bottom, below all titles on narrow screens too."""
+def apply_style(figure: go.Figure) -> go.Figure:
+    """Apply the colours, type and margins of all reports; the legend is at the bottom, below all titles on narrow
+    screens too.
+    """
     figure.update_layout(
         template="plotly_white", paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
@@ -42,7 +44,7 @@ def write_page(package: str, template: str, path: Path, figures: dict[str, go.Fi
     """Write `path` from a template of `package` (or of this one): figures by title, and the values it shows."""
     config = {"displaylogo": False, "responsive": True}
     drawn = {
-        title: to_html(dress(figure), include_plotlyjs=False, full_html=False, config=config)
+        title: to_html(apply_style(figure), include_plotlyjs=False, full_html=False, config=config)
         for title, figure in figures.items()
     }
     script = files(__package__).joinpath(PLOTLY).read_text(encoding="utf-8") if drawn else ""

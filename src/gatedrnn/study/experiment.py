@@ -32,7 +32,7 @@ from gatedrnn.train.finished import outcomes_of
 from gatedrnn.train.folder import as_of_now, differences, is_free
 from gatedrnn.train.model import build_model
 from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes, write_outcomes
-from gatedrnn.train.resources import demand_room
+from gatedrnn.train.resources import check_room
 from gatedrnn.train.settings import RunSettings
 from gatedrnn.trust import file_of, is_in_file
 
@@ -110,7 +110,7 @@ class Comparison:
         if "validation" not in self.data.evaluation:
             raise DataError("a comparison chooses by a validation split, and these data have none: they are too few")
         who = settings.contenders
-        demand_room(settings.run(who.cells[0], who.hidden_size, who.seeds[0]), self.data)
+        check_room(settings.run(who.cells[0], who.hidden_size, who.seeds[0]), self.data)
         self.contenders = contenders(settings, self.data)
         self.steps: dict[str, int] = {}
         """The steps of each contender's runs, where they are not those of the recipe."""

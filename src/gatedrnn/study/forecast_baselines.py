@@ -20,7 +20,7 @@ from gatedrnn.data import Batch, TaskData, Windows
 from gatedrnn.models.forecast_units import Scale, naive_forecast
 from gatedrnn.models.smoothing import filled
 from gatedrnn.study.baseline import PlainBaseline
-from gatedrnn.study.tabular import demand_lightgbm
+from gatedrnn.study.tabular import check_lightgbm
 from gatedrnn.train.forecast_scores import ForecastTally
 
 LOG = logging.getLogger("gatedrnn")
@@ -227,7 +227,7 @@ class _Task:
     def _boosted(self) -> Fitted:
         """One model a quantile for all series and steps of the horizon: what is to be added to the seasonal naive
         forecast in units of the window, from the step, the last values, and those of the same phase."""
-        demand_lightgbm()
+        check_lightgbm()
         from lightgbm import LGBMRegressor
 
         season, horizon = self.seasons[0], self.train.horizon

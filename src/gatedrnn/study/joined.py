@@ -103,7 +103,7 @@ def join(found: Sequence[tuple[Path, ComparisonResults]]) -> Joined:
                 f"{both}: margins of {results.margin:g} and {other.margin:g}; judge one anew with --margin"
             )
     names = [[row.name for row in results.contenders] for _, results in found]
-    common = demand_common(names, [str(folder) for folder, _ in found])
+    common = check_common(names, [str(folder) for folder, _ in found])
     times = Counter(results.task for _, results in found)
     named = {(results.task if times[results.task] == 1 else folder.name): results for folder, results in found}
     if len(named) < len(found):
@@ -111,7 +111,7 @@ def join(found: Sequence[tuple[Path, ComparisonResults]]) -> Joined:
     return Joined(named, common)
 
 
-def demand_common(names: Sequence[Sequence[str]], places: Sequence[str]) -> list[str]:
+def check_common(names: Sequence[Sequence[str]], places: Sequence[str]) -> list[str]:
     """Contenders that all comparisons have, in the order of the first.
 
     Args:

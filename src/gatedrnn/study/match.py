@@ -69,7 +69,7 @@ def contenders(settings: CompareSettings, data: TaskData) -> list[Contender]:
     who = settings.contenders
     baseline, *others = who.cells
     for cell in who.cells:
-        _demand_able(settings, data, cell)
+        _check_able(settings, data, cell)
     width, target = who.hidden_size, who.core
     if target is None:
         target = core_parameters(settings, data, baseline, width)
@@ -144,7 +144,7 @@ def _contender(sized: _Sized, cell: str, match: Match, width: int, target: int, 
     return Contender(cell, match, width, sized.structure, sized.parameters, mine / theirs - 1)
 
 
-def _demand_able(settings: CompareSettings, data: TaskData, cell: str) -> None:
+def _check_able(settings: CompareSettings, data: TaskData, cell: str) -> None:
     """Check that a backbone does not look ahead where the next step is what it must predict."""
     if data.labelled != "next" or not _is_backbone(settings, cell):
         return

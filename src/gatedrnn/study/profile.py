@@ -47,7 +47,7 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: flo
             trainers = {name: Trainer(run, data, RunFolder(Path(folder) / name)) for name, run in runs.items()}
             steps = min(STEPS, *(trainer.steps_per_epoch for trainer in trainers.values()))
             found = interleave(
-                {name: partial(trainer.rehearse, steps) for name, trainer in trainers.items()}, seconds * len(trainers)
+                {name: partial(trainer.run_steps, steps) for name, trainer in trainers.items()}, seconds * len(trainers)
             )
     finally:
         torch.set_num_threads(before)
@@ -101,7 +101,7 @@ def _measure(settings: RunSettings) -> float | None:
 
 def _train(settings: RunSettings, steps: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        Trainer(settings, load_task(settings.data), RunFolder(Path(folder))).rehearse(steps)
+        Trainer(settings, load_task(settings.data), RunFolder(Path(folder))).run_steps(steps)
 
 
 def _resident(field: str) -> float | None:

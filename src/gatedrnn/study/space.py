@@ -109,7 +109,7 @@ class Space(Settings):
                         f"{place}: no setting that is searched; there are {', '.join(OF_TRAINING + OF_MODEL)}"
                     )
                 for value in dimension.ends():
-                    _demand_valid(place, name, value)
+                    _check_valid(place, name, value)
         if not self.shared and not self.contenders:
             raise ValueError("names no setting")
         return self
@@ -217,7 +217,7 @@ def read_space(file: Path) -> Space:
         raise UsageError(f"--space {file}: {f'{place}: ' if place else ''}{said}") from error
 
 
-def _demand_valid(place: str, name: str, value: Value) -> None:
+def _check_valid(place: str, name: str, value: Value) -> None:
     if name == "batch_size" and isinstance(value, float) and not value.is_integer():
         raise ValueError(f"{place}: must be whole, got {value}")
     part = TrainSettings if name in OF_TRAINING else ModelSettings

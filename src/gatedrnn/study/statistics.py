@@ -261,9 +261,9 @@ class Table:
         # Too few examples do not say how contenders depend on each other.
         if len(first) < 2 or self.examples <= 2 * len(self.samples):
             return ERROR / sides / max(1, len(first))
-        apart = self._draws[:, first] - self._draws[:, second]
-        spread = apart.std(0)
-        off = apart[:, spread > 0] / spread[spread > 0]
+        differences = self._draws[:, first] - self._draws[:, second]
+        spread = differences.std(0)
+        off = differences[:, spread > 0] / spread[spread > 0]
         largest = (np.abs(off) if sides == 2 else off).max(1, initial=0.0)
         return float(min(ERROR / sides, ndtr(-np.quantile(largest, 1 - ERROR))))
 

@@ -14,7 +14,7 @@ from gatedrnn.data.settings import unknown_name
 from gatedrnn.errors import Error, UsageError, reason
 from gatedrnn.records import read_yaml
 from gatedrnn.study.experiment import Comparison
-from gatedrnn.study.joined import demand_common
+from gatedrnn.study.joined import check_common
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
@@ -119,7 +119,7 @@ def run_suite(suite: Mapping[str, CompareSettings], folder: Path, run: Run, *, f
             comparison = Comparison(settings, folder / name)
         comparison.check(fresh=fresh)
         names.append([contender.name for contender in comparison.contenders])
-    demand_common(names, list(suite))
+    check_common(names, list(suite))
     if len({settings.search and settings.search.trials for settings in suite.values()}) > 1:
         raise UsageError("--suite: all tasks need the same number of trials, or none")
     for name, settings in suite.items():

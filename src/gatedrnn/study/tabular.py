@@ -36,7 +36,7 @@ def boosted(data: TaskData, features: Features, threads: int) -> Fitted:
     Raises:
         BackendUnavailable: it lacks a library of the system.
     """
-    demand_lightgbm()
+    check_lightgbm()
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     kind = LGBMRegressor if training_of(data).are_numbers else LGBMClassifier
@@ -52,7 +52,7 @@ def boosted(data: TaskData, features: Features, threads: int) -> Fitted:
     return Fitted(leaves, _answers(data, features, predict))
 
 
-def demand_lightgbm() -> None:
+def check_lightgbm() -> None:
     """Check that LightGBM can be loaded.
 
     Raises:

@@ -13,7 +13,7 @@ from gatedrnn.train.chosen import with_values
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.loop import Trainer
 from gatedrnn.train.refit import further_trainings
-from gatedrnn.train.resources import compile_kernels, demand_room
+from gatedrnn.train.resources import check_room, compile_kernels
 from gatedrnn.train.settings import RunSettings
 
 SHARE = 0.9
@@ -75,11 +75,11 @@ class _Measured(NamedTuple):
 
 def _measured(settings: RunSettings, data: TaskData) -> _Measured:
     """Measure the first steps of a run; nothing of it is kept."""
-    demand_room(settings, data)
+    check_room(settings, data)
     compile_kernels([settings])
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(settings, data, RunFolder(Path(folder)))
-        trainer.rehearse(FIRST)
+        trainer.run_steps(FIRST)
         few = _timed(trainer, LEAST)
         steps = min(MOST, max(LEAST, int(SECONDS / few)))
         return _Measured(min(few, _timed(trainer, steps)), trainer.total)
@@ -88,5 +88,5 @@ def _measured(settings: RunSettings, data: TaskData) -> _Measured:
 def _timed(trainer: Trainer, steps: int) -> float:
     """Seconds of one of so many steps."""
     started = time.perf_counter()
-    trainer.rehearse(steps)
+    trainer.run_steps(steps)
     return (time.perf_counter() - started) / steps

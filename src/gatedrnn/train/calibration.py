@@ -60,8 +60,8 @@ def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Seque
         for shrinkage, into in zip(shrinkages, found, strict=True):
             each = model.of_members(read.states, read.smoothed, read.ahead, shrinkage)
             quantiles = averaged(each)[:, 0]
-            median, apart = quantiles[..., middle], torch.diff(quantiles, dim=2)
-            distances = torch.cat([apart[..., :middle], torch.ones_like(apart[..., :1]), apart[..., middle:]], dim=2)
+            median, widths = quantiles[..., middle], torch.diff(quantiles, dim=2)
+            distances = torch.cat([widths[..., :middle], torch.ones_like(widths[..., :1]), widths[..., middle:]], dim=2)
             scaled = (model.bounded(read.scale.original(median)) - labels).abs().cpu() / unit
             into.append(Errors(*(one.cpu().numpy() for one in (scaled, true - median, distances))))
     return [Errors(*map(np.concatenate, zip(*parts, strict=True))) for parts in found]

@@ -67,7 +67,7 @@ class RunFolder:
             if self.sources() != sources:
                 raise FolderTaken(f"{self.path}: the data have changed since this run began; give another --output")
             return
-        self.demand_free()
+        self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
         texts = {
             self.data: json.dumps(sources, indent=1, ensure_ascii=False),
@@ -77,7 +77,7 @@ class RunFolder:
         for path, text in texts.items():
             write_whole(path, text)
 
-    def demand_free(self) -> None:
+    def check_free(self) -> None:
         """Check that the folder holds a run, or nothing.
 
         Raises:
@@ -127,7 +127,7 @@ class RunFolder:
         """Put the settings into a checkpoint, whose sums hold them."""
         write_whole(folder / SETTINGS, json.dumps(settings.flat(), indent=1, ensure_ascii=False))
 
-    def demand_same_settings(self, folder: Path, settings: RunSettings) -> None:
+    def check_same_settings(self, folder: Path, settings: RunSettings) -> None:
         """Check that a checkpoint was taken with these settings, or with another length of the run.
 
         Raises:

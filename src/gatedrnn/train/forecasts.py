@@ -12,7 +12,7 @@ from gatedrnn import manifest
 from gatedrnn.data import TaskData, Windows, load_task
 from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
 from gatedrnn.data.forecast.table import Columns
-from gatedrnn.data.forecast.task import demand_float32, read_tables
+from gatedrnn.data.forecast.task import check_float32, read_tables
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.errors import DataError
@@ -153,7 +153,7 @@ def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
     asked = read_asked(file, columns, calendar, model.config.context, model.config.horizon)
     config = model.config
     if config.channel_means is not None and config.channel_deviations is not None:
-        demand_float32(asked.table, config.channel_means, config.channel_deviations)
+        check_float32(asked.table, config.channel_means, config.channel_deviations)
     return asked
 
 
@@ -181,7 +181,7 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
         return ["" if place == middle else f"{mark}{level!r}" for place, level in enumerate(levels)]
 
     marks = (f"_{'q' * count}" for count in itertools.count())
-    after = next(found for found in map(ends, marks) if _apart(names, targets, [end for end in found if end]))
+    after = next(found for found in map(ends, marks) if _distinct(names, targets, [end for end in found if end]))
 
     def named(target: str, values: np.ndarray) -> dict[str, list[Json]]:
         order = [middle, *(place for place in range(len(levels)) if place != middle)]
@@ -199,7 +199,7 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
     return found
 
 
-def _apart(names: Sequence[str], targets: Sequence[str], ends: Sequence[str]) -> bool:
+def _distinct(names: Sequence[str], targets: Sequence[str], ends: Sequence[str]) -> bool:
     """Whether no two columns would have one name."""
     found = [*names, *(f"{target}{end}" for target in targets for end in ends)]
     return len(set(found)) == len(found)

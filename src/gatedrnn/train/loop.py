@@ -24,7 +24,7 @@ from gatedrnn.locks import sole_writer
 from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.processes import demand_cores
+from gatedrnn.processes import check_cores
 from gatedrnn.records import commit, processor
 from gatedrnn.train import checkpoint
 from gatedrnn.train.convolution_path import begin_from_series
@@ -36,7 +36,7 @@ from gatedrnn.train.objective import objective_of, rows_of
 from gatedrnn.train.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
 from gatedrnn.train.plain_part import beside_path, beside_smoothers
 from gatedrnn.train.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
-from gatedrnn.train.resources import compile_kernels, demand_room
+from gatedrnn.train.resources import check_room, compile_kernels
 from gatedrnn.train.result import PlainPart, RunMeasured, RunResult
 from gatedrnn.train.settings import RunSettings
 from gatedrnn.train.sharing import AVERAGE, BEST, Replicas, Sharing
@@ -116,19 +116,19 @@ def run(
         DataError: the data cannot be used; or there is no checkpoint to end with.
         TooLarge: the model does not fit into memory.
     """
-    demand_cores(workers, f"--workers {workers:,}")
+    check_cores(workers, f"--workers {workers:,}")
     folder = RunFolder(path)
     accelerator = accelerator_for(settings)
     with ExitStack() as held:
         with accelerator.main_process_first():  # which tokenises, and writes what the others find
             data = load_task(settings.data)
             data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
-            _demand_validation(settings, data)
-            demand_room(settings, data)
+            _check_validation(settings, data)
+            check_room(settings, data)
             if accelerator.is_main_process:
                 if on_notes is not None:
                     on_notes(data.notes)
-                folder.demand_free()
+                folder.check_free()
                 held.enter_context(sole_writer(path, wait=wait))
             folder.claim(settings, data.sources)
         done = folder.finished()
@@ -197,7 +197,7 @@ def with_length(path: Path, change: Mapping[str, int]) -> RunSettings:
     return after
 
 
-def _demand_validation(settings: RunSettings, data: TaskData) -> None:
+def _check_validation(settings: RunSettings, data: TaskData) -> None:
     """Check that there is a validation part where the run depends on one.
 
     Raises:
@@ -282,7 +282,7 @@ class Trainer:
         """Resume from the newest whole checkpoint, if there is one; truncate the log to its step."""
         newest = checkpoint.newest(self.folder.checkpoints)
         if newest is not None:
-            self.folder.demand_same_settings(newest, self.settings)
+            self.folder.check_same_settings(newest, self.settings)
             rank, processes = self.accelerator.process_index, self.accelerator.num_processes
             copies = self.sharing.load(newest)
             self.objective.load(newest, rank, processes)
@@ -354,8 +354,8 @@ class Trainer:
         if not self.best:
             self._validate((self.state.step - 1) // self.steps_per_epoch, last=True)
 
-    def rehearse(self, steps: int) -> None:
-        """Steps of the last epoch alone, for a measurement: nothing is logged or saved."""
+    def run_steps(self, steps: int) -> None:
+        """Run steps of the last epoch alone, for a measurement: nothing is logged or saved."""
         torch.set_num_threads(self.settings.threads)
         first = (self.settings.train.epochs - 1) * self.steps_per_epoch
         for index in range(steps):
@@ -459,9 +459,9 @@ class Trainer:
             value += loss.item()
         if accelerator.num_processes > 1:
             value = float(accelerator.reduce(torch.tensor(value, device=accelerator.device), "sum"))
-        self._demand_finite("loss", value)
+        self._check_finite("loss", value)
         norm = self.sharing.clip(train.clip)
-        self._demand_finite("norm of the gradient", norm)
+        self._check_finite("norm of the gradient", norm)
         self.sharing.optimizer.step()
         self.sharing.optimizer.zero_grad()
         if self.average is not None:
@@ -478,7 +478,7 @@ class Trainer:
             return self.objective.loss(self.model, share, items)
         return 0 * self.objective.loss(self.model, {name: one[:1].to(device) for name, one in batch.items()}, items)
 
-    def _demand_finite(self, what: str, value: float) -> None:
+    def _check_finite(self, what: str, value: float) -> None:
         if math.isfinite(value):
             return
         kept = checkpoint.newest(self.folder.checkpoints)
@@ -502,7 +502,7 @@ class Trainer:
                     state.best_step, self.best = state.step, weights_of(self.bare)
                 return
             scores = evaluate(self.bare, validation, self.accelerator).scores
-            self._demand_finite("validation loss", scores.loss)
+            self._check_finite("validation loss", scores.loss)
             rank = list(self.objective.metric.rank(scores))
             state.waited += 1
             if self._takes_last or rank > state.best_rank:

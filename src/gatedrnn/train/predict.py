@@ -21,14 +21,14 @@ from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import labels_in_column, texts_in_column, with_names
 from gatedrnn.data.labels import (
     SEPARATOR,
-    demand_as_many,
+    check_as_many,
     several_in_column,
     several_in_columns,
     tags_in_column,
     words_in_column,
 )
 from gatedrnn.data.rows import RawTable
-from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
+from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.tables import read_all_columns
 from gatedrnn.data.tagging import encode_words, step_labels
@@ -123,16 +123,16 @@ def _tagged_rows(
     if labelled:
         (roles["tags"],) = _label_columns(finished, data, place, label_column)
         tags = tags_in_column(data, place, roles["tags"])
-        demand_as_many(words, tags, place, column, roles["tags"])
+        check_as_many(words, tags, place, column, roles["tags"])
         names = class_names(finished.model.config)
         for row, own in enumerate(tags, start=1):
-            _demand_known([tag for tag in own if tag != str(IGNORED)], names, f"{place}: row {row}")
+            _check_known([tag for tag in own if tag != str(IGNORED)], names, f"{place}: row {row}")
         every = step_labels(tags, names, inputs, firsts)
         labels = [label[: len(own)] for label, own in zip(every, inputs, strict=True)]
     return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes], words=begins)
 
 
-def _demand_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:
+def _check_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:
     """Check that a model knows the labels of a row.
 
     Raises:
@@ -154,10 +154,10 @@ def _series_rows(
     recorded |= {"missing": tuple(recorded.get("missing", ())), "data_root": data_root}
     reading = Reading(**recorded | ({} if not label_column else {"label_column": one_column(label_column)}))
     series = read_series(file, reading, channels=how["channels"], labelled=labelled)
-    demand_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
+    check_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
     config = finished.model.config
     if config.channel_means is not None and config.channel_deviations is not None:
-        demand_float32(series, config.channel_means, config.channel_deviations, str(file))
+        check_float32(series, config.channel_means, config.channel_deviations, str(file))
     data = RawTable({series.column: series.places if series.names is None else series.names})
     if (series.times is None) != (finished.model.config.gap_unit is None):
         raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
@@ -393,7 +393,7 @@ def _labels(
         return [np.array(_number(label, f"{place}: row {row}")) for row, label in enumerate(labels, start=1)]
     names = {name: number for number, name in enumerate(class_names(config))}
     for row, label in enumerate(labels, start=1):
-        _demand_known([label], list(names), f"{place}: row {row}")
+        _check_known([label], list(names), f"{place}: row {row}")
     return [np.array(names[label]) for label in labels]
 
 
@@ -420,7 +420,7 @@ def _indicators(sets: list[tuple[str, ...]], names: list[str], place: str) -> li
     """The indicators of each row, (labels,): 1 for each label that it has, 0 for all others."""
     found = []
     for row, labels in enumerate(sets, start=1):
-        _demand_known(labels, names, f"{place}: row {row}")
+        _check_known(labels, names, f"{place}: row {row}")
         found.append(np.array([float(name in labels) for name in names]))
     return found
 

@@ -14,7 +14,7 @@ from gatedrnn.data import Batch, Examples, TaskData, load_task
 from gatedrnn.errors import TooLarge
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.ops.backends import has_cpu_kernels, native_kernels
-from gatedrnn.processes import demand_cores
+from gatedrnn.processes import check_cores
 from gatedrnn.records import cores
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import objective_of
@@ -32,13 +32,13 @@ COUNTED_LAYERS = 3
 """The most layers that are built to be counted: from the second on, layers of one cell are alike."""
 
 
-def demand_room(settings: RunSettings, data: TaskData) -> None:
+def check_room(settings: RunSettings, data: TaskData) -> None:
     """Check that a run's threads, and its parameters in training, fit into the memory that is available now.
 
     Raises:
         TooLarge: they do not; the message has the bytes that they would take.
     """
-    demand_threads(settings.threads)
+    check_threads(settings.threads)
     parameters, available = _parameters(settings, data), _available()
     if parameters is not None and parameters * COPIES * 4 <= available:
         return
@@ -60,7 +60,7 @@ def fitting_batch(settings: RunSettings, data: TaskData) -> int:
     longest = int(examples.lengths.argmax())
     if asked * int(examples.lengths[longest]) <= MANY_STEPS:
         return asked
-    demand_room(settings, data)
+    check_room(settings, data)
     compile_kernels([settings])
     kept = _kept_for_backward(settings, data, examples.collate(np.array([longest])))
     found = asked
@@ -87,14 +87,14 @@ def _kept_for_backward(run: RunSettings, data: TaskData, batch: Batch) -> int:
     return sum(size for place, size in sizes.items() if place not in own)
 
 
-def demand_threads(threads: int) -> None:
+def check_threads(threads: int) -> None:
     """Check that the stacks of so many threads fit into the memory that is available now.
 
     Raises:
         UsageError: they are far more than there are cores.
         TooLarge: they do not.
     """
-    demand_cores(threads, f"--threads {threads:,}")
+    check_cores(threads, f"--threads {threads:,}")
     available = _available(host=True)
     if threads * STACK > available:
         raise TooLarge(
@@ -109,7 +109,7 @@ def use_threads(threads: int | None) -> None:
     Raises:
         TooLarge: there is no memory for them.
     """
-    demand_threads(threads or 1)
+    check_threads(threads or 1)
     torch.set_num_threads(threads or threads_for())
 
 

@@ -38,9 +38,9 @@ def company(texts: Sequence[np.ndarray], vocabulary: int) -> sp.csr_matrix:
     joined = np.concatenate(list(texts))
     text = np.repeat(np.arange(len(texts)), [len(one) for one in texts])
     found = sp.csr_matrix((vocabulary, vocabulary))
-    for apart in range(1, WINDOW + 1):
-        together = text[apart:] == text[:-apart]
-        first, second = joined[:-apart][together], joined[apart:][together]
+    for distance in range(1, WINDOW + 1):
+        together = text[distance:] == text[:-distance]
+        first, second = joined[:-distance][together], joined[distance:][together]
         found = found + sp.coo_matrix((np.ones(len(first)), (first, second)), found.shape).tocsr()
     return found + found.T
 

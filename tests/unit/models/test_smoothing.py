@@ -90,8 +90,8 @@ def test_smoothers_are_what_their_names_say():
             )
             assert_equal_within(ahead, forecasts(own), torch.float32, f"row {row}, step {step}")
             if len(own) > 1:
-                apart, ages = np.abs(np.diff(own)), np.arange(len(own) - 1)[::-1]
-                expected = np.average(apart, weights=0.97**ages)
+                changes, ages = np.abs(np.diff(own)), np.arange(len(own) - 1)[::-1]
+                expected = np.average(changes, weights=0.97**ages)
                 assert_equal_within(whole["change"][row, step], expected, torch.float32, "unit")
 
 

@@ -8,7 +8,7 @@ import layer_laws as laws
 import pytest
 import torch
 from covering import over
-from kernel_cells import FLAGS, SCAN_KERNEL, apart, by_channel, flags_of
+from kernel_cells import FLAGS, SCAN_KERNEL, by_channel, flags_of, split_biases
 from kernel_cells import SCAN_KERNELS as CELLS
 from paths import axis
 from tolerances import assert_equal_within
@@ -47,7 +47,7 @@ def assert_equal_to_the_torch_form(kernel, arguments, reverse):
     floating = {k: v for k, v in arguments.items() if v is not None and v.is_floating_point()}
     found = torch.autograd.grad((output, last), list(floating.values()), upstream)
     exact = {k: v.detach().double().requires_grad_() for k, v in floating.items()}
-    bias, diagonals = apart(CELLS[kernel], exact["h0"].shape[1], exact.get("bias"))
+    bias, diagonals = split_biases(CELLS[kernel], exact["h0"].shape[1], exact.get("bias"))
     whole = torch.nn.functional.linear(exact["x"], exact["weight"], bias)
     expected = scan_in_torch(
         CELLS[kernel], whole, exact["h0"], arguments["mask"], arguments["resets"], exact.get("reset_state"), reverse,

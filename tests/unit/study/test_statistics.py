@@ -61,11 +61,11 @@ def test_an_interval_is_wilsons_where_seeds_change_nothing_students_where_exampl
     assert (found.low, found.mean, found.high) == pytest.approx(np.exp([low, losses.mean(), high]))
     random = np.random.default_rng(1)
     counts, base = random.integers(50, 150, 400), random.normal(0, 1, 400)
-    apart = 0.1 + random.normal(0, 0.3, 400)
-    twice = [[(5 + own) * counts] * 2 for own in (base + apart, base)]  # no seed changes anything
+    gaps = 0.1 + random.normal(0, 0.3, 400)
+    twice = [[(5 + own) * counts] * 2 for own in (base + gaps, base)]  # no seed changes anything
     (pair,) = Table([texts(values, counts) for values in twice]).pairs()
     difference = pair.difference
-    assert difference.mean == pytest.approx(math.expm1((apart * counts).sum() / counts.sum()))
+    assert difference.mean == pytest.approx(math.expm1((gaps * counts).sum() / counts.sum()))
     half = (math.log1p(difference.high) - math.log1p(difference.low)) / 2
     assert half == pytest.approx(1.96 * 0.3 / math.sqrt(400), rel=0.15), "what both share does not count"
     assert pair.verdict == "worse"

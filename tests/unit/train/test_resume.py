@@ -138,7 +138,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_pa
 
 
 def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path, monkeypatch):
-    forward, check, seen = torch.nn.Linear.forward, Trainer._demand_finite, {}
+    forward, check, seen = torch.nn.Linear.forward, Trainer._check_finite, {}
 
     def overflowing(self, x):
         output = forward(self, x)
@@ -153,7 +153,7 @@ def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path, monkeypatch):
         seen["finite"] = all(p.isfinite().all() for p in self.model.parameters())
         check(self, what, value)
 
-    monkeypatch.setattr(Trainer, "_demand_finite", weights_after)
+    monkeypatch.setattr(Trainer, "_check_finite", weights_after)
     with pytest.raises(NonFiniteLoss, match=r"norm of the gradient is (nan|inf) at step 7"):
         run(digits_settings(), tmp_path / "run", poison)
     assert seen["finite"]

@@ -13,7 +13,7 @@ from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, frequency_of, n
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.scale import FLOAT32
 from gatedrnn.data.series.fields import Decimal, Fields, holds_words
-from gatedrnn.data.series.long import SERIES_COLUMNS, demand_rising, numbers_in_column, times_in_column
+from gatedrnn.data.series.long import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
 from gatedrnn.data.tables import FILE, column_of, read_all_columns, reader
 from gatedrnn.data.time_columns import LOOKED_AT, with_time_column
 from gatedrnn.data.times import Times
@@ -110,7 +110,7 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
     for one, rows in zip(series, found, strict=True):
         if np.isnan(one.values).all():
             raise DataError(f"{path}: series {one.name}: all values are missing")
-        _demand_float32(rows, of_numbers[rows.target], path)
+        _check_float32(rows, of_numbers[rows.target], path)
     others = [name for name in data.column_names if name not in (columns.series, columns.time)]
     kept, left_out = without_row_numbers(data, others, list(of_numbers))
     wide = columns.series is None
@@ -174,7 +174,7 @@ def _rows(data: RawTable, columns: Columns, path: Path, times: Times) -> list[_R
     assert columns.time is not None
     groups = {name: rows[np.argsort(times.order[rows], kind="stable")] for name, rows in groups.items()}
     for name, rows in groups.items():
-        demand_rising(path, data, columns.time, times, name, rows)
+        check_rising(path, data, columns.time, times, name, rows)
         if columns.series is None:
             break  # all have the same times
     return [
@@ -332,7 +332,7 @@ def _on_grid(
     )  # fmt: skip
 
 
-def _demand_float32(one: _Rows, numbers: np.ndarray, path: Path) -> None:
+def _check_float32(one: _Rows, numbers: np.ndarray, path: Path) -> None:
     """Check that float32 holds each value in units of any window, which are no less than the least step between two."""
     rows = one.rows[~np.isnan(numbers[one.rows])]
     off, steps = np.abs(numbers[rows] - np.median(numbers[rows])), np.abs(np.diff(numbers[rows]))

@@ -36,7 +36,7 @@ class Read(NamedTuple):
     """The tables and settings that a task reads."""
 
     table: SeriesTable
-    apart: np.ndarray | None
+    test_lengths: np.ndarray | None
     """(series,): the steps that come from a file of their own; None without one."""
     sources: list[dict[str, Json]]
 
@@ -64,9 +64,9 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     notes = _notes(read.table)
     table = with_calendar(read.table, settings.calendar)
     whole = np.array([len(one.values) for one in table.series])
-    usual = _seasons(settings, table, whole, read.apart)
+    usual = _seasons(settings, table, whole, read.test_lengths)
     horizon = settings.horizon or _horizon(usual[0], int(np.median(whole)))
-    cuts = _cuts(settings, table, horizon, whole, read.apart)
+    cuts = _cuts(settings, table, horizon, whole, read.test_lengths)
     learned = {"train": cuts.validation, "train+validation": cuts.test, "all": cuts.stop}[settings.train_on]
     # The last value, a season of 1, is among the smoothers: beside a season it is not one.
     asked = tuple(sorted({season for season in settings.season if season > 1})) or settings.season[:1]
@@ -106,7 +106,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
                 f"--{split}-steps"
             )
     features = _features(table, learned)
-    demand_float32(table, *(cast(list[float], features[name]) for name in ("covariate_means", "covariate_deviations")))
+    check_float32(table, *(cast(list[float], features[name]) for name in ("covariate_means", "covariate_deviations")))
     return TaskData(
         name=settings.task,
         model_inputs={
@@ -149,8 +149,8 @@ def read_tables(settings: ForecastTask, *, future: bool = False) -> Read:
     continued = read_table(settings.test_file, columns, future=future)
     lengths = [len(one.values) for one in table.series]
     whole = _joined(table, continued)
-    apart = np.array([len(one.values) for one in whole.series]) - np.array(lengths)
-    return Read(whole, apart, [{**table.source, "split": "train"}, {**continued.source, "split": "test"}])
+    test_lengths = np.array([len(one.values) for one in whole.series]) - np.array(lengths)
+    return Read(whole, test_lengths, [{**table.source, "split": "train"}, {**continued.source, "split": "test"}])
 
 
 def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
@@ -171,7 +171,7 @@ def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
     return replace(table, series=series)
 
 
-def demand_float32(table: SeriesTable, means: Sequence[float], deviations: Sequence[float]) -> None:
+def check_float32(table: SeriesTable, means: Sequence[float], deviations: Sequence[float]) -> None:
     """Check that covariates fit float32 in units of training's deviations, which are those of a model's last channels.
 
     Raises:
@@ -241,7 +241,7 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
 
 
 def _cuts(
-    settings: ForecastTask, table: SeriesTable, horizon: int, whole: np.ndarray, apart: np.ndarray | None
+    settings: ForecastTask, table: SeriesTable, horizon: int, whole: np.ndarray, test_lengths: np.ndarray | None
 ) -> Cuts:
     """Splits by time. A part that is given by its steps has as many; a fraction, no less than the horizon, or none in a
     series that is too short."""
@@ -249,12 +249,12 @@ def _cuts(
     def steps(given: int | None, fraction: float, of: np.ndarray) -> np.ndarray:
         return np.full_like(of, given) if given else np.maximum(horizon, np.round(fraction * of).astype(of.dtype))
 
-    test = apart if apart is not None else steps(settings.test_steps, settings.test_fraction, whole)
-    test = np.where(whole - test < LEAST_STEPS, 0, test) if apart is None else test
+    test = test_lengths if test_lengths is not None else steps(settings.test_steps, settings.test_fraction, whole)
+    test = np.where(whole - test < LEAST_STEPS, 0, test) if test_lengths is None else test
     validation = steps(settings.validation_steps, settings.validation_fraction, whole - test)
     validation = np.where(whole - test - validation < LEAST_STEPS, 0, validation)
     lacking = not test.any() or not validation.any()
-    if lacking and (settings.test_steps or settings.validation_steps or apart is not None):
+    if lacking and (settings.test_steps or settings.validation_steps or test_lengths is not None):
         longest = int(whole.argmax())
         raise DataError(
             f"{table.source['name']}: no series is long enough for a horizon of {horizon}: the longest, "
@@ -293,10 +293,10 @@ def _steps_of_seasons(seasons: Sequence[int]) -> int:
 
 
 def _seasons(
-    settings: ForecastTask, table: SeriesTable, whole: np.ndarray, apart: np.ndarray | None
+    settings: ForecastTask, table: SeriesTable, whole: np.ndarray, test_lengths: np.ndarray | None
 ) -> tuple[int, ...]:  # fmt: skip
     """The seasons of the frequency, and of the values that a horizon of one step would train on."""
-    stops = _cuts(settings, table, 1, whole, apart).validation
+    stops = _cuts(settings, table, 1, whole, test_lengths).validation
     training = [one.values[:stop] for one, stop in zip(table.series, stops, strict=True)]
     return seasons_of(training, table.frequency.seasons)
 

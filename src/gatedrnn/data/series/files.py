@@ -92,7 +92,7 @@ def named_files(path: Path, *, quoting: bool = False) -> str | None:
     return first if Path(first).suffix else None
 
 
-def demand_alike(
+def check_alike(
     series: LabelledSeries, channels: Sequence[str], rate: int | None, unit: str | None, place: str
 ) -> None:  # fmt: skip
     """Check that a file has the channels of training, its rate and its kind of times, as far as these are known.
@@ -100,12 +100,12 @@ def demand_alike(
     Raises:
         DataError: it has others.
     """
-    demand_channels(series, channels, place)
-    demand_rate(series, rate, place)
-    demand_unit(series, unit, place)
+    check_channels(series, channels, place)
+    check_rate(series, rate, place)
+    check_unit(series, unit, place)
 
 
-def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str) -> None:
+def check_channels(series: LabelledSeries, expected: Sequence[str], place: str) -> None:
     """Check that a file has the channels of training.
 
     Raises:
@@ -117,7 +117,7 @@ def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str)
         )
 
 
-def demand_float32(series: LabelledSeries, means: Sequence[float], deviations: Sequence[float], place: str) -> None:
+def check_float32(series: LabelledSeries, means: Sequence[float], deviations: Sequence[float], place: str) -> None:
     """Check that values fit float32 once they are in units of training's deviations.
 
     Raises:
@@ -135,7 +135,7 @@ def demand_float32(series: LabelledSeries, means: Sequence[float], deviations: S
             )
 
 
-def demand_rate(series: LabelledSeries, expected: int | None, place: str) -> None:
+def check_rate(series: LabelledSeries, expected: int | None, place: str) -> None:
     """Check that recordings have the rate of training, if that is known.
 
     Raises:
@@ -146,7 +146,7 @@ def demand_rate(series: LabelledSeries, expected: int | None, place: str) -> Non
         raise DataError(f"{place}: has {got}; training had {expected:,} samples a second")
 
 
-def demand_unit(series: LabelledSeries, expected: str | None, place: str) -> None:
+def check_unit(series: LabelledSeries, expected: str | None, place: str) -> None:
     """Check that uneven times are hours, from dates or clocks, or numbers as those of training.
 
     Raises:

@@ -70,7 +70,7 @@ def read_long(
         if (np.diff(times.order[own]) < np.zeros(1, np.diff(times.order).dtype)).any():
             own.sort(key=times.order.__getitem__)
             said = " Rows are put in the order of time."
-        demand_rising(path, data, time, times, name, np.array(own))
+        check_rising(path, data, time, times, name, np.array(own))
     own_labels = [labels[own[0]] for own in rows.values()] if labels else []
     source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": data.sha256}
     places = [f"{series} {name}" for name in rows]
@@ -90,7 +90,7 @@ def read_long(
     )  # fmt: skip
 
 
-def demand_rising(path: Path, data: RawTable, column: str, times: Times, series: str, rows: np.ndarray) -> None:
+def check_rising(path: Path, data: RawTable, column: str, times: Times, series: str, rows: np.ndarray) -> None:
     """Check that no two rows of a series, which are in the order of time, have one time.
 
     Raises:

@@ -11,7 +11,7 @@ from gatedrnn.data.batches import Examples
 from gatedrnn.data.files import in_order
 from gatedrnn.data.scale import deviation_of, scale_of
 from gatedrnn.data.series.fields import LARGEST
-from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
+from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
 from gatedrnn.data.splits import notes_on_repeats, of_groups, of_times
@@ -40,7 +40,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         if file is not None:
             read[split] = read_series(file, reading, channels=read["train"].channels)
             train = read["train"]
-            demand_alike(read[split], train.channels, train.rate, train.unit, str(file))
+            check_alike(read[split], train.channels, train.rate, train.unit, str(file))
             if (read[split].times is None) != (read["train"].times is None):
                 raise DataError(f"{file}: one of it and {settings.train_file} has uneven times, the other has not")
     notes += dict.fromkeys(found.said for found in read.values() if found.said)
@@ -53,10 +53,10 @@ def load_series_task(settings: SeriesTask) -> TaskData:
             "needed"
         )
     for split in read.keys() - {"train"} if names else ():
-        _demand_known(read[split], names, split)
+        _check_known(read[split], names, split)
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
         if split not in read and fraction:
-            read["train"], read[split] = _set_apart(settings, read["train"], fraction, split)
+            read["train"], read[split] = _hold_out(settings, read["train"], fraction, split)
             notes.append(f"{split.capitalize()}: {len(read[split].values)} series set apart from the training data.")
     if "validation" not in read:
         notes.append("Validation: no series are set apart; the last weights are taken.")
@@ -69,7 +69,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     notes += [note for split in ("validation", "test") if split in read and (note := read[split].without_values())]
     means, deviations = (cast(list[float], scale[name]) for name in ("channel_means", "channel_deviations"))
     for series in read.values():
-        demand_float32(series, means, deviations, str(series.source["name"]))
+        check_float32(series, means, deviations, str(series.source["name"]))
     if read["train"].times is not None:
         scale |= {"flagged_channels": None, "gap_unit": _usual_gap(read["train"].times)}
         notes.append(f"Times are uneven; a usual gap is {scale['gap_unit']:.4g}.")
@@ -157,7 +157,7 @@ def _usual_gap(times: list[np.ndarray]) -> float:
     return float(np.median(gaps)) if len(gaps) else 1.0
 
 
-def _set_apart(
+def _hold_out(
     settings: SeriesTask, series: LabelledSeries, fraction: float, split: str
 ) -> tuple[LabelledSeries, LabelledSeries]:
     """All series but a fraction, by class, and those; the last to begin, or whole groups, where that is asked for."""
@@ -165,18 +165,18 @@ def _set_apart(
     if settings.split == "time":
         if series.starts is None:
             raise DataError(f"{place}: --split time is for tables with a row a time; leave it out")
-        rest, apart = of_times(series.starts, fraction, place)
+        rest, held_out = of_times(series.starts, fraction, place)
     elif series.groups is not None:
-        rest, apart = of_groups(series.groups, fraction, settings.split_seed, place)
+        rest, held_out = of_groups(series.groups, fraction, settings.split_seed, place)
     else:
         try:
-            rest, apart = train_test_split(
+            rest, held_out = train_test_split(
                 np.arange(len(series.values)), test_size=fraction, random_state=settings.split_seed,
                 stratify=None if settings.task == SERIES_REGRESSION else series.labels,
             )  # fmt: skip
         except ValueError as error:
             raise DataError(f"{settings.task}: no {split} split can be set apart: {error}") from error
-    return _rows(series, rest), _rows(series, apart)
+    return _rows(series, rest), _rows(series, held_out)
 
 
 def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
@@ -193,7 +193,7 @@ def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
     )  # fmt: skip
 
 
-def _demand_known(series: LabelledSeries, names: tuple[str, ...], split: str) -> None:
+def _check_known(series: LabelledSeries, names: tuple[str, ...], split: str) -> None:
     for label, place in zip(series.labels, series.places, strict=True):
         if label not in names:
             raise DataError(
