@@ -58,10 +58,10 @@ def load_task(settings: DataSettings) -> TaskData:
     if _kept is None:
         return _loaded(settings)
     if settings not in _kept:
-        found = _loaded(settings)
+        task = _loaded(settings)
         while len(_kept) >= MOST_KEPT:
             del _kept[next(iter(_kept))]
-        _kept[settings] = found
+        _kept[settings] = task
     return _kept[settings]
 
 

@@ -115,10 +115,10 @@ class Examples:
 
 def _padded(sequences: list[np.ndarray]) -> Tensor:
     """(rows, time, …) of sequences of unequal lengths."""
-    found = np.zeros((len(sequences), max(map(len, sequences)), *sequences[0].shape[1:]), sequences[0].dtype)
-    for into, sequence in zip(found, sequences, strict=True):
+    padded = np.zeros((len(sequences), max(map(len, sequences)), *sequences[0].shape[1:]), sequences[0].dtype)
+    for into, sequence in zip(padded, sequences, strict=True):
         into[: len(sequence)] = sequence
-    return torch.from_numpy(found)
+    return torch.from_numpy(padded)
 
 
 @lru_cache(maxsize=2)

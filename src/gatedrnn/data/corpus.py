@@ -77,8 +77,8 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     """
     if is_several(path):
         with ThreadPoolExecutor(cores()) as threads:  # each file is summed
-            found = threads.map(lambda file: read_corpus(file, text_column, document_start), _files(path))
-            return _joined(path, list(found))
+            corpora = threads.map(lambda file: read_corpus(file, text_column, document_start), _files(path))
+            return _joined(path, list(corpora))
     if not path.is_file():
         raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
     if path.stat().st_size == 0:
@@ -117,9 +117,9 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
 
 
 def _files(path: Path) -> list[Path]:
-    found = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    paths = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
     endings = (*TEXT_ENDINGS, *ROW_FORMATS)
-    files = sorted(file for file in found if file.is_file() and file.name.lower().endswith(endings))
+    files = sorted(file for file in paths if file.is_file() and file.name.lower().endswith(endings))
     if not files:
         raise DataError(f"{path}: holds no file that ends in one of {', '.join(endings)}")
     return files
@@ -127,18 +127,19 @@ def _files(path: Path) -> list[Path]:
 
 def holds_running_text(path: Path) -> bool:
     """Whether a folder or pattern has text files, and no tables alone."""
-    found = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
-    return any(file.name.lower().endswith(TEXT_ENDINGS) for file in found)
+    paths = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    return any(file.name.lower().endswith(TEXT_ENDINGS) for file in paths)
 
 
 def _joined(path: Path, corpora: list[Corpus]) -> Corpus:
     """Several files as one text."""
     digests = [corpus.digest for corpus in corpora]
-    columns = {line.partition(": ")[2]: line for one in reversed(corpora) for line in one.columns}
+    columns = {line.partition(": ")[2]: line for part in reversed(corpora) for line in part.columns}
     return Corpus(
-        str(path), f"{path.name} ({len(corpora)} files)", lambda: chain.from_iterable(one.pieces() for one in corpora),
+        str(path), f"{path.name} ({len(corpora)} files)",
+        lambda: chain.from_iterable(part.pieces() for part in corpora),
         hashlib.sha256("\n".join(digests).encode()).hexdigest(), corpora[0].reading,
-        lambda: sum(map(characters_of, corpora)), tuple((one.name, one.digest) for one in corpora),
+        lambda: sum(map(characters_of, corpora)), tuple((part.name, part.digest) for part in corpora),
         tuple(columns.values()),
     )  # fmt: skip
 
@@ -158,10 +159,10 @@ def _counted(pieces: Callable[[], Iterator[Piece]], digest: str, reading: tuple[
             return int(count)
     except (OSError, ValueError):
         pass
-    found = sum(len(piece.text) for piece in pieces())
+    total = sum(len(piece.text) for piece in pieces())
     kept.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(kept, f"{found} {_check(key, found)}")
-    return found
+    write_whole(kept, f"{total} {_check(key, total)}")
+    return total
 
 
 def _check(key: str, count: int) -> str:

@@ -69,8 +69,8 @@ def patterns_of(text: str) -> Iterator[str]:
         variants = [
             (field, UNPADDED[field]) if field is not None and field in UNPADDED else (field,) for field in fields
         ]
-        for own in product(*variants):
-            parts = (token if field is None else f"{{{field}}}" for token, field in zip(tokens, own, strict=True))
+        for choice in product(*variants):
+            parts = (token if field is None else f"{{{field}}}" for token, field in zip(tokens, choice, strict=True))
             pattern = "".join(parts) + end
             yield pattern
             if "{hour}" in end:
@@ -98,11 +98,11 @@ def _fields_of(tokens: list[str]) -> Iterator[list[str | None]]:
     if months > 1:
         return
     for roles in _orders(len(free), months > 0):
-        own = list(fields)
+        named = list(fields)
         for place, role in zip(free, roles, strict=True):
-            own[place] = role
-        if all(_may_be(tokens[place], own[place]) for place in free):
-            yield own
+            named[place] = role
+        if all(_may_be(tokens[place], named[place]) for place in free):
+            yield named
 
 
 def _orders(count: int, has_month: bool) -> Iterator[tuple[str, ...]]:
@@ -125,20 +125,20 @@ def _may_be(token: str, role: str | None) -> bool:
 def order_of(pattern: str) -> tuple[str, ...]:
     """The order of year, month and day, as far as they are numbers."""
     names = {"yy": "year", "nth": "year", "m": "month", "d": "day"}
-    found = (names.get(name, name) for name in re.findall(r"\{(\w+)\}", pattern))
-    return tuple(name for name in found if name in ("year", "month", "day"))
+    parts = (names.get(name, name) for name in re.findall(r"\{(\w+)\}", pattern))
+    return tuple(name for name in parts if name in ("year", "month", "day"))
 
 
 def full_order(pattern: str | None) -> Order | None:
     """The order of a date whose parts are numbers; None of others."""
-    found = () if pattern is None else order_of(pattern)
-    return next((order for order in get_args(Order) if tuple(order.split("-")) == found), None)
+    read_order = () if pattern is None else order_of(pattern)
+    return next((order for order in get_args(Order) if tuple(order.split("-")) == read_order), None)
 
 
 def has_order(pattern: str, order: Order) -> bool:
     """Whether a pattern is of an order; one without a day, of any that has year and month so."""
-    own = order_of(pattern)
-    return own == tuple(name for name in order.split("-") if name in own)
+    order_read = order_of(pattern)
+    return order_read == tuple(name for name in order.split("-") if name in order_read)
 
 
 def shown(pattern: str) -> str:
@@ -214,5 +214,5 @@ def written_by(pattern: str, moment: pd.Timestamp) -> str:
         "halfyear": (moment.month + 5) // 6,
     }
     places = {**dict.fromkeys(MONTH_WORDS, moment.month - 1), **dict.fromkeys(("HALF", "half"), moment.hour // 12)}
-    words = {name: own[places.get(name, moment.dayofweek)] for name, own in WORDS.items()}
+    words = {name: names[places.get(name, moment.dayofweek)] for name, names in WORDS.items()}
     return pattern.format_map(fields | words)

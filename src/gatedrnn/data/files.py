@@ -133,14 +133,14 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
             wanted = wanted._replace(text=wanted.like[0], label=wanted.like[1:])
     text = text_column_of(data, place, wanted.text)
     data, roles, groups, times = _together(data, place, wanted)
-    found = _labels(data, place, wanted, [text, *roles.values()])
-    labels, names = found.labels, found.names
+    named_labels = _labels(data, place, wanted, [text, *roles.values()])
+    labels, names = named_labels.labels, named_labels.names
     texts = texts_in_column(data, place, text)
     digest = data.sha256 or hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
-    what = "number" if wanted.kind == "number" else "label" if found.sets is None else "several labels"
-    said = said_columns(name, {"text": text, what: found.columns, **roles}, data.column_names)
+    what = "number" if wanted.kind == "number" else "label" if named_labels.sets is None else "several labels"
+    said = said_columns(name, {"text": text, what: named_labels.columns, **roles}, data.column_names)
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
-    return Table(texts, labels, names, source, (text, *found.columns), groups, times, said, found.sets)
+    return Table(texts, labels, names, source, (text, *named_labels.columns), groups, times, said, named_labels.sets)
 
 
 def _together(
@@ -173,7 +173,7 @@ def _tagged(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     data, roles, groups, times = _together(data, place, wanted)
     words, tags = words_in_column(data, place, text), tags_in_column(data, place, label)
     check_as_many(words, tags, place, text, label)
-    texts, labels = ([" ".join(own) for own in rows] for rows in (words, tags))
+    texts, labels = ([" ".join(row) for row in rows] for rows in (words, tags))
     digest = data.sha256 or hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
     said = said_columns(name, {"words": text, "tags": label, **roles}, data.column_names)
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
@@ -192,7 +192,7 @@ def tag_columns_of(data: RawTable, place: str, text: str | None, label: str | No
     if text is None and label is None and not (names & {*WORD_COLUMNS} and names & {*TAG_COLUMNS}):
         lists = [name for name in data.column_names if holds_lists(data[name])]
         if len(lists) == 2:
-            different = {name: len({word for own in data[name] for word in listed(own) or ()}) for name in lists}
+            different = {name: len({word for row in data[name] for word in listed(row) or ()}) for name in lists}
             label, text = sorted(lists, key=lambda name: different[name])
     text = column_of(data.column_names, place, "text", text, WORD_COLUMNS)
     return text, column_of(data.column_names, place, "label", label, TAG_COLUMNS, [text])
@@ -243,9 +243,9 @@ def is_several_of(values: Sequence[object], place: str, column: str) -> bool:
     """
     several = holds_several(values)
     if several is None:
-        one = next(value for value in values if isinstance(value, str) and SEPARATOR in value)
+        example = next(value for value in values if isinstance(value, str) and SEPARATOR in value)
         raise DataError(
-            f"{place}: column {column!r}: is {one[:40]!r} one label or several? say --several-labels or "
+            f"{place}: column {column!r}: is {example[:40]!r} one label or several? say --several-labels or "
             "--several-labels=false"
         )
     return several
@@ -284,9 +284,9 @@ def text_column_of(data: RawTable, place: str, wanted: str | None) -> str:
     """
     names = data.column_names
     if wanted is None and not any(name.lower() in TEXT_COLUMNS for name in names):
-        found = [name for name in names if holds_texts(data[name][:LOOKED_AT])]
-        if len(found) == 1:
-            return found[0]
+        columns = [name for name in names if holds_texts(data[name][:LOOKED_AT])]
+        if len(columns) == 1:
+            return columns[0]
     return column_of(names, place, "text", wanted, TEXT_COLUMNS)
 
 
@@ -301,9 +301,9 @@ def label_column_of(data: RawTable, place: str, wanted: str | None, taken: Seque
     """
     names = [name for name in data.column_names if name not in taken]
     if wanted is None and not any(name.lower() in LABEL_COLUMNS for name in names):
-        found = [name for name in names if holds_labels(data[name]) or holds_lists(data[name])]
-        if len(found) == 1:
-            return found[0]
+        columns = [name for name in names if holds_labels(data[name]) or holds_lists(data[name])]
+        if len(columns) == 1:
+            return columns[0]
     return column_of(data.column_names, place, "label", wanted, LABEL_COLUMNS, taken)
 
 
@@ -319,9 +319,9 @@ def number_column_of(data: RawTable, place: str, wanted: str | None, taken: Sequ
     """
     names, _ = without_row_numbers(data, [name for name in data.column_names if name not in taken])
     if wanted is None and not any(name.lower() in NUMBER_COLUMNS for name in names):
-        found = [name for name in names if all(map(is_number, data[name]))]
-        if len(found) == 1:
-            return found[0]
+        columns = [name for name in names if all(map(is_number, data[name]))]
+        if len(columns) == 1:
+            return columns[0]
     return column_of(data.column_names, place, "label", wanted, NUMBER_COLUMNS, taken)
 
 

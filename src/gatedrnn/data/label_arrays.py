@@ -59,7 +59,9 @@ def _classes(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
 def _several(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
     """Labels of columns are there even where no row has them; others are those of the training file."""
     train = splits["train"]
-    held = {split: [label for own in table.sets or () for label in own] for split, table in splits.items()}
+    held = {
+        split: [label for row_labels in table.sets or () for label in row_labels] for split, table in splits.items()
+    }
     columns = train.columns[1:]
     names = names_held(splits, held, notes, columns if len(columns) > 1 else ())
     empty = sum(not labels for labels in train.sets or ())
@@ -68,10 +70,10 @@ def _several(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
     number = {label: place for place, label in enumerate(names)}
 
     def array(sets: Sequence[tuple[str, ...]]) -> np.ndarray:
-        found = np.zeros((len(sets), len(names)), np.float32)
-        for row, labels in zip(found, sets, strict=True):
+        indicators = np.zeros((len(sets), len(names)), np.float32)
+        for row, labels in zip(indicators, sets, strict=True):
             row[[number[label] for label in labels]] = 1.0
-        return found
+        return indicators
 
     arrays = {split: array(table.sets or ()) for split, table in splits.items()}
     return LabelArrays(arrays, names, {"problem_type": "multi_label_classification"}, several=True)

@@ -29,9 +29,9 @@ def listed(value: object) -> list[str] | None:
     """
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = _parsed(value)
-    if not isinstance(value, list) or any(one is None or isinstance(one, NESTED) for one in value):
+    if not isinstance(value, list) or any(item is None or isinstance(item, NESTED) for item in value):
         return None
-    return [str(one) for one in value]
+    return [str(item) for item in value]
 
 
 def _parsed(text: str) -> object:
@@ -74,7 +74,7 @@ def several_in_column(data: RawTable, place: str, column: str) -> list[tuple[str
     Raises:
         DataError: a row holds an object or bytes, or a label has the separator in it.
     """
-    found = []
+    sets = []
     for row, value in enumerate(data[column], start=1):
         where, labels = f"{place}: row {row}, column {column!r}", listed(value)
         if labels is None and isinstance(value, NESTED):
@@ -86,8 +86,8 @@ def several_in_column(data: RawTable, place: str, column: str) -> list[tuple[str
         held = next((label for label in labels if SEPARATOR in label), None)
         if held is not None:
             raise DataError(f"{where}: the label {held!r} holds {SEPARATOR}, which separates labels; rename it")
-        found.append(tuple(dict.fromkeys(label for label in labels if label)))
-    return found
+        sets.append(tuple(dict.fromkeys(label for label in labels if label)))
+    return sets
 
 
 def several_in_columns(data: RawTable, place: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
@@ -96,7 +96,7 @@ def several_in_columns(data: RawTable, place: str, columns: Sequence[str]) -> li
     Raises:
         DataError: a field is something else, or a name has the separator in it.
     """
-    found: list[list[str]] = [[] for _ in range(len(data))]
+    sets: list[list[str]] = [[] for _ in range(len(data))]
     for column in columns:
         if SEPARATOR in column:
             raise DataError(f"{place}: the column {column!r} holds {SEPARATOR}, which separates labels; rename it")
@@ -108,8 +108,8 @@ def several_in_columns(data: RawTable, place: str, columns: Sequence[str]) -> li
                     f"got {str(value)[:40]!r}"
                 )
             if word in TRUE:
-                found[row].append(column)
-    return [tuple(labels) for labels in found]
+                sets[row].append(column)
+    return [tuple(labels) for labels in sets]
 
 
 def words_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, ...]]:
@@ -118,15 +118,15 @@ def words_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, 
     Raises:
         DataError: a row holds something else.
     """
-    found = []
+    texts = []
     for row, value in enumerate(data[column], start=1):
         words = listed(value)
         if words is None and isinstance(value, NESTED):
             raise DataError(f"{place}: row {row}, column {column!r}: must be a list of words, got {str(value)[:40]}")
         if words is None:
             words = [] if value is None or value != value else str(value).split()  # NaN is not itself
-        found.append(tuple(words))
-    return found
+        texts.append(tuple(words))
+    return texts
 
 
 def tags_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, ...]]:
@@ -135,10 +135,10 @@ def tags_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, .
     Raises:
         DataError: a row holds something else than a list.
     """
-    names, found = data.class_names.get(column), words_in_column(data, place, column)
+    names, words = data.class_names.get(column), words_in_column(data, place, column)
     if names is None:
-        return found
-    return [tuple(names[int(tag)] if int(tag) >= 0 else tag for tag in tags) for tags in found]
+        return words
+    return [tuple(names[int(tag)] if int(tag) >= 0 else tag for tag in tags) for tags in words]
 
 
 def check_as_many(
@@ -149,11 +149,11 @@ def check_as_many(
     Raises:
         DataError: a row has another number of tags; it is named.
     """
-    for row, (own, tagged) in enumerate(zip(words, tags, strict=True), start=1):
-        if len(own) != len(tagged):
+    for row, (row_words, tagged) in enumerate(zip(words, tags, strict=True), start=1):
+        if len(row_words) != len(tagged):
             raise DataError(
-                f"{place}: row {row} has {len(own):,} words in {text!r} and {len(tagged):,} tags in {label!r}; each "
-                "word has one tag, -100 where it has none"
+                f"{place}: row {row} has {len(row_words):,} words in {text!r} and {len(tagged):,} tags in {label!r}; "
+                "each word has one tag, -100 where it has none"
             )
 
 

@@ -91,7 +91,7 @@ def fields_of(
     check_text(path)
     csv.field_size_limit(sys.maxsize)  # the default refuses a long text
     ending = ending or ending_of(path)
-    found, begins = list[Numbered](), 1
+    records, begins = list[Numbered](), 1
     with _opened(path, "utf-8-sig") as file:
         named = EXCEL.fullmatch(file.readline())
         if named is None:
@@ -106,12 +106,12 @@ def fields_of(
             for row in lines:
                 begins = before + lines.line_num + 1
                 if row:
-                    found.append((begins - 1, row))
-                if len(found) == rows:
+                    records.append((begins - 1, row))
+                if len(records) == rows:
                     break
         except csv.Error as error:
             raise DataError(f"{path}: cannot be read as csv: the row that begins in line {begins}: {error}") from error
-    return found
+    return records
 
 
 def _separator(ending: str, first_line: str) -> str:

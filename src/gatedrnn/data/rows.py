@@ -44,7 +44,7 @@ class RawTable:
 
     def without_header(self) -> "RawTable":
         """The table whose first line is a row, with the numbers of its columns as names."""
-        named = {f"{COLUMN} {n}": [name, *own] for n, (name, own) in enumerate(self.columns.items(), start=1)}
+        named = {f"{COLUMN} {n}": [name, *values] for n, (name, values) in enumerate(self.columns.items(), start=1)}
         return RawTable(named, sha256=self.sha256)
 
     def rows(self) -> Iterator[dict[str, object]]:
@@ -71,15 +71,15 @@ def read_columns(path: Path, kind: Kind) -> RawTable:
     columns, first, rows = dict[str, list[Any]](), dict[str, int](), 0
     for row in _objects(path):
         for name, value in row.items():
-            own = columns.setdefault(name, [])
+            values = columns.setdefault(name, [])
             before = rows - first.setdefault(name, rows)
-            own.extend(repeat(None, before - len(own)))
-            own.append(value)
+            values.extend(repeat(None, before - len(values)))
+            values.append(value)
         rows += 1
         check_width(len(columns), str(path))
-    for name, own in columns.items():
-        own[:0] = [None] * first[name]
-        own.extend(repeat(None, rows - len(own)))
+    for name, values in columns.items():
+        values[:0] = [None] * first[name]
+        values.extend(repeat(None, rows - len(values)))
     if not columns:
         raise DataError(f"{path}: there are no rows in it")
     return RawTable(columns)
@@ -146,11 +146,11 @@ def _object(row: object, place: str) -> dict[str, Any]:
 
 
 def _unequal(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"an object has {next(name for name in names if names.count(name) > 1)!r} twice")
-    return found
+    return fields
 
 
 def _parquet(path: Path) -> pq.ParquetFile:
@@ -178,7 +178,9 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 def _class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
     """The names of classes that `datasets` writes beside a column of classes' numbers."""
     features = json.loads((metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    held = {name: one.get("feature", one) if isinstance(one, dict) else {} for name, one in features.items()}
+    held = {
+        name: feature.get("feature", feature) if isinstance(feature, dict) else {} for name, feature in features.items()
+    }
     return {
         name: tuple(of["names"])
         for name, of in held.items()

@@ -38,12 +38,12 @@ class Lanes:
 
     def _lane(self, lanes: int) -> int:
         """Tokens to predict in each lane."""
-        found = self.stream.predictions // lanes
-        if found < 1:
+        steps = self.stream.predictions // lanes
+        if steps < 1:
             raise DataError(
                 f"--batch-size: {lanes} lanes are more than the training text has tokens, {self.stream.predictions:,}"
             )
-        return found
+        return steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +70,8 @@ class ShuffledChunks:
         return -(-self._chunks // batch_size)
 
     def batch(self, seed: int, epoch: int, index: int, batch_size: int) -> Batch:
-        found = range(index * batch_size, min((index + 1) * batch_size, self._chunks))
-        chunks = [self._chunk(seed, epoch, number) for number in found]
+        numbers = range(index * batch_size, min((index + 1) * batch_size, self._chunks))
+        chunks = [self._chunk(seed, epoch, number) for number in numbers]
         return _batch(self.stream, [(n * self.length, (n + 1) * self.length) for n in chunks], self.resets)
 
     @property

@@ -45,8 +45,8 @@ def _power(values: np.ndarray) -> np.ndarray:
     for 64 bits, and no digit changes.
     """
     exponent = np.frexp(np.abs(values).max(0, initial=0.0))[1]
-    found: np.ndarray = np.ldexp(1.0, np.clip(exponent, -1021, 1021))
-    return found
+    power: np.ndarray = np.ldexp(1.0, np.clip(exponent, -1021, 1021))
+    return power
 
 
 def varies(values: np.ndarray) -> np.ndarray:
@@ -56,5 +56,5 @@ def varies(values: np.ndarray) -> np.ndarray:
         np.where(seen, values, -np.inf).max(0, initial=-np.inf),
         np.where(seen, values, np.inf).min(0, initial=np.inf),
     )
-    found: np.ndarray = high - low > ROUNDING * np.maximum(np.abs(high), np.abs(low))
-    return found
+    varied: np.ndarray = high - low > ROUNDING * np.maximum(np.abs(high), np.abs(low))
+    return varied

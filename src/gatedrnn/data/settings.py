@@ -26,9 +26,9 @@ Tokenizer: TypeAlias = Literal["words", "whitespace", "tokens", "bpe", "characte
 TextTokenizer: TypeAlias = Literal["words", "pieces", "whitespace", "tokens", "bpe", "characters", "bytes"]
 
 
-def _as_names(given: object) -> object:
+def _as_names(names: object) -> object:
     """One name as several, and none as none."""
-    return () if given is None else (given,) if isinstance(given, str) else given
+    return () if names is None else (names,) if isinstance(names, str) else names
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
@@ -384,14 +384,14 @@ def data_settings(task: str, **given: object) -> "DataSettings":
     for name in given:
         if name not in TASKS[task].model_fields and (owners := tasks_with(name)):
             raise UsageError(belongs(name, owners, task))
-    found: DataSettings = TASKS[task].model_validate({"task": task, **given})  # type: ignore[assignment]
-    return found
+    settings: DataSettings = TASKS[task].model_validate({"task": task, **given})  # type: ignore[assignment]
+    return settings
 
 
 def own_settings(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Settings without the defaults of other tasks than the one that they name, which earlier versions wrote too."""
-    own = TASKS.get(str(given.get("task")), TaskSettings).model_fields
-    return {name: value for name, value in given.items() if name in own or not _is_default(name, value)}
+    fields = TASKS.get(str(given.get("task")), TaskSettings).model_fields
+    return {name: value for name, value in given.items() if name in fields or not _is_default(name, value)}
 
 
 def tasks_with(field: str) -> list[str]:
@@ -413,12 +413,12 @@ def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
     return f"unknown {what} {got!r}.{f' Did you mean {near[0]!r}?' if near else ''} There are {', '.join(names)}"
 
 
-def _of_its_task(given: object) -> object:
+def _of_its_task(values: object) -> object:
     """A mapping as the settings of the task that it names."""
-    if not isinstance(given, dict):
-        return given
-    own = own_settings(given)
-    return data_settings(str(own.pop("task", "")), **own)
+    if not isinstance(values, dict):
+        return values
+    flat = own_settings(values)
+    return data_settings(str(flat.pop("task", "")), **flat)
 
 
 def _is_default(name: str, value: object) -> bool:

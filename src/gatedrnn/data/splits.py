@@ -53,7 +53,7 @@ def notes_on_classes(labels: Mapping[str, Sequence[str]]) -> list[str]:
     Args:
         labels: of the rows, by split.
     """
-    counts = Counter(label for own in labels.values() for label in own)
+    counts = Counter(label for labels_of_split in labels.values() for label in labels_of_split)
     once = [label for label, count in counts.items() if count == 1]
     notes = []
     if once:
@@ -81,11 +81,11 @@ def notes_on_repeats(splits: Mapping[str, Iterable[Hashable]], unit: str) -> lis
     """
     seen, notes = set(splits["train"]), list[str]()
     for split in ("validation", "test"):
-        own = list(splits.get(split, ()))
-        repeats = sum(one in seen for one in own)
+        keys = list(splits.get(split, ()))
+        repeats = sum(key in seen for key in keys)
         if repeats:
             notes.append(
-                f"{repeats:,} of {len(own):,} {unit} of {split} are in the training data too: their score says little "
+                f"{repeats:,} of {len(keys):,} {unit} of {split} are in the training data too: their score says little "
                 "about new ones. Remove them, or keep together what belongs together with --group."
             )
     return notes

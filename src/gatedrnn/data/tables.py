@@ -86,29 +86,29 @@ def is_several(path: Path) -> bool:
 
 
 def _tables_in(path: Path) -> list[Path]:
-    found = path.iterdir() if path.is_dir() else map(Path, glob(str(path), recursive=True))
-    files = sorted(file for file in found if file.is_file() and ending_of(file) in FORMATS)
+    paths = path.iterdir() if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    files = sorted(file for file in paths if file.is_file() and ending_of(file) in FORMATS)
     if not files:
         raise DataError(f"{path}: holds no file that ends in one of {', '.join(FORMATS)}")
     return files
 
 
 def _one_below_another(path: Path, tables: list[tuple[Path, RawTable]]) -> RawTable:
-    first, one = tables[0]
+    first, top = tables[0]
     for file, table in tables:
-        if set(table.column_names) != set(one.column_names):
-            unlike = sorted(set(table.column_names) ^ set(one.column_names))[0]
+        if set(table.column_names) != set(top.column_names):
+            unlike = sorted(set(table.column_names) ^ set(top.column_names))[0]
             raise DataError(
                 f"{file}: column {unlike!r} is in one of it and {first.name} alone; tables of a folder are alike"
             )
         if FILE in table.column_names:
             raise DataError(f"{file}: has a column {FILE!r}, which names files of a folder; rename it")
-    columns = {name: [value for _, table in tables for value in table[name]] for name in one.column_names}
+    columns = {name: [value for _, table in tables for value in table[name]] for name in top.column_names}
     columns[FILE] = [
         file.name.removesuffix(".gz").rpartition(".")[0] for file, table in tables for _ in range(len(table))
     ]
     digests = "".join(f"{file.name} {table.sha256}\n" for file, table in tables)
-    return RawTable(columns, one.class_names, hashlib.sha256(digests.encode()).hexdigest())
+    return RawTable(columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest())
 
 
 def _read(path: Path, quoting: bool) -> RawTable:
@@ -130,7 +130,7 @@ def _read(path: Path, quoting: bool) -> RawTable:
         names = [name.strip() for name in data.column_names]
         check_unequal(names, path)
         columns = dict(zip(names, data.columns.values(), strict=True))
-        classes = {name.strip(): own for name, own in data.class_names.items()}
+        classes = {name.strip(): class_names for name, class_names in data.class_names.items()}
     with path.open("rb") as file:
         return RawTable(columns, classes, hashlib.file_digest(file, "sha256").hexdigest())
 
@@ -150,9 +150,9 @@ def column_of(
         if wanted not in names:
             raise DataError(f"{place}: no column {wanted!r}; the file has {columns}")
         return wanted
-    found = [name for name in names if name.lower() in usual and name not in taken]
-    if len(found) != 1:
-        seen = f"several could be it ({', '.join(found)})" if found else "none has a usual name"
+    candidates = [name for name in names if name.lower() in usual and name not in taken]
+    if len(candidates) != 1:
+        seen = f"several could be it ({', '.join(candidates)})" if candidates else "none has a usual name"
         remedy = f"name it with {FLAGS[what]}" if what in FLAGS else f"call one of them {usual[0]}"
         raise DataError(f"{place}: which column is the {what}? {seen}; {remedy}. Columns: {columns}")
-    return found[0]
+    return candidates[0]

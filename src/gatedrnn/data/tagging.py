@@ -44,10 +44,10 @@ def load_tagging(settings: TaggingTask) -> TaskData:
         labels = step_labels(table.sets, names, inputs, firsts)
         evaluation[split] = Examples(inputs, labels, metric=settings.metric.replace("-", "_"))
         tagged = [
-            [word for word, tag in zip(words, tags[: len(own)], strict=False) if tag != str(IGNORED)]
-            for words, tags, own in zip(table.words, table.sets, firsts, strict=True)
+            [word for word, tag in zip(words, tags[: len(row)], strict=False) if tag != str(IGNORED)]
+            for words, tags, row in zip(table.words, table.sets, firsts, strict=True)
         ]
-        texts[split] = Texts(table.texts, [own[own != IGNORED].tolist() for own in labels], tagged)
+        texts[split] = Texts(table.texts, [row[row != IGNORED].tolist() for row in labels], tagged)
     return TaskData(
         name=settings.task,
         model_inputs={
@@ -104,7 +104,7 @@ def step_labels(
 ) -> np.ndarray:
     """(rows, time): the number of a tag where its word begins, -100 at all other steps."""
     number = {str(IGNORED): IGNORED} | {name: place for place, name in enumerate(names)}
-    found = np.full((len(inputs), max(map(len, inputs))), IGNORED, np.int64)
-    for row, own, begins in zip(found, tags, firsts, strict=True):
-        row[begins] = [number[tag] for tag in own[: len(begins)]]
-    return found
+    labels = np.full((len(inputs), max(map(len, inputs))), IGNORED, np.int64)
+    for row, row_labels, begins in zip(labels, tags, firsts, strict=True):
+        row[begins] = [number[tag] for tag in row_labels[: len(begins)]]
+    return labels

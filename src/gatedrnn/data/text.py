@@ -23,8 +23,8 @@ WHOLE = 1 << 40
 
 def load_ag_news(settings: TextTask) -> TaskData:
     """AG News from the hub, or from local copies."""
-    given = [file for file in (settings.train_file, settings.validation_file, settings.test_file) if file is not None]
-    if given and (settings.train_file is None or settings.test_file is None):
+    files = [file for file in (settings.train_file, settings.validation_file, settings.test_file) if file is not None]
+    if files and (settings.train_file is None or settings.test_file is None):
         raise DataError("ag_news: give both --train-file and --test-file, or neither to load it from the hub")
     return _load("ag_news", settings, hub=AG_NEWS)
 
@@ -63,9 +63,9 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
     evaluation, texts = {}, {}
     for split, table in splits.items():
         inputs = encode_texts(tokenizer, table.texts, longest, split, notes)
-        own = labels.arrays[split]
-        evaluation[split] = Examples(inputs, own, unit=labels.unit, several=labels.several, metric=metric)
-        texts[split] = Texts(table.texts, own.tolist())
+        targets = labels.arrays[split]
+        evaluation[split] = Examples(inputs, targets, unit=labels.unit, several=labels.several, metric=metric)
+        texts[split] = Texts(table.texts, targets.tolist())
     return TaskData(
         name=name,
         model_inputs={
@@ -123,13 +123,13 @@ def read_splits(
         tables = {split: read_hub(hub, split, wanted) for split in ("train", "test")}
     else:
         files = {"train": settings.train_file, "validation": settings.validation_file, "test": settings.test_file}
-        given = {split: path for split, path in files.items() if path is not None}
-        for split, path in given.items():
+        named = {split: path for split, path in files.items() if path is not None}
+        for split, path in named.items():
             first = tables.get("train")
             # What the first table says of its labels holds for all.
             several = wanted.several if first is None else first.sets is not None
-            own = wanted._replace(like=None if first is None else first.columns, several=several)
-            tables[split] = read_file(path, own, quoting=settings.quoting)
+            roles = wanted._replace(like=None if first is None else first.columns, several=several)
+            tables[split] = read_file(path, roles, quoting=settings.quoting)
     sources = [{"split": split, **table.source} for split, table in tables.items()]
     notes += dict.fromkeys(table.said for table in tables.values())
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):

@@ -151,8 +151,8 @@ class Times(NamedTuple):
         if self.form.kind == "numbers":
             return self.values.astype(np.float64)
         begin = self.order.min() if self.form.kind == "dates" else np.timedelta64(0, "ns")
-        found: np.ndarray = (self.order - begin) / np.timedelta64(1, "h")
-        return found
+        since_begin: np.ndarray = (self.order - begin) / np.timedelta64(1, "h")
+        return since_begin
 
 
 def read_times(values: Sequence[object], place: Place, order: Order | None = None) -> Times:
@@ -176,10 +176,10 @@ def read_times(values: Sequence[object], place: Place, order: Order | None = Non
         return Times(np.empty(0), TimeForm())
     if CLOCK.fullmatch(texts[0]):
         return _clocks(texts, place)
-    found = _patterned(texts, place, order)
-    if found is None and _is_number(texts[0]):
-        found = _numbers(texts, place)
-    return found or _dates(values, texts, place)
+    times = _patterned(texts, place, order)
+    if times is None and _is_number(texts[0]):
+        times = _numbers(texts, place)
+    return times or _dates(values, texts, place)
 
 
 def are_dates(values: Sequence[object]) -> bool:
@@ -218,16 +218,16 @@ def _numbers(texts: list[str], place: Place) -> Times:
         pass
     else:
         return _since_1970(whole) or Times(whole, TimeForm())
-    found = np.empty(len(texts))
+    numbers = np.empty(len(texts))
     for row, text in enumerate(texts):
         if not _is_number(text):
             raise DataError(f"{place(row)}: {text[:SHOWN]!r} is no number, as the first time of the column is")
-        found[row] = float(text)
-        if not np.isfinite(found[row]):
+        numbers[row] = float(text)
+        if not np.isfinite(numbers[row]):
             raise DataError(f"{place(row)}: a time must be finite, got {text[:SHOWN]}")
-    if (found == np.rint(found)).all() and np.abs(found).max() < 2**53:
-        return Times(found.astype(np.int64), TimeForm())
-    return Times(found, TimeForm(decimals=decimals_of(found)))
+    if (numbers == np.rint(numbers)).all() and np.abs(numbers).max() < 2**53:
+        return Times(numbers.astype(np.int64), TimeForm())
+    return Times(numbers, TimeForm(decimals=decimals_of(numbers)))
 
 
 def _since_1970(times: np.ndarray) -> Times | None:
@@ -251,42 +251,44 @@ def decimals_of(times: np.ndarray) -> int:
 
 
 def _clocks(texts: list[str], place: Place) -> Times:
-    found = np.empty(len(texts), "timedelta64[ns]")
+    clocks = np.empty(len(texts), "timedelta64[ns]")
     for row, text in enumerate(texts):
         clock = CLOCK.fullmatch(text)
         if clock is None:
             raise DataError(f"{place(row)}: {text[:SHOWN]!r} is no time of hours and minutes as the first one")
         seconds = 3600 * int(clock[1]) + 60 * int(clock[2]) + Decimal(clock[3] or 0)
-        found[row] = np.timedelta64(int(seconds * 10**9), "ns")
-    return Times(found, TimeForm("clock", decimals=_decimals_of_seconds(found)))
+        clocks[row] = np.timedelta64(int(seconds * 10**9), "ns")
+    return Times(clocks, TimeForm("clock", decimals=_decimals_of_seconds(clocks)))
 
 
 def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | None:
     """Dates by a pattern that all texts follow; None where there is none. Of several, that by which times rise."""
-    found = {pattern: days for pattern, days in _fitting(texts) if order is None or has_order(pattern, order)}
-    whole = next(iter(found), None)
+    days_by_pattern = {pattern: days for pattern, days in _fitting(texts) if order is None or has_order(pattern, order)}
+    whole = next(iter(days_by_pattern), None)
     if _is_number(texts[0]) and len({*texts}) >= FEWEST_ROWS:
         _check_no_slip(texts, place, PATTERNS[: PATTERNS.index(whole)] if whole else PATTERNS, whole)
     by_order: dict[tuple[str, ...], str] = {}
-    for pattern in found:
+    for pattern in days_by_pattern:
         by_order.setdefault(order_of(pattern), pattern)
-    falls = {pattern: int((np.diff(found[pattern]) <= np.timedelta64(0)).sum()) for pattern in by_order.values()}
+    falls = {
+        pattern: int((np.diff(days_by_pattern[pattern]) <= np.timedelta64(0)).sum()) for pattern in by_order.values()
+    }
     best = [pattern for pattern, count in falls.items() if count == min(falls.values())]
-    asked = {str(found[pattern][0])[:10]: "-".join(order_of(pattern)) for pattern in best}
+    asked = {str(days_by_pattern[pattern][0])[:10]: "-".join(order_of(pattern)) for pattern in best}
     if len(asked) > 1:
         raise DataError(
             f"{place(0)}: {texts[0]} may be {' or '.join(asked)}, and no row tells; give --date-order "
             f"{' or --date-order '.join(asked.values())}"
         )
-    return Times(found[best[0]], TimeForm("dates", best[0])) if best else None
+    return Times(days_by_pattern[best[0]], TimeForm("dates", best[0])) if best else None
 
 
-def _check_no_slip(texts: list[str], place: Place, patterns: Iterable[str], found: str | None = None) -> None:
+def _check_no_slip(texts: list[str], place: Place, patterns: Iterable[str], pattern_of_all: str | None = None) -> None:
     """Check that a column does not follow a pattern but for some few rows, as it does where a date is mistyped.
 
     Args:
         patterns: those that it may follow so.
-        found: the pattern that all follow, if there is one.
+        pattern_of_all: the pattern that all follow, if there is one.
 
     Raises:
         DataError: it does; the first of those rows is named.
@@ -294,7 +296,7 @@ def _check_no_slip(texts: list[str], place: Place, patterns: Iterable[str], foun
     for pattern in patterns:
         if follows(pattern, texts[0]) or follows(pattern, texts[-1]):
             slips = [row for row, text in enumerate(texts) if not follows(pattern, text)]
-            if 0 < len(slips) <= MOST_SLIPS * len(texts) and not _evenly_spaced(texts, found):
+            if 0 < len(slips) <= MOST_SLIPS * len(texts) and not _evenly_spaced(texts, pattern_of_all):
                 said = f"{place(slips[0])}: {texts[slips[0]][:SHOWN]!r} is no date as {shown(pattern)}"
                 raise DataError(f"{said}, as {len(texts) - len(slips):,} of {len(texts):,} times of the column are")
 
@@ -345,16 +347,16 @@ def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
             f"{place(row)}: {texts[row]} is in the year {years[row]}; dates of the years {FIRST_YEAR} to {LAST_YEAR} "
             "are read"
         )
-    found = np.array(written, "datetime64[ns]")
+    dates = np.array(written, "datetime64[ns]")
     for row, offset in enumerate(offsets):
         if (offset is None) != (offsets[0] is None):
             raise DataError(f"{place(row)}: {text_of_offset(offset)}, unlike the first time of the column")
-    days = found.astype("datetime64[D]")
+    days = dates.astype("datetime64[D]")
     form = TimeForm(
-        "dates", decimals=_decimals_of_seconds(found), hours=bool((days != found).any()) or offsets[0] is not None,
+        "dates", decimals=_decimals_of_seconds(dates), hours=bool((days != dates).any()) or offsets[0] is not None,
         marks=("/" if "/" in texts[0] else "-") + ("T" if "T" in texts[0] else " "),
     )  # fmt: skip
-    return Times(found, form) if offsets[0] is None else _zoned(found, offsets, form, _named_zone(values[0]))
+    return Times(dates, form) if offsets[0] is None else _zoned(dates, offsets, form, _named_zone(values[0]))
 
 
 def _moment(text: str) -> np.datetime64:
@@ -437,8 +439,8 @@ def _decimals_of_seconds(times: np.ndarray) -> int:
 
 
 def _number_written(moment: float, decimals: int) -> float:
-    found = round(moment, decimals) if decimals <= MOST_DECIMALS else float(f"{moment:.15g}")
-    return int(found) if float(found).is_integer() else found
+    number = round(moment, decimals) if decimals <= MOST_DECIMALS else float(f"{moment:.15g}")
+    return int(number) if float(number).is_integer() else number
 
 
 def _clock_written(nanoseconds: int, decimals: int) -> str:

@@ -102,9 +102,9 @@ def clear() -> int:
     freed = 0
     for count in counts_folder().glob("*"):
         count.unlink(missing_ok=True)
-    for one in kept():
-        name = one.folder.name.removeprefix(_MAKING)
-        with held(cache_folder() / f"{name}.lock", f"{one.folder}", wait=True):
-            shutil.rmtree(one.folder, ignore_errors=True)  # the process that made it may have renamed it by now
-        freed += one.bytes
+    for entry in kept():
+        name = entry.folder.name.removeprefix(_MAKING)
+        with held(cache_folder() / f"{name}.lock", f"{entry.folder}", wait=True):
+            shutil.rmtree(entry.folder, ignore_errors=True)  # the process that made it may have renamed it by now
+        freed += entry.bytes
     return freed

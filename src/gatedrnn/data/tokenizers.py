@@ -165,10 +165,10 @@ def decode_stream(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
 
 def unknown_in(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:
     """The words or characters of a text that its vocabulary lacks, each once, in order."""
-    found = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     spans = [
         text[slice(*span)]
-        for number, span in zip(found.ids, found.offsets, strict=True)
+        for number, span in zip(encoding.ids, encoding.offsets, strict=True)
         if number == tokenizer.unk_token_id
     ]
     return [span for span in dict.fromkeys(spans) if span != UNK]

@@ -120,9 +120,9 @@ class Frequency:
         if step is None:
             return np.asarray(self._calendar(times))
         steps = np.arange(places[-1] + 1)
-        found: np.ndarray = times[0] + step * (steps if isinstance(step, float) else steps.astype(_unit(times)))
-        found[places] = times
-        return found
+        times_on_grid: np.ndarray = times[0] + step * (steps if isinstance(step, float) else steps.astype(_unit(times)))
+        times_on_grid[places] = times
+        return times_on_grid
 
     def _equal_step(self, times: np.ndarray) -> float | int | None:
         """A float where numbers are not whole; nanoseconds of dates; None of months and business days."""
@@ -147,10 +147,10 @@ class Frequency:
         """
         last, ahead, step = times[-1], np.arange(1, steps + 1), self._equal_step(times)
         if isinstance(step, float):
-            found = np.asarray(last + step * ahead)
-            if not (np.diff(found, prepend=np.float64(last)) > 0).all():
+            later = np.asarray(last + step * ahead)
+            if not (np.diff(later, prepend=np.float64(last)) > 0).all():
                 raise DataError(f"times of {last:g} are too large for 64 bits to hold a step ({self}) beside them")
-            return found
+            return later
         try:
             if step is not None:
                 np.int64(int(last.astype(np.int64)) + step * steps)  # refuses what would wrap around
@@ -189,8 +189,8 @@ class Frequency:
             tuple(round(whole / nanoseconds) for whole in wholes if whole % nanoseconds == 0)
             for wholes in ((DAY, WEEK), (HOUR,), (MINUTE,))
         ]
-        found = [tuple(count for count in several if 1 < count <= LONGEST_SEASON) for several in counts]
-        return next((several for several in found if several), (1,))
+        periods = [tuple(count for count in several if 1 < count <= LONGEST_SEASON) for several in counts]
+        return next((several for several in periods if several), (1,))
 
 
 def as_frequency(name: str) -> Frequency:
@@ -201,19 +201,19 @@ def as_frequency(name: str) -> Frequency:
     """
     try:
         number = int(name) if name.isdecimal() else float(name)
-        found = Frequency(NUMBERS, int(number) if math.isfinite(number) and number == int(number) else number)
+        frequency = Frequency(NUMBERS, int(number) if math.isfinite(number) and number == int(number) else number)
     except ValueError:
         try:
-            found = Frequency(_offset(name).freqstr)
+            frequency = Frequency(_offset(name).freqstr)
         except ValueError as error:
             raise DataError(
                 f"--frequency {name}: must be a step such as h, 15min, D, W or MS, or a number between times that are "
                 "numbers"
             ) from error
-    step = found.step if found.name == NUMBERS else found.nanoseconds or _offset(found.name).n
+    step = frequency.step if frequency.name == NUMBERS else frequency.nanoseconds or _offset(frequency.name).n
     if not 0 < step < LONGEST_STEP:
         raise DataError(f"--frequency {name}: the step must be above 0, and at most what 64 bits hold")
-    return found
+    return frequency
 
 
 def named_alike(name: str) -> list[Frequency]:
@@ -225,8 +225,8 @@ def named_alike(name: str) -> list[Frequency]:
     """
     count, base = cast(re.Match[str], re.match(r"(\d*)(.*)", name)).groups()
     bases = [f"{base}S", f"{base}E"] if base in ("M", "Q", "Y") else [base]
-    names = [f"{count}{one}{anchor}" for one in bases for anchor in ("", *ANCHORS.get(one, ()))]
-    return [as_frequency(one) for one in names]
+    names = [f"{count}{candidate}{anchor}" for candidate in bases for anchor in ("", *ANCHORS.get(candidate, ()))]
+    return [as_frequency(candidate) for candidate in names]
 
 
 def frequency_of(times: np.ndarray) -> Frequency | None:
@@ -238,8 +238,10 @@ def frequency_of(times: np.ndarray) -> Frequency | None:
     if len(times) < 3:
         return None
     kinds = {"i": _of_whole_numbers, "f": _of_fractions, "m": _of_equal_steps, "M": _of_dates}
-    found = next((one for one in kinds[times.dtype.kind](times) if (one.places(times) >= 0).all()), None)
-    return None if found is None else found.of_years(times)
+    frequency = next(
+        (candidate for candidate in kinds[times.dtype.kind](times) if (candidate.places(times) >= 0).all()), None
+    )
+    return None if frequency is None else frequency.of_years(times)
 
 
 def _of_whole_numbers(times: np.ndarray) -> Iterator[Frequency]:
@@ -362,10 +364,10 @@ def calendar_features(times: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
         times: (time,), datetime64, by the clock of their zone.
         names: of `CALENDAR_FEATURES`.
     """
-    found = np.empty((len(times), 2 * len(names)), np.float32)
+    features = np.empty((len(times), 2 * len(names)), np.float32)
     index = pd.DatetimeIndex(times) if names else None
     for place, name in enumerate(names):
         attribute, period = CALENDAR_FEATURES[name]
         angle = 2 * np.pi * np.asarray(getattr(index, attribute)) / period
-        found[:, 2 * place], found[:, 2 * place + 1] = np.sin(angle), np.cos(angle)
-    return found
+        features[:, 2 * place], features[:, 2 * place + 1] = np.sin(angle), np.cos(angle)
+    return features

@@ -109,10 +109,10 @@ def _steps(probe: Probe, length: int) -> int:
 def _drawn(
     probe: Probe, random: np.random.Generator, rows: int, length: int, labels: str
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    inputs, found = probe.rows(random, rows, length)
-    if labels == "last" and found.ndim == 2:
-        found[:, :-1] = IGNORED
-    return inputs, found
+    inputs, labels_drawn = probe.rows(random, rows, length)
+    if labels == "last" and labels_drawn.ndim == 2:
+        labels_drawn[:, :-1] = IGNORED
+    return inputs, labels_drawn
 
 
 def _read(probe: Probe) -> dict[str, Any]:

@@ -85,10 +85,10 @@ def named_files(path: Path, *, quoting: bool = False) -> str | None:
     if path.suffix.lower() not in (".csv", ".tsv"):
         return None
     data = read_all_columns(path, quoting=quoting)
-    found = [name for name in data.column_names if name.lower() in FILE_COLUMNS]
-    if len(found) != 1 or not len(data):
+    columns = [name for name in data.column_names if name.lower() in FILE_COLUMNS]
+    if len(columns) != 1 or not len(data):
         return None
-    first = str(data[found[0]][0])
+    first = str(data[columns[0]][0])
     return first if Path(first).suffix else None
 
 
@@ -124,13 +124,13 @@ def check_float32(series: LabelledSeries, means: Sequence[float], deviations: Se
         DataError: one does not; its row and column are named.
     """
     for number, values in enumerate(series.values):
-        if (found := first_beyond(values, means, deviations)) is not None:
-            step, channel = found
+        if (at := first_beyond(values, means, deviations)) is not None:
+            step, channel = at
             row = f"{series.places[number]}, step {step + 1}"
             if series.rows is not None:
                 row = f"row {series.rows[number][step]}"
             raise DataError(
-                f"{place}: {row}, column {series.channels[channel]!r}: {values[found]:g} does not fit float32 in units "
+                f"{place}: {row}, column {series.channels[channel]!r}: {values[at]:g} does not fit float32 in units "
                 f"of training's deviation there, {deviations[channel]:g}"
             )
 

@@ -43,8 +43,10 @@ def load_series_task(settings: SeriesTask) -> TaskData:
             check_alike(read[split], train.channels, train.rate, train.unit, str(file))
             if (read[split].times is None) != (read["train"].times is None):
                 raise DataError(f"{file}: one of it and {settings.train_file} has uneven times, the other has not")
-    notes += dict.fromkeys(found.said for found in read.values() if found.said)
-    sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
+    notes += dict.fromkeys(series_of_split.said for series_of_split in read.values() if series_of_split.said)
+    sources: list[dict[str, Json]] = [
+        {**series_of_split.source, "split": split} for split, series_of_split in read.items()
+    ]
     numbers = settings.task == SERIES_REGRESSION
     names = () if numbers else read["train"].label_names or in_order(read["train"].labels)
     if names and len(set(read["train"].labels)) < 2:
@@ -61,7 +63,8 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     if "validation" not in read:
         notes.append("Validation: no series are set apart; the last weights are taken.")
     notes += notes_on_repeats(
-        {split: [own.tobytes() for own in found.values] for split, found in read.items()}, "series"
+        {split: [values.tobytes() for values in series_of_split.values] for split, series_of_split in read.items()},
+        "series",
     )
     if settings.metric == "auroc" and len(names) != 2:
         raise DataError(f"--metric auroc: needs two classes, {settings.train_file} has {len(names) or 'numbers'}")
@@ -80,16 +83,16 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         )
     number = {label: place for place, label in enumerate(names)}
     if numbers:
-        found = labels_as_numbers(read["train"])
-        spread = deviation_of(found) or 1.0
-        scale |= {"problem_type": "regression", "label_mean": float(found.mean()), "label_deviation": spread}
+        targets = labels_as_numbers(read["train"])
+        spread = deviation_of(targets) or 1.0
+        scale |= {"problem_type": "regression", "label_mean": float(targets.mean()), "label_deviation": spread}
 
     def examples(series: LabelledSeries) -> Examples:
         gaps = None if series.times is None else [gaps_of(times) for times in series.times]
         if numbers:
             return Examples(series.values, labels_as_numbers(series), unit=spread, gaps=gaps)
-        own = np.array([number[label] for label in series.labels], dtype=np.int64)
-        return Examples(series.values, own, metric="auroc" if settings.metric == "auroc" else None, gaps=gaps)
+        classes = np.array([number[label] for label in series.labels], dtype=np.int64)
+        return Examples(series.values, classes, metric="auroc" if settings.metric == "auroc" else None, gaps=gaps)
 
     how = reading._asdict()
     del how["data_root"]  # a folder of this machine
@@ -115,19 +118,19 @@ def labels_as_numbers(series: LabelledSeries) -> np.ndarray:
     Raises:
         DataError: a label is no finite number, or larger than `LARGEST`; its place is named.
     """
-    found = np.empty(len(series.labels))
+    numbers = np.empty(len(series.labels))
     for row, (label, place) in enumerate(zip(series.labels, series.places, strict=True)):
         try:
-            found[row] = float(label)
+            numbers[row] = float(label)
         except ValueError:
-            found[row] = np.nan
-        if not np.isfinite(found[row]):
+            numbers[row] = np.nan
+        if not np.isfinite(numbers[row]):
             raise DataError(f"{series.source['name']}: {place}: the label must be a finite number, got {label!r}")
-        if abs(found[row]) > LARGEST:
+        if abs(numbers[row]) > LARGEST:
             raise DataError(
                 f"{series.source['name']}: {place}: the label {label} is too large; numbers up to {LARGEST:g} are read"
             )
-    return found
+    return numbers
 
 
 def _scale(train: LabelledSeries) -> dict[str, Json]:
@@ -153,7 +156,7 @@ def gaps_of(times: np.ndarray) -> np.ndarray:
 
 def _usual_gap(times: list[np.ndarray]) -> float:
     """The median of all gaps of training, which the model reads times in units of; 1 where there is none."""
-    gaps = np.concatenate([np.diff(own) for own in times])
+    gaps = np.concatenate([np.diff(steps) for steps in times])
     return float(np.median(gaps)) if len(gaps) else 1.0
 
 
