@@ -39,8 +39,8 @@ def write(folder: Path, files: dict[str, Entry], **facts: Json) -> None:
 
 def add(folder: Path, *names: str) -> None:
     """Write files of `folder` down as they are now, in the manifest that is there or in a new one."""
-    kept = read(folder) if (folder / MANIFEST).exists() else {}
-    write(folder, {**kept, **{name: entry_at(folder / name) for name in names}})
+    entries = read(folder) if (folder / MANIFEST).exists() else {}
+    write(folder, {**entries, **{name: entry_at(folder / name) for name in names}})
 
 
 def read(folder: Path) -> dict[str, Entry]:
@@ -91,8 +91,8 @@ def faults(folder: Path) -> dict[str, str]:
     """
     entries = read(folder)
     with ThreadPoolExecutor(cores()) as threads:  # sums of gigabytes, which take no lock
-        found = threads.map(fault_of, (folder / name for name in entries), entries.values())
-        return {name: fault for name, fault in zip(entries, found, strict=True) if fault}
+        reports = threads.map(fault_of, (folder / name for name in entries), entries.values())
+        return {name: fault for name, fault in zip(entries, reports, strict=True) if fault}
 
 
 def fault_of(path: Path, entry: Entry) -> str | None:

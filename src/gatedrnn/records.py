@@ -61,7 +61,7 @@ def environment() -> Environment:
             "system": f"{platform.system()} {platform.machine()}",
             "processor": processor(),
             "cores": os.cpu_count(),
-            "versions": {package: found for package in PACKAGES if (found := _version(package)) is not None},
+            "versions": {package: version for package in PACKAGES if (version := _version(package)) is not None},
         },
     }
 
@@ -76,9 +76,11 @@ def commit() -> str | None:
     if source.name != "src" or not (source.parent / ".git").exists():  # another project's, perhaps, around a wheel
         return None
     asked = ["git", "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files", "--", "src"]
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # hooks set some
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # hooks set some
     try:
-        said = subprocess.run(asked, cwd=source.parent, env=own, capture_output=True, text=True, check=True, timeout=10)
+        said = subprocess.run(
+            asked, cwd=source.parent, env=variables, capture_output=True, text=True, check=True, timeout=10
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     lines = said.stdout.splitlines()

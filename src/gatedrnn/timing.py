@@ -74,13 +74,13 @@ def interleave(
         gauged = {key: stopwatch.gauge(action) for key, action in actions.items()}
         runs = dict(zip(actions, runs_for([taken for _, taken in gauged.values()], seconds), strict=True))
         rounds = max(runs.values(), default=0)
-        found: dict[Key, dict[int, float]] = {key: {} for key in actions}
+        samples: dict[Key, dict[int, float]] = {key: {} for key in actions}
         for number in range(rounds):
             tidy()
             for key in actions if number % 2 == 0 else reversed(list(actions)):
                 if number % (rounds // runs[key]) == 0:
-                    found[key][number] = stopwatch.time(actions[key], gauged[key][0])
-    return {key: Samples(found[key], gauged[key][0]) for key in actions}
+                    samples[key][number] = stopwatch.time(actions[key], gauged[key][0])
+    return {key: Samples(samples[key], gauged[key][0]) for key in actions}
 
 
 class Stopwatch:

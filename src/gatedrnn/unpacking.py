@@ -36,14 +36,14 @@ class BoundedGzip(gzip.GzipFile):
     def read1(self, size: int = -1) -> bytes:
         return self._counted(super().read1(size))
 
-    def _counted(self, found: bytes) -> bytes:
-        self._read += len(found)
+    def _counted(self, block: bytes) -> bytes:
+        self._read += len(block)
         if self._read > self._most:
             raise DataError(
                 f"{self._place}: unpacks to more than {self._most:,} bytes ({MOST_TIMES} times its size, or "
                 f"{ALWAYS_ALLOWED:,}); this looks like a gzip bomb. If it is not, unpack it and give the unpacked file"
             )
-        return found
+        return block
 
 
 def check_bounded(path: Path) -> None:

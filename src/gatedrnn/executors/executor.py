@@ -52,4 +52,8 @@ class Executor(Protocol):
 
 def finished(runs: Mapping[str, RunSettings], folder: Path) -> Records:
     """The results that are there already, each run's files checked."""
-    return {name: run(own, folder / name) for name, own in runs.items() if (folder / name / "result.json").exists()}
+    return {
+        name: run(settings, folder / name)
+        for name, settings in runs.items()
+        if (folder / name / "result.json").exists()
+    }

@@ -84,10 +84,10 @@ class OnSlurm:
         try:
             if not _has_result(job):
                 return job.result()
-            outcome, found = submitit.core.utils.pickle_load(job.paths.result_pickle)
+            outcome, result = submitit.core.utils.pickle_load(job.paths.result_pickle)
             if outcome == "success":
-                return found
-            raise submitit.core.utils.FailedJobError(str(found))
+                return result
+            raise submitit.core.utils.FailedJobError(str(result))
         except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError) as error:
             if job.state == "OUT_OF_MEMORY":
                 raise OutOfMemory(f"job {job.job_id} took more memory than it may; see --on slurm,mem_gb=…") from error

@@ -137,9 +137,11 @@ def _check_like_driver(task: Task) -> None:
         WorkerDiffers: a version is another one, or the folder another one.
     """
     host = platform.node()
-    for name, own in _versions().items():
-        if own != task.versions[name]:
-            raise WorkerDiffers(f"{host}: has {name} {own}, the driver {task.versions[name]}; install the same version")
+    for name, installed in _versions().items():
+        if installed != task.versions[name]:
+            raise WorkerDiffers(
+                f"{host}: has {name} {installed}, the driver {task.versions[name]}; install the same version"
+            )
     lock = task.driver / LOCK
     if task.lock and not (lock.exists() and lock.read_text() == task.lock):
         raise WorkerDiffers(

@@ -210,8 +210,8 @@ class _Drive:
 def _result(folder: Path) -> RunResult:
     """The result of a run that a worker has ended, as soon as it is seen here."""
     last = time.monotonic() + SECONDS_TO_APPEAR
-    while (found := RunFolder(folder).finished()) is None:
+    while (result := RunFolder(folder).finished()) is None:
         if time.monotonic() > last:
             raise WorkerDiffers(f"{folder}: its worker says that the run has ended, and its result is not there")
         time.sleep(SECONDS_BETWEEN_LOOKS)
-    return found
+    return result

@@ -20,8 +20,8 @@ class _Logits(nn.Module):
         self.model = model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        found: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
-        return found
+        logits: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        return logits
 
 
 def export_text_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str, float]:
@@ -41,11 +41,11 @@ def export_text_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict
     free = {0: torch.export.Dim("batch", min=1), 1: torch.export.Dim("time", min=2)}
     graph = graph_of(module, _example(model, 4, 7), NAMES, ["logits"], dict.fromkeys(NAMES, free))
     onnx.save(graph, path)
-    given = _example(model, BATCH, STEPS)
+    inputs = _example(model, BATCH, STEPS)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found = session.run(None, {name: one.numpy() for name, one in zip(NAMES, given, strict=True)})
+    outputs = session.run(None, {name: tensor.numpy() for name, tensor in zip(NAMES, inputs, strict=True)})
     with torch.no_grad():
-        difference = largest_difference(found, [module(*given).numpy()])
+        difference = largest_difference(outputs, [module(*inputs).numpy()])
     check_alike(path, difference)
     return {path.name: difference}
 

@@ -60,7 +60,7 @@ class AdaptiveIntervals:
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name."""
-        return {f"intervals_{name}": own for name, own in vars(self).items()}
+        return {f"intervals_{name}": tensor for name, tensor in vars(self).items()}
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, Tensor]) -> "AdaptiveIntervals | None":

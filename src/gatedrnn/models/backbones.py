@@ -69,12 +69,12 @@ class Transformer(nn.Module):
         self.model.embed_tokens = nn.Identity()  # the embedding is the model's around it
 
     def forward(self, x: Series, mask: Flags | None) -> Series:
-        found = None if mask is None else mask.long()
+        attended = None if mask is None else mask.long()
         if self.bidirectional:
             # A mask of four dimensions is taken as it is; without one, attention would be causal.
             valid = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
-            found = valid[:, None, None].expand(-1, 1, x.shape[1], -1)
-        output: Tensor = self.model(inputs_embeds=x, attention_mask=found, use_cache=False).last_hidden_state
+            attended = valid[:, None, None].expand(-1, 1, x.shape[1], -1)
+        output: Tensor = self.model(inputs_embeds=x, attention_mask=attended, use_cache=False).last_hidden_state
         return output
 
 
@@ -99,8 +99,8 @@ class Mamba(nn.Module):
         self.model.embeddings = nn.Identity()
 
     def forward(self, x: Series, mask: Flags | None) -> Series:
-        found = None if mask is None else mask.long()
-        output: Tensor = self.model(inputs_embeds=x, attention_mask=found, use_cache=False).last_hidden_state
+        attended = None if mask is None else mask.long()
+        output: Tensor = self.model(inputs_embeds=x, attention_mask=attended, use_cache=False).last_hidden_state
         return output
 
 
@@ -122,8 +122,8 @@ def named_if_it_fails(name: str, doing: str) -> Iterator[None]:
     except Exception as error:
         if name not in _FILES or isinstance(error, (Error, ValueError, MemoryError, torch.OutOfMemoryError)):
             raise
-        own = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == _FILES[name]]
-        line = f", line {own[-1]}" if own else ""
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == _FILES[name]]
+        line = f", line {lines[-1]}" if lines else ""
         raise ContenderFails(
             f"{_FILES[name].name}:{name}: {doing} it fails{line}: {type(error).__name__}: {reason(error)}"
         ) from error
@@ -168,7 +168,7 @@ def load_contender_file(word: str) -> Backbone:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise ValueError(f"{word}: running the file fails: {type(error).__name__}: {reason(error)}") from error
-    found: Backbone | None = getattr(module, name, None)
-    if not callable(found):
+    backbone: Backbone | None = getattr(module, name, None)
+    if not callable(backbone):
         raise ValueError(f"{word}: the file has no class {name}")
-    return found
+    return backbone

@@ -92,12 +92,12 @@ class GatedRNNCache(Cache):
             for index, state in enumerate(stacked):
                 self.layers[first + index].update_recurrent_state(state, state_idx=kind)
 
-    def apart(self) -> "list[GatedRNNCache]":
+    def of_networks(self) -> "list[GatedRNNCache]":
         """The state of each network; what a network writes there is written here too, but for `seen_tokens`."""
-        count, found = len(self.layers) // self.networks, [copy(self) for _ in range(self.networks)]
-        for number, own in enumerate(found):
-            own.layers, own.networks = self.layers[number * count : (number + 1) * count], 1
-        return found
+        count, caches = len(self.layers) // self.networks, [copy(self) for _ in range(self.networks)]
+        for number, cache in enumerate(caches):
+            cache.layers, cache.networks = self.layers[number * count : (number + 1) * count], 1
+        return caches
 
     def detached(self) -> "GatedRNNCache":
         """Detach this state from its graph, in place, for truncated backpropagation through time."""
@@ -118,15 +118,15 @@ class GatedRNNCache(Cache):
     def of_tensors(cls, config: GatedRNNConfig, tensors: dict[str, Tensor]) -> "GatedRNNCache":
         """The state that `tensors` returned."""
         last = max((int(name.split()[1]) for name in tensors if name != SEEN), default=0)
-        found = cls(config, networks=1 + last // (len(config.cells) or 1))
+        cache = cls(config, networks=1 + last // (len(config.cells) or 1))
         for name, tensor in tensors.items():
             if name == SEEN:
-                found.seen_tokens = int(tensor)
+                cache.seen_tokens = int(tensor)
             else:
                 _, index, _, kind = name.split()
                 # A file's memory may begin anywhere, and a library sums in another order where rows are not aligned.
-                found.layers[int(index)].update_recurrent_state(tensor.clone(), state_idx=int(kind))
-        return found
+                cache.layers[int(index)].update_recurrent_state(tensor.clone(), state_idx=int(kind))
+        return cache
 
     def reset(self) -> None:
         super().reset()

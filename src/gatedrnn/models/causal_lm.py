@@ -117,10 +117,10 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
                 f"cache_implementation {generation_config.cache_implementation!r} holds keys and values, and this "
                 "model has a state of constant size; leave it out"
             )
-        given = model_kwargs.get("past_key_values")
-        if given is not None:
-            if not isinstance(given, GatedRNNCache):
-                raise TypeError(f"past_key_values must be a GatedRNNCache, got {type(given).__name__}")
-            given._is_user_defined = True
+        cache = model_kwargs.get("past_key_values")
+        if cache is not None:
+            if not isinstance(cache, GatedRNNCache):
+                raise TypeError(f"past_key_values must be a GatedRNNCache, got {type(cache).__name__}")
+            cache._is_user_defined = True
         elif generation_config.use_cache is not False:
             model_kwargs["past_key_values"] = GatedRNNCache(self.config)

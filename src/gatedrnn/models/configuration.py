@@ -143,9 +143,11 @@ class GatedRNNConfig(PreTrainedConfig):
         further, choices = self.cell_options or {}, []
         for word in self.cell.split(","):
             choice = CellChoice.parse(word.strip())
-            known = CELLS[choice.name].options
-            own = {option: value for option, value in further.items() if option in known and value != known[option]}
-            choices.append(CellChoice(choice.name, {**choice.options, **own}))
+            options = CELLS[choice.name].options
+            changed = {
+                option: value for option, value in further.items() if option in options and value != options[option]
+            }
+            choices.append(CellChoice(choice.name, {**choice.options, **changed}))
         return choices * self.num_hidden_layers if len(choices) == 1 else choices
 
     @property
@@ -163,7 +165,7 @@ class GatedRNNConfig(PreTrainedConfig):
         state.
         """
         equations = [CELLS[choice.name].equations for choice in self.cells]
-        return not equations or not all(issubclass(one, GappedLoopEquations) for one in equations)
+        return not equations or not all(issubclass(equation, GappedLoopEquations) for equation in equations)
 
     def is_boundary(self, token: int | None) -> bool:
         """Whether a token begins or ends texts; as padding it has a meaning of its own."""

@@ -47,9 +47,9 @@ def resets_of(kwargs: Mapping[str, object], resets: Flags | None, mask: Tensor |
         mask: (batch, time), 1 = real step; the positions of others mean nothing.
     """
     positions, documents = (cast(Tensor | None, kwargs.get(name)) for name in DOCUMENTS)
-    found = [] if resets is None else [resets]
+    flags = [] if resets is None else [resets]
     if positions is not None:
-        found.append(positions == 0 if mask is None else (positions == 0) & mask[:, -positions.shape[1] :].bool())
+        flags.append(positions == 0 if mask is None else (positions == 0) & mask[:, -positions.shape[1] :].bool())
     if documents is not None:
-        found.append(torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0)))
-    return None if not found else torch.stack(torch.broadcast_tensors(*found)).any(0)
+        flags.append(torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0)))
+    return None if not flags else torch.stack(torch.broadcast_tensors(*flags)).any(0)

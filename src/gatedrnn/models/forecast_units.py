@@ -61,7 +61,7 @@ class Scale:
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name."""
-        return {f"unit_{name}": own for name, own in vars(self).items()}
+        return {f"unit_{name}": tensor for name, tensor in vars(self).items()}
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, Tensor]) -> "Scale":
@@ -77,12 +77,12 @@ class Scale:
     def original(self, units: Tensor) -> Tensor:
         """The reverse of `units`, float64."""
         mean, deviation, logged, low, high = self._shaped(units)
-        found = torch.minimum(torch.maximum(mean + deviation * units.double(), low), high)
-        return torch.where(logged > 0, torch.where(logged > 0, found, 0.0).exp(), found)
+        values = torch.minimum(torch.maximum(mean + deviation * units.double(), low), high)
+        return torch.where(logged > 0, torch.where(logged > 0, values, 0.0).exp(), values)
 
     def _shaped(self, like: Tensor) -> list[Tensor]:
         added = [1] * (like.ndim - 2)
-        return [own.view(-1, 1, *added) if added else own for own in vars(self).values()]
+        return [tensor.view(-1, 1, *added) if added else tensor for tensor in vars(self).values()]
 
 
 def naive_forecast(past_values: Tensor, season: int, horizon: int) -> Tensor:

@@ -75,10 +75,10 @@ class ForecastState:
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors that `update` goes on from, but for the recurrent layers' state: each (batch, size)."""
-        found = self.scale.tensors() | self.past.tensors()
+        carried = self.scale.tensors() | self.past.tensors()
         if self.intervals is not None:  # a new value is held against what is forecast from these
-            found |= self.intervals.tensors() | self.smoothed.tensors() | {"hidden": torch.cat([*self.hidden], dim=1)}
-        return found
+            carried |= self.intervals.tensors() | self.smoothed.tensors() | {"hidden": torch.cat([*self.hidden], dim=1)}
+        return carried
 
 
 def stream_of(
@@ -155,27 +155,27 @@ class ForecastHead(nn.Module):
         shape = (*states.shape[:2], self.horizon, -1)
         states = self.dropout(silu(self.hidden(states)))
         if self.ahead is None or self.known is None:
-            found = self.quantiles(states).view(shape)
+            offsets = self.quantiles(states).view(shape)
         else:
             assert known is not None
-            found = self.quantiles(gelu(self.ahead(states).view(shape) + self.known(known.to(states.dtype))))
+            offsets = self.quantiles(gelu(self.ahead(states).view(shape) + self.known(known.to(states.dtype))))
         steps = torch.arange(1, self.horizon + 1, device=states.device)
         start = -SHARPNESS * smoothed.errors.to(states.dtype).unsqueeze(2) / steps.sqrt().unsqueeze(1)
         if self.config.typical_errors is not None:
             start = start - TYPICAL * torch.tensor(self.config.typical_errors, dtype=start.dtype, device=start.device)
         trust = 1 - (self.config.shrinkage if shrinkage is None else shrinkage)
-        found = trust * found
+        offsets = trust * offsets
         weights = (start + trust * self.mixture(states).view(shape)).softmax(-1)
         said = (smoothed.ahead().to(states.dtype) * weights).sum(-1)
         if self.linear is not None:
             said = said + trust * self.linear(smoothed.recent.to(states.dtype))
         unit = smoothed.change[:, -states.shape[1] :].to(states.dtype).unsqueeze(2) * steps.sqrt()
-        middle = (said + unit * found[..., self.middle]).unsqueeze(-1)
-        distances = softplus(found + WIDTH) * unit.unsqueeze(-1)
+        middle = (said + unit * offsets[..., self.middle]).unsqueeze(-1)
+        distances = softplus(offsets + WIDTH) * unit.unsqueeze(-1)
         if self.config.bands is not None:
-            distances = distances * torch.tensor(self.config.bands, dtype=found.dtype, device=found.device)
+            distances = distances * torch.tensor(self.config.bands, dtype=offsets.dtype, device=offsets.device)
         if factors is not None:
-            distances = distances * factors.to(found.dtype)[:, None, None]
+            distances = distances * factors.to(offsets.dtype)[:, None, None]
         above = middle + distances[..., self.middle + 1 :].cumsum(-1)
         below = middle - distances[..., : self.middle].flip(-1).cumsum(-1).flip(-1)
         return torch.cat([below, middle, above], dim=-1)
@@ -261,9 +261,11 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         if labels is not None:
             future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels.double()], dim=1)
             begun = None if read.begun is None else read.begun[:, -origins:]
-            alone = [read.scale.original(one) for one in each] if self.training and self.others else [quantiles]
+            alone = (
+                [read.scale.original(forecast) for forecast in each] if self.training and self.others else [quantiles]
+            )
             true = future.unfold(1, self.config.horizon, 1)
-            loss = torch.stack([self._loss(one, true, values, begun, deviation) for one in alone]).mean()
+            loss = torch.stack([self._loss(forecast, true, values, begun, deviation) for forecast in alone]).mean()
         quantiles = self.bounded(quantiles)  # not in the loss: a quantile below 0 would have no gradient
         return ForecastOutput(loss=loss, quantiles=quantiles[:, 0] if origins == 1 else quantiles)
 
@@ -289,7 +291,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     ) -> list[Tensor]:  # fmt: skip
         """Quantiles of each member, from its own states; arguments as in `ForecastHead.forward`."""
         members = zip(self.networks, states, strict=True)
-        return [network.head(own, smoothed, known, shrinkage, factors) for network, own in members]
+        return [network.head(state, smoothed, known, shrinkage, factors) for network, state in members]
 
     def inputs_of(
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
@@ -309,11 +311,11 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     ) -> Tensor:  # fmt: skip
         """Quantiles (batch, horizon, quantiles) after a window, as `forward` in `eval()`, without a graph."""
         was_training = self.training
-        found: Tensor = self.eval()(
+        output: Tensor = self.eval()(
             past_values, past_mask, known_covariates, static, past_covariates=past_covariates, deviation=deviation
         ).quantiles
         self.train(was_training)
-        return found
+        return output
 
     @torch.no_grad()
     def start(
@@ -379,10 +381,10 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             known, past = (None if of is None else of[:, steps] for of in (known_covariates, past_covariates))
             self._go_on(state, values[:, steps], known, past, static)
         read = {"past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates}
-        for name, own in read.items():
+        for name, value in read.items():
             old = state.recent.get(name)
-            if old is not None and own is not None:
-                state.recent[name] = torch.cat([old, own], dim=1)
+            if old is not None and value is not None:
+                state.recent[name] = torch.cat([old, value], dim=1)
         self._keep_recent(state)
         return state
 
@@ -443,8 +445,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     def _read_on(self, features: Tensor, cache: GatedRNNCache, begun: Flags | None = None) -> list[Tensor]:
         """Read further steps, and return what each member's head reads after them; `cache` is changed."""
         hidden = []
-        for network, own in zip(self.networks, cache.apart(), strict=True):
-            states, _ = network.model.read(input_values=features, attention_mask=begun, past_key_values=own)
+        for network, member in zip(self.networks, cache.of_networks(), strict=True):
+            states, _ = network.model.read(input_values=features, attention_mask=begun, past_key_values=member)
             hidden.append(states[:, -1])
         cache.seen_tokens += features.shape[1]
         return hidden
@@ -452,7 +454,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     def _ahead_of(self, state: ForecastState, ahead: Tensor | None) -> Tensor:
         """Quantiles (batch, 1, horizon, quantiles) of a stream in its units."""
         factors = None if state.intervals is None else state.intervals.factors
-        states = [own.unsqueeze(1) for own in state.hidden]
+        states = [hidden.unsqueeze(1) for hidden in state.hidden]
         return averaged(self.of_members(states, state.smoothed, ahead, factors=factors))
 
     @torch.no_grad()
@@ -473,12 +475,12 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             raise ValueError("past_values holds no step")
         config = self.config
         steps = time + (config.horizon if ahead else 0)
-        for name, found, shape in (
+        for name, covariates, shape in (
             ("known_covariates", known, (batch, steps, config.known_size)),
             ("past_covariates", past, (batch, time, config.past_size)),
             ("static", static, (batch, config.static_size)),
         ):
-            got = None if found is None else tuple(found.shape)
+            got = None if covariates is None else tuple(covariates.shape)
             if got != (shape if shape[-1] else None):
                 raise ValueError(f"{name} must be {shape if shape[-1] else None}, got {got}")
 
@@ -511,7 +513,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         return ((known - scale.mean[columns]) / scale.deviation[columns]).to(self.dtype).nan_to_num()
 
     def _loss(
-        self, found: Tensor, true: Tensor, values: Tensor, begun: Flags | None, deviation: Tensor | None
+        self, forecast: Tensor, true: Tensor, values: Tensor, begun: Flags | None, deviation: Tensor | None
     ) -> Tensor:  # fmt: skip
         """Pinball loss, mean over quantiles and labels, in units of the window's seasonal naive error."""
         season = self.config.periods[0]
@@ -520,8 +522,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         # A season without a pair says nothing of the error: the last value's, or the deviation, stands for it.
         unit = torch.where(naive.isnan(), torch.where(last.isnan(), spread, last), naive)
         unit = torch.maximum(unit, LEAST_UNIT * spread)
-        levels = torch.tensor(self.config.levels, device=found.device, dtype=found.dtype)
-        error = (true.unsqueeze(-1) - found) / unit.view(-1, 1, 1, 1)
+        levels = torch.tensor(self.config.levels, device=forecast.device, dtype=forecast.dtype)
+        error = (true.unsqueeze(-1) - forecast) / unit.view(-1, 1, 1, 1)
         losses = torch.maximum(levels * error, (levels - 1) * error).float()
         labelled = ~true.isnan() if begun is None else ~true.isnan() & begun.unsqueeze(2)
         if torch.compiler.is_compiling() or not labelled.all():

@@ -48,8 +48,8 @@ class ChannelScale(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         def moved(tensor: Tensor) -> Tensor:
-            found = fn(tensor)
-            return found if tensor is self.like or found.dtype == tensor.dtype else tensor.to(found.device)
+            result = fn(tensor)
+            return result if tensor is self.like or result.dtype == tensor.dtype else tensor.to(result.device)
 
         return super()._apply(moved, recurse)
 

@@ -90,7 +90,7 @@ def advance(
     """A layer over a sequence; a single step of a stream by `step`."""
     gaps = None if times is None else times.read_by(layer.cell, layer.bidirectional)
     if x.shape[1] == 1 and mask is None and not layer.bidirectional and not layer.training:
-        resets, gaps = (None if given is None else given[:, 0] for given in (resets, gaps))
+        resets, gaps = (None if tensor is None else tensor[:, 0] for tensor in (resets, gaps))
         output, state = layer.step(x[:, 0], hx, resets=resets, gaps=gaps, wide_state=True)
         return output.unsqueeze(1), state
     return layer(x, hx, mask=mask, resets=resets, gaps=gaps, wide_state=True)
@@ -215,10 +215,10 @@ class BackbonePart(GradientCheckpointingLayer):
         if not is_of_file(self.name):
             return cast(Series, self.backbone(x, mask))
         with named_if_it_fails(self.name, "calling"):
-            found: Series = self.backbone(x, mask)
-            if found.shape != x.shape:
-                raise TypeError(f"it must map {tuple(x.shape)} to the same shape, and returned {tuple(found.shape)}")
-        return found
+            output: Series = self.backbone(x, mask)
+            if output.shape != x.shape:
+                raise TypeError(f"it must map {tuple(x.shape)} to the same shape, and returned {tuple(output.shape)}")
+        return output
 
     def forward(
         self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
@@ -243,11 +243,11 @@ class BackbonePart(GradientCheckpointingLayer):
     def _in_windows(self, x: Series, first: int, back: int) -> Series:
         """The output from step `first` on."""
         assert self.window is not None
-        found = []
+        outputs = []
         for start in range(first, x.shape[1], self.window - back):
             begin, stop = max(0, start - back), min(x.shape[1], start + self.window - back)
-            found.append(self.call(x[:, begin:stop], None)[:, start - begin :])
-        return torch.cat(found, dim=1)
+            outputs.append(self.call(x[:, begin:stop], None)[:, start - begin :])
+        return torch.cat(outputs, dim=1)
 
 
 class GatedRNNModel(GatedRNNPreTrainedModel):
@@ -327,7 +327,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         gaps: Gaps | None = None, inputs_embeds: Tensor | None = None, hidden_states: list[Tensor] | None = None,
     ) -> tuple[Series, GatedRNNCache | None]:  # fmt: skip
         """`forward` without transformers' wrapping, which costs a stream as much as a layer."""
-        if sum(given is not None for given in (input_ids, input_values, inputs_embeds)) != 1:
+        if sum(input_form is not None for input_form in (input_ids, input_values, inputs_embeds)) != 1:
             raise ValueError("pass input_ids (tokens), inputs_embeds or input_values (numbers): one of them")
         wanted = "input_ids" if self.config.vocab_size is not None else "input_values"
         inputs = input_ids if wanted == "input_ids" else input_values
@@ -421,8 +421,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             raise ValueError("this model reads uneven series: pass gaps, the time since the step before")
         if cache is not None:
             raise ValueError("a model of uneven series has no state to continue from: it reads whole series")
-        found: tuple[Tensor, Times] = self.uneven(inputs, mask, gaps)
-        return found
+        inputs_and_times: tuple[Tensor, Times] = self.uneven(inputs, mask, gaps)
+        return inputs_and_times
 
 
 @dataclass
@@ -531,8 +531,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         if read is None:
             raise ValueError("a linear path reads input_ids of texts and input_values of series, which are missing")
         assert self.linear_path is not None
-        found: Tensor = self.linear_path(read, mask)
-        return found
+        answer: Tensor = self.linear_path(read, mask)
+        return answer
 
     def with_path(self, logits: Tensor, path: Tensor) -> Tensor:
         """The answer of network and path together, (batch, num_labels), from the answer of each by itself."""
@@ -569,7 +569,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         if labels is not None:
             labels = labels.to(logits.dtype) if labels.is_floating_point() else labels
             each = votes if self.training else [logits]
-            losses = [self.loss_function(labels=labels, pooled_logits=one, config=self.config) for one in each]
+            losses = [self.loss_function(labels=labels, pooled_logits=vote, config=self.config) for vote in each]
             loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
         several = torch.stack(votes) if self.training and len(votes) > 1 else None
         return VotesOutput(loss=loss, logits=logits, hidden_states=hidden_states, votes=several)
@@ -593,7 +593,7 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
         logits, loss = self.joined(votes), None
         if labels is not None:
             each = votes if self.training else [logits]
-            losses = [self.loss_function(one, labels, self.config) for one in each]
+            losses = [self.loss_function(vote, labels, self.config) for vote in each]
             loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
         several = torch.stack(votes) if self.training and len(votes) > 1 else None
         return VotesOutput(loss=loss, logits=logits, hidden_states=hidden_states, votes=several)
@@ -627,7 +627,7 @@ def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = Fal
         bidirectional: the features' second half ran in reverse: its last step is the first valid one.
     """
     if how == "last-mean-max":
-        return torch.cat([pool(states, mask, one, bidirectional) for one in how.split("-")], dim=1)
+        return torch.cat([pool(states, mask, pooling, bidirectional) for pooling in how.split("-")], dim=1)
     if how == "last" and bidirectional:
         forward, backward = states.chunk(2, dim=2)
         flipped = None if mask is None else mask.flip(1)

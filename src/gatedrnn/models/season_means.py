@@ -70,8 +70,8 @@ def season_of(
 
     def of_steps_ahead(count: int, steps: int) -> Tensor:
         """(batch, the last `steps`, count): of the steps from the next one on."""
-        own = phases_after[:, -steps:].index_select(2, constant(_phases_ahead, values, season, count))
-        return (own - centre[:, -steps:]) * shrunk[:, -steps:]
+        ahead = phases_after[:, -steps:].index_select(2, constant(_phases_ahead, values, season, count))
+        return (ahead - centre[:, -steps:]) * shrunk[:, -steps:]
 
     after = SeasonPast(whole[:, time:], there[:, time:], by_phase[..., time:], totals[:, -1])
     now = (phases_after[..., half - 1 : half] - centre) * shrunk

@@ -78,8 +78,8 @@ class StepAnswer(nn.Module):
         """(1, features): of the top layer."""
         named = "input_ids" if self.model.config.vocab_size is not None else "input_values"
         states, _ = self.model.model.read(**{named: read.unsqueeze(1)}, past_key_values=cache)
-        found: Step = states[:, 0]
-        return found
+        top: Step = states[:, 0]
+        return top
 
 
 class NextToken(StepAnswer):
@@ -170,4 +170,4 @@ class Context(ReadTogether):
 
     def forward(self, values: Tensor) -> Tensor:
         scale = Scale.of(values.t(), self.usual, logs=True)
-        return torch.cat([values, *(own.expand_as(values) for own in vars(scale).values())], dim=1)
+        return torch.cat([values, *(unit.expand_as(values) for unit in vars(scale).values())], dim=1)

@@ -34,7 +34,7 @@ class WatchedStep(nn.Module):
         with watched(self.answer.model) as seen:
             said = self.answer(read, cache, *states[layers:])
         after = cache.tensors()
-        numbers = [one for traced in seen for one in _numbers(traced)]
+        numbers = [number for traced in seen for number in _numbers(traced)]
         return said.answer, *(after[name] for name in self.names), *said.carried, *numbers
 
 
@@ -100,5 +100,5 @@ def number_names(traced: Traced) -> list[str]:
 
 
 def _numbers(traced: Traced) -> list[Tensor]:
-    found = [*traced.gates.values(), traced.decay, traced.written]
-    return [one[:, 0] for one in found if one is not None]
+    numbers = [*traced.gates.values(), traced.decay, traced.written]
+    return [number[:, 0] for number in numbers if number is not None]

@@ -44,8 +44,8 @@ class Directions(nn.Module):
 
     def __init__(self, streams: list[list[Stream]]) -> None:
         super().__init__()
-        self.stacked = [[stream.layer for stream in own] for own in streams]
-        self.layers = nn.ModuleList(layer for own in self.stacked for layer in own)
+        self.stacked = [[stream.layer for stream in directions] for directions in streams]
+        self.layers = nn.ModuleList(layer for directions in self.stacked for layer in directions)
         self.read = list[Series]()
         """The inputs that each stream read in the last call, in the order of its reading: backwards, the last step is
         the first."""
@@ -92,12 +92,12 @@ class Whole(ReadTogether):
             core.embeddings.map = nn.Embedding.from_pretrained(tokens(torch.arange(tokens.num_embeddings)))
         first = 0
         for part in core.parts:
-            own: Any = part
-            streams = [streams_of(core.config, own.layer, first, number, prefix) for number in range(own.layers)]
-            first += own.layers
-            own.layer = Directions(streams)
+            block: Any = part
+            streams = [streams_of(core.config, block.layer, first, number, prefix) for number in range(block.layers)]
+            first += block.layers
+            block.layer = Directions(streams)
             self.streams += [stream for directions in streams for stream in directions]
-            self.replaced.append(own.layer)
+            self.replaced.append(block.layer)
 
     def forward(self, values: Tensor) -> Tensor:
         """Run the layers over all that was typed; returns what each stream read, and the answer."""
@@ -127,19 +127,19 @@ def streams_of(config: GatedRNNConfig, layer: RecurrentLayer, first: int, number
         number: of the layer in the stack.
         prefix: of the streams' names.
     """
-    own, words = copy(config), config.cell.split(",")
-    own.bidirectional = False
+    one_way, words = copy(config), config.cell.split(",")
+    one_way.bidirectional = False
     features = layer.output_size if number else layer.input_size
-    found = []
+    streams = []
     for reverse in (False, True)[: 1 + layer.bidirectional]:
-        single = build_layer(own, config.cells[first + number], features)
+        single = build_layer(one_way, config.cells[first + number], features)
         end = f"_l{number}{'_reverse' if reverse else ''}"
         weights = layer.state_dict().items()
         single.load_state_dict({f"{n.removesuffix(end)}_l0": value for n, value in weights if n.endswith(end)})
         direction = (", backwards" if reverse else ", forwards") if layer.bidirectional else ""
         name = f"{prefix}layer {first + number + 1}{direction}"
-        found.append(Stream(Place(name, reverse), words[(first + number) % len(words)].strip(), single.eval()))
-    return found
+        streams.append(Stream(Place(name, reverse), words[(first + number) % len(words)].strip(), single.eval()))
+    return streams
 
 
 class Streams(nn.Module):

@@ -166,10 +166,10 @@ def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
         raise DataError(f"{table.source['name']}: --calendar needs dates; times are {form} here")
     series = [
         replace(
-            earlier,
-            known=np.concatenate([earlier.known, calendar_features(earlier.form.local(earlier.times), names)], axis=1),
+            entry,
+            known=np.concatenate([entry.known, calendar_features(entry.form.local(entry.times), names)], axis=1),
         )
-        for earlier in table.series
+        for entry in table.series
     ]
     return replace(table, series=series)
 
