@@ -131,21 +131,23 @@ def _with_chosen(
 ) -> tuple[TaskSettings, ModelSettings, TrainSettings]:
     """Settings with what the data decide of those that nobody gave, as `train` takes them; but a validation part is set
     apart, as in every comparison."""
-    given = {name for part in (data, model, train) for name in part.model_fields_set} | {"validation_fraction"}
-    own = {name: one.value for name, one in chosen(load_task(cast(DataSettings, data))).items() if name not in given}
-    if "epochs" in given:
-        own["total_steps"] = 0
-    found = [
-        part.model_copy(update={name: value for name, value in own.items() if name in type(part).model_fields})
+    named = {name for part in (data, model, train) for name in part.model_fields_set} | {"validation_fraction"}
+    decided = {
+        name: choice.value for name, choice in chosen(load_task(cast(DataSettings, data))).items() if name not in named
+    }
+    if "epochs" in named:
+        decided["total_steps"] = 0
+    choices = [
+        part.model_copy(update={name: value for name, value in decided.items() if name in type(part).model_fields})
         for part in (data, model, train)
     ]
-    return cast(tuple[TaskSettings, ModelSettings, TrainSettings], tuple(found))
+    return cast(tuple[TaskSettings, ModelSettings, TrainSettings], tuple(choices))
 
 
 def _refuse_settings(parts: Sequence[Settings], search: Mapping[str, object]) -> None:
     """Refuse flags that a suite's file has the place for."""
-    given = [name for part in parts for name in sorted(part.model_fields_set)]
-    given += [name for name, value in search.items() if value is not None]
-    if given:
-        flag = given[0].replace("_", "-")
+    named = [name for part in parts for name in sorted(part.model_fields_set)]
+    named += [name for name, value in search.items() if value is not None]
+    if named:
+        flag = named[0].replace("_", "-")
         raise UsageError(f"--{flag}: with --suite all settings stand in its file; write '{flag}: …' there")

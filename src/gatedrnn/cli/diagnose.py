@@ -41,10 +41,10 @@ def diagnose(
     inspected = (
         from_run(model, split, rows, steps) if file is None else from_text(model, file, text_column, rows, steps)
     )
-    found = run_diagnosis(inspected, command_line())
+    diagnosis = run_diagnosis(inspected, command_line())
     folder = output or model / "diagnosis"
-    page = write_report(found, folder / "report.html")
-    found.write(folder / "diagnosis.json")
+    page = write_report(diagnosis, folder / "report.html")
+    diagnosis.write(folder / "diagnosis.json")
     console = Console()
-    print_summary(found, console)
+    print_summary(diagnosis, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)

@@ -131,10 +131,10 @@ def _fault(checkpoint: Path) -> str | None:
         files = manifest.read(checkpoint)
     except Damaged as error:
         return str(error)
-    found = [f"{name} {fault}" for name, fault in manifest.faults(checkpoint).items()]
+    reasons = [f"{name} {fault}" for name, fault in manifest.faults(checkpoint).items()]
     present = {path.name for path in checkpoint.iterdir()} - {manifest.MANIFEST}
-    found += [f"{name} is not named in {manifest.MANIFEST}" for name in sorted(present - files.keys())]
-    return found[0] if found else _runs(checkpoint)
+    reasons += [f"{name} is not named in {manifest.MANIFEST}" for name in sorted(present - files.keys())]
+    return reasons[0] if reasons else _runs(checkpoint)
 
 
 def _runs(checkpoint: Path) -> str | None:

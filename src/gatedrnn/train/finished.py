@@ -73,8 +73,8 @@ def outcomes_of(path: Path, data: TaskData) -> dict[str, Outcomes]:
         LOG.info("%s: has no outcomes of single examples; its model is evaluated again", path)
         model, accelerator = open_tested(path).model, accelerator_for(folder.settings())
         model.to(accelerator.device)
-        found = {split: evaluate(model, own, accelerator).outcomes for split, own in data.evaluation.items()}
-        write_outcomes(folder.outcomes, found)
+        outcomes = {split: evaluate(model, part, accelerator).outcomes for split, part in data.evaluation.items()}
+        write_outcomes(folder.outcomes, outcomes)
         manifest.add(path, folder.outcomes.name)
     folder.check(folder.outcomes.name)
     return read_outcomes(folder.outcomes)

@@ -60,9 +60,9 @@ class RunFolder:
             held = self._held_settings()
             theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
             if theirs != ours:
-                found = differences(theirs, ours)
+                changed = differences(theirs, ours)
                 raise FolderTaken(
-                    f"{self.path}: holds a run with another configuration ({found}); give another --output"
+                    f"{self.path}: holds a run with another configuration ({changed}); give another --output"
                 )
             if self.sources() != sources:
                 raise FolderTaken(f"{self.path}: the data have changed since this run began; give another --output")

@@ -38,10 +38,10 @@ def size_for(data: TaskData) -> dict[str, Chosen]:
         return {"total_steps": Chosen(MORE_STEPS, f"{series:,} series: {MANY_SERIES} or more")}
     if series > 1:
         return {}
-    found = {"batch_size": Chosen(BATCH_OF_ONE, "one series, whose windows are much alike")}
+    sizes = {"batch_size": Chosen(BATCH_OF_ONE, "one series, whose windows are much alike")}
     if values < FEW_VALUES:
-        found["total_steps"] = Chosen(FEWER_STEPS, f"one series of {values:,} values: fewer than {FEW_VALUES:,}")
-    return found
+        sizes["total_steps"] = Chosen(FEWER_STEPS, f"one series of {values:,} values: fewer than {FEW_VALUES:,}")
+    return sizes
 
 
 def forecast_recipe(data: TaskData) -> dict[str, Chosen]:

@@ -65,15 +65,15 @@ def write_hardest(path: Path) -> Hardest | None:
     finished = open_finished(path)
     gaps = None if test.gaps is None else [test.gaps[row] for row in worst]
     outputs = outputs_of(finished, [test.inputs[row] for row in worst], gaps)
-    names, found = class_names(finished.model.config), list[tuple[float, Hard]]()
+    names, wrong = class_names(finished.model.config), list[tuple[float, Hard]]()
     for row, output in zip(worst.tolist(), outputs, strict=True):
         off, answer = _answer(test, row, output, names)
         if off:
             text = data.texts["test"].texts[row][:MOST_LETTERS] if data.texts else None
             values = [] if data.texts else _values(test.inputs[row])
-            found.append((off, Hard(row=row + 1, words=text, values=values, **answer._asdict())))
-    found.sort(key=lambda one: -one[0])
-    hardest = Hardest(examples=[one for _, one in found[:SHOWN]])
+            wrong.append((off, Hard(row=row + 1, words=text, values=values, **answer._asdict())))
+    wrong.sort(key=lambda example: -example[0])
+    hardest = Hardest(examples=[example for _, example in wrong[:SHOWN]])
     hardest.write(folder.hardest)
     manifest.add(path, folder.hardest.name)
     return hardest

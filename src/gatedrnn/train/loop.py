@@ -372,16 +372,17 @@ class Trainer:
             on_step(self._progress(math.nan, "testing"))
         settings, folder, data = self.settings, self.folder, self.data
         put_into(self.bare, self.best)
-        found = {split: self._evaluate(self.bare, split) for split in data.evaluation if split == "validation"}
+        evaluations = {split: self._evaluate(self.bare, split) for split in data.evaluation if split == "validation"}
         fitted: Fitted | None = None
         if isinstance(self.bare, GatedRNNForForecasting) and not settings.trial:
             fitted = fit_again(settings, data, self.bare, self.state.best_step, folder.path, train_again)
         if not settings.trial:
             tested = self.bare if fitted is None else fitted.tested
-            found = {
-                split: found[split] if split in found else self._evaluate(tested, split) for split in data.evaluation
+            evaluations = {
+                split: evaluations[split] if split in evaluations else self._evaluate(tested, split)
+                for split in data.evaluation
             }
-        result = self._result(found, 0.0 if fitted is None else fitted.seconds, self._plain_part())
+        result = self._result(evaluations, 0.0 if fitted is None else fitted.seconds, self._plain_part())
         model = self.sharing.whole(lambda: build_model(settings, data))
         if fitted is not None:
             final = fitted.final.config
@@ -394,7 +395,7 @@ class Trainer:
                 write_model(again or model, data, folder.model, card)
                 if fitted is not None and fitted.tested is not fitted.final:
                     write_model(fitted.tested, data, folder.tested, card)
-            folder.seal(result, {split: one.outcomes for split, one in found.items()})
+            folder.seal(result, {split: evaluation.outcomes for split, evaluation in evaluations.items()})
             for done in (folder.checkpoints, folder.path / REFIT):
                 shutil.rmtree(done, ignore_errors=True)  # nothing is left to resume
         self.accelerator.wait_for_everyone()
@@ -415,7 +416,7 @@ class Trainer:
     def _evaluate(self, model: GatedRNNPreTrainedModel, split: str) -> Evaluation:
         return evaluate(model, self.data.evaluation[split], self.accelerator)
 
-    def _result(self, found: dict[str, Evaluation], further: float, plain: PlainPart | None) -> RunResult:
+    def _result(self, evaluations: dict[str, Evaluation], further: float, plain: PlainPart | None) -> RunResult:
         """The result of the whole run, with seconds of further training."""
         state = self.state
         return RunResult(
@@ -424,9 +425,11 @@ class Trainer:
             seed=self.settings.seed,
             steps=state.step,
             best_step=state.best_step,
-            scores={split: one.scores for split, one in found.items()},
-            confusion={split: one.confusion for split, one in found.items() if one.confusion is not None} or None,
-            each_label={split: one.each_label for split, one in found.items() if one.each_label is not None} or None,
+            scores={split: part.scores for split, part in evaluations.items()},
+            confusion={split: part.confusion for split, part in evaluations.items() if part.confusion is not None}
+            or None,
+            each_label={split: part.each_label for split, part in evaluations.items() if part.each_label is not None}
+            or None,
             metric=self.objective.metric.name,
             plain_part=plain,
             measured=RunMeasured(
@@ -476,7 +479,9 @@ class Trainer:
         share = rows_of(batch, self.accelerator.process_index, self.accelerator.num_processes, device)
         if len(next(iter(share.values()))):
             return self.objective.loss(self.model, share, items)
-        return 0 * self.objective.loss(self.model, {name: one[:1].to(device) for name, one in batch.items()}, items)
+        return 0 * self.objective.loss(
+            self.model, {name: tensor[:1].to(device) for name, tensor in batch.items()}, items
+        )
 
     def _check_finite(self, what: str, value: float) -> None:
         if math.isfinite(value):

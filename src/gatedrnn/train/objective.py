@@ -96,11 +96,11 @@ class Classification(_Stateless):
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         votes = _votes(model, batch)
         labels = batch["labels"].expand(votes.shape[:-1])
-        found = cross_entropy(
+        total = cross_entropy(
             votes.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum",
             weight=None if self.weights is None else self.weights.to(votes.device),
         )  # fmt: skip
-        return found / (items * len(votes))
+        return total / (items * len(votes))
 
 
 class SeveralLabels(_Stateless):
@@ -121,11 +121,11 @@ class SeveralLabels(_Stateless):
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         votes = _votes(model, batch)
         labels = (batch["labels"] * (1 - self.smoothing) + self.smoothing / 2).expand(votes.shape)
-        found = binary_cross_entropy_with_logits(
+        total = binary_cross_entropy_with_logits(
             votes.float(), labels, reduction="sum",
             pos_weight=None if self.weights is None else self.weights.to(votes.device),
         )  # fmt: skip
-        return found / (items * len(votes))
+        return total / (items * len(votes))
 
 
 class Regression(_Stateless):
@@ -268,5 +268,5 @@ def _shared_anew(pieces: list[dict[str, Tensor]], rank: int, ranks: int) -> dict
     """Tensors of rows that some processes have kept, each its share, as this process's share among `ranks`."""
     if len(pieces) == ranks:
         return pieces[rank]
-    rows = {name: torch.cat([piece[name] for piece in pieces]) for name, one in pieces[0].items() if one.dim()}
+    rows = {name: torch.cat([piece[name] for piece in pieces]) for name, tensor in pieces[0].items() if tensor.dim()}
     return pieces[0] | {name: whole[_share(len(whole), rank, ranks)] for name, whole in rows.items()}

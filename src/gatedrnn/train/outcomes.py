@@ -81,10 +81,12 @@ def of_ranks(outputs: np.ndarray, labels: np.ndarray) -> Outcomes:
     if not len(ones) or not len(zeros):  # there is nothing to rank
         return of_rows(np.full(len(labels), 0.5), np.ones(len(labels)))
 
-    def share_below(own: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
         """The share of the others that lies below each value, with half of those that are equal."""
-        found: np.ndarray = (np.searchsorted(others, own) + np.searchsorted(others, own, "right")) / 2 / len(others)
-        return found
+        shares: np.ndarray = (
+            (np.searchsorted(others, values) + np.searchsorted(others, values, "right")) / 2 / len(others)
+        )
+        return shares
 
     placed = np.where(labels == 1, share_below(outputs, zeros), 1 - share_below(outputs, ones))
     area = placed[labels == 1].mean()
@@ -134,10 +136,10 @@ def of_windows(errors: np.ndarray, labels: np.ndarray, places: np.ndarray, horiz
 def write_outcomes(path: Path, outcomes: Mapping[str, Outcomes]) -> None:
     """Write a file of outcomes by name, whole or as it was: splits of a run, or runs and splits of a study."""
     arrays: dict[str, Any] = {}  # its values are arrays; numpy's signature has a flag beside them
-    for name, own in outcomes.items():
-        arrays[f"{name}/values"] = _narrowed(own.values)
-        arrays[f"{name}/counts"] = _narrowed(own.counts)
-        arrays[f"{name}/unit"] = np.array(own.unit)
+    for name, outcome in outcomes.items():
+        arrays[f"{name}/values"] = _narrowed(outcome.values)
+        arrays[f"{name}/counts"] = _narrowed(outcome.counts)
+        arrays[f"{name}/unit"] = np.array(outcome.unit)
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
     write_whole(path, content.getvalue())

@@ -118,17 +118,19 @@ def _tagged_rows(
     assert tokenizer is not None
     words = words_in_column(data, place, column)
     inputs, firsts = encode_words(tokenizer, words, tokenizer.model_max_length, file.name, notes)
-    begins = [np.pad(own, (0, len(row) - len(own)), constant_values=-1) for own, row in zip(firsts, words, strict=True)]
+    begins = [
+        np.pad(first, (0, len(row) - len(first)), constant_values=-1) for first, row in zip(firsts, words, strict=True)
+    ]
     labels, roles = None, {"words": column}
     if labelled:
         (roles["tags"],) = _label_columns(finished, data, place, label_column)
         tags = tags_in_column(data, place, roles["tags"])
         check_as_many(words, tags, place, column, roles["tags"])
         names = class_names(finished.model.config)
-        for row, own in enumerate(tags, start=1):
-            _check_known([tag for tag in own if tag != str(IGNORED)], names, f"{place}: row {row}")
+        for row, row_tags in enumerate(tags, start=1):
+            _check_known([tag for tag in row_tags if tag != str(IGNORED)], names, f"{place}: row {row}")
         every = step_labels(tags, names, inputs, firsts)
-        labels = [label[: len(own)] for label, own in zip(every, inputs, strict=True)]
+        labels = [label[: len(tokens)] for label, tokens in zip(every, inputs, strict=True)]
     return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes], words=begins)
 
 
@@ -180,14 +182,14 @@ def _series_rows(
 def outputs_of(finished: Finished, inputs: list[np.ndarray], gaps: list[np.ndarray] | None = None) -> list[np.ndarray]:
     """The model's output for each row, in their order: (labels,), or (time, labels) for a label at every step."""
     examples = Examples(inputs, np.full(len(inputs), IGNORED), gaps=gaps)
-    found: list[np.ndarray] = [np.empty(0)] * len(inputs)
+    outputs: list[np.ndarray] = [np.empty(0)] * len(inputs)
     for rows in examples.evaluation_rows():
         batch = examples.collate(rows)
         del batch["labels"]
         logits = finished.model(**batch).logits.double().numpy()
         for row, output in zip(rows, logits, strict=True):
-            found[row] = output[: len(inputs[row])] if finished.labelled == "step" else output
-    return found
+            outputs[row] = output[: len(inputs[row])] if finished.labelled == "step" else output
+    return outputs
 
 
 def label_of(output: np.ndarray, names: Sequence[str]) -> str:
@@ -218,12 +220,12 @@ def prediction_columns(finished: Finished, outputs: list[np.ndarray]) -> dict[st
     if finished.model.config.problem_type == SEVERAL:
         shares = {f"{PROBABILITY}{name}": expit([output[n] for output in outputs]) for n, name in enumerate(names)}
         return {PREDICTION: [label_of(output, names) for output in outputs]} | {
-            name: own.tolist() for name, own in shares.items()
+            name: column.tolist() for name, column in shares.items()
         }
     chosen = [np.array(names)[output.argmax(-1)].tolist() for output in outputs]
     probabilities = [np.exp(log_probabilities(output)) for output in outputs]
     return {PREDICTION: chosen} | {
-        f"{PROBABILITY}{name}": [found[..., number].tolist() for found in probabilities]
+        f"{PROBABILITY}{name}": [shares_of_part[..., number].tolist() for shares_of_part in probabilities]
         for number, name in enumerate(names)
     }
 
@@ -322,24 +324,28 @@ def _column(data: RawTable, place: str, what: str, asked: str | None, usual: lis
         DataError: the file does not have it.
     """
     names = data.column_names
-    found = next((name for name in ([asked] if asked is not None else usual) if name in names), None)
-    if found is None:
+    column = next((name for name in ([asked] if asked is not None else usual) if name in names), None)
+    if column is None:
         wanted = repr(asked) if asked is not None else " or ".join(map(repr, usual))
         trained = "" if asked is not None else f", which the model reads; name another with --{what}-column"
         raise DataError(f"{place}: no column {wanted}{trained}. Columns: {', '.join(names)}")
-    return found
+    return column
 
 
 def _sequence(value: Any, config: GatedRNNConfig, place: str) -> np.ndarray:
     """One row's input out of a list, or a text that holds one as JSON."""
-    found = _array(value, place)
-    if not len(found):
+    sequence = _array(value, place)
+    if not len(sequence):
         raise DataError(f"{place}: is empty; a sequence has at least one step")
     if config.vocab_size is not None:
-        if found.ndim != 1 or (found != found.astype(np.int64)).any() or not _within(found, config.vocab_size):
+        if (
+            sequence.ndim != 1
+            or (sequence != sequence.astype(np.int64)).any()
+            or not _within(sequence, config.vocab_size)
+        ):
             raise DataError(f"{place}: must be token numbers from 0 to {config.vocab_size - 1}, got {_cut(value)}")
-        return found.astype(np.int64)
-    steps = found[:, None] if found.ndim == 1 and config.input_size == 1 else found
+        return sequence.astype(np.int64)
+    steps = sequence[:, None] if sequence.ndim == 1 and config.input_size == 1 else sequence
     if steps.ndim != 2 or steps.shape[1] != config.input_size or not np.isfinite(steps).all():
         raise DataError(
             f"{place}: must be lists of finite numbers, {config.input_size} for each step, got {_cut(value)}"
@@ -347,8 +353,8 @@ def _sequence(value: Any, config: GatedRNNConfig, place: str) -> np.ndarray:
     return steps.astype(np.float32)
 
 
-def _within(found: np.ndarray, size: int) -> bool:
-    return bool(((found >= 0) & (found < size)).all())
+def _within(values: np.ndarray, size: int) -> bool:
+    return bool(((values >= 0) & (values < size)).all())
 
 
 def one_column(columns: Sequence[str]) -> str:
@@ -399,13 +405,13 @@ def _labels(
 
 def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> np.ndarray:
     """The classes of each step; -100 or nothing where a step has none."""
-    found = _listed(value, place)
-    if len(found) != steps:
+    labels = _listed(value, place)
+    if len(labels) != steps:
         raise DataError(
-            f"{place}: must have a label for each of {steps} steps, got {len(found)}; -100 for a step without one"
+            f"{place}: must have a label for each of {steps} steps, got {len(labels)}; -100 for a step without one"
         )
     classes = []
-    for label in found:
+    for label in labels:
         if label is None or str(label) == str(IGNORED):
             classes.append(IGNORED)
         elif str(label) in names:
@@ -418,11 +424,11 @@ def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> n
 
 def _indicators(sets: list[tuple[str, ...]], names: list[str], place: str) -> list[np.ndarray]:
     """The indicators of each row, (labels,): 1 for each label that it has, 0 for all others."""
-    found = []
+    rows = []
     for row, labels in enumerate(sets, start=1):
         _check_known(labels, names, f"{place}: row {row}")
-        found.append(np.array([float(name in labels) for name in names]))
-    return found
+        rows.append(np.array([float(name in labels) for name in names]))
+    return rows
 
 
 def _number(label: str, place: str) -> float:

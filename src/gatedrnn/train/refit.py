@@ -67,8 +67,8 @@ def fit_again(
         models[name] = open_model(GatedRNNForForecasting, path / REFIT / name / "model").to(model.device)
     tested, final = models["tested"], models["final"]
     if settings.train.calibrate:
-        for one in (model, tested, final):
-            one.config.shrinkage = shrinkage
+        for trained in (model, tested, final):
+            trained.config.shrinkage = shrinkage
         _set_intervals(data, tested, final, held)
     return Fitted(tested, final, seconds)
 

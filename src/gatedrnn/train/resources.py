@@ -42,11 +42,11 @@ def check_room(settings: RunSettings, data: TaskData) -> None:
     parameters, available = _parameters(settings, data), _available()
     if parameters is not None and parameters * COPIES * 4 <= available:
         return
-    found = "more parameters than can be counted in 64 bits" if parameters is None else f"{parameters:,} parameters"
+    size = "more parameters than can be counted in 64 bits" if parameters is None else f"{parameters:,} parameters"
     taken = "more than 8.0 EiB" if parameters is None else readable(parameters * COPIES * 4)
     raise TooLarge(
         f"--hidden-size {settings.hidden_size}, --layers {settings.model.layers}, --embedding-size "
-        f"{settings.model.embedding_size}: {found}, which in training take {taken} (weights, gradients and the two "
+        f"{settings.model.embedding_size}: {size}, which in training take {taken} (weights, gradients and the two "
         f"moments of AdamW), and {readable(available)} are available; choose smaller ones"
     )
 
@@ -63,10 +63,10 @@ def fitting_batch(settings: RunSettings, data: TaskData) -> int:
     check_room(settings, data)
     compile_kernels([settings])
     kept = _kept_for_backward(settings, data, examples.collate(np.array([longest])))
-    found = asked
-    while found > 1 and found * kept > SHARE * _available():
-        found //= 2
-    return found
+    fitting = asked
+    while fitting > 1 and fitting * kept > SHARE * _available():
+        fitting //= 2
+    return fitting
 
 
 def _kept_for_backward(run: RunSettings, data: TaskData, batch: Batch) -> int:
@@ -80,11 +80,11 @@ def _kept_for_backward(run: RunSettings, data: TaskData, batch: Batch) -> int:
 
     with torch.random.fork_rng(devices=[]):
         model = build_model(run, data)
-        own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+        storages = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
         with saved_tensors_hooks(keep, lambda tensor: tensor):
             loss = _loss(run, data, model, batch)
     del loss
-    return sum(size for place, size in sizes.items() if place not in own)
+    return sum(size for place, size in sizes.items() if place not in storages)
 
 
 def check_threads(threads: int) -> None:
@@ -148,12 +148,12 @@ def _available(host: bool = False) -> int:
     """Bytes of the GPU that trains, or of the machine's memory; a container's limit counts."""
     if torch.cuda.is_available() and not host:
         return int(torch.cuda.mem_get_info()[0])
-    found = int(psutil.virtual_memory().available)
+    available = int(psutil.virtual_memory().available)
     try:
         with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
-            return min(found, int(limit.read()) - int(used.read()))
+            return min(available, int(limit.read()) - int(used.read()))
     except (OSError, ValueError):  # no container, or one without a limit
-        return found
+        return available
 
 
 def compile_kernels(runs: Iterable[RunSettings]) -> None:

@@ -159,15 +159,20 @@ class RunScores(Record):
             return given
         scores: dict[str, dict[str, Any]] = {}
         for name, value in given.items():
-            if found := SCORE.fullmatch(name):
-                scores.setdefault(found[1], {})[found[2]] = value
+            if match := SCORE.fullmatch(name):
+                scores.setdefault(match[1], {})[match[2]] = value
         return {name: value for name, value in given.items() if not SCORE.fullmatch(name)} | {"scores": scores}
 
     @model_serializer(mode="wrap")
     def _flat(self, inner: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written = {name: value for name, value in inner(self).items() if value is not None}
         scores = written.pop("scores")
-        flat = {f"{split}_{name}": one for split, own in scores.items() for name, one in own.items() if one is not None}
+        flat = {
+            f"{split}_{name}": number
+            for split, scores_of_split in scores.items()
+            for name, number in scores_of_split.items()
+            if number is not None
+        }
         return {**written, **flat}
 
     @classmethod

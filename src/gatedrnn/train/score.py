@@ -166,14 +166,14 @@ def score_several(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray], n
 
 def score_numbers(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> NumberScores:
     """Scores of numbers: outputs (1,) and labels (), a row each."""
-    found, true = np.array([output[0] for output in outputs]), np.array(labels, dtype=np.float64)
-    squared, spread = np.square(found - true), np.square(true - true.mean()).sum()
+    predicted, true = np.array([output[0] for output in outputs]), np.array(labels, dtype=np.float64)
+    squared, spread = np.square(predicted - true), np.square(true - true.mean()).sum()
     return NumberScores(
         labels=len(true),
-        mean_absolute_error=float(np.abs(found - true).mean()),
+        mean_absolute_error=float(np.abs(predicted - true).mean()),
         root_mean_squared_error=float(np.sqrt(squared.mean())),
         r_squared=float(1 - squared.sum() / spread) if spread else None,
-        spearman=float(rank_correlation(Answers(found[:, None], true)).mean()),
+        spearman=float(rank_correlation(Answers(predicted[:, None], true)).mean()),
     )
 
 
@@ -228,8 +228,8 @@ def score_predictions(
         folder = RunFolder(path)
         data = data_of(folder)
         splits = {
-            name: found for name, found in {**data.evaluation, "train": data.train}.items()
-            if isinstance(found, Examples)
+            name: part for name, part in {**data.evaluation, "train": data.train}.items()
+            if isinstance(part, Examples)
         }  # fmt: skip
         if split not in splits:
             raise DataError(f"{path}: has no split {split!r}; there are {', '.join(splits)}")
@@ -297,10 +297,10 @@ def score_forecasts(path: Path, split: str) -> ForecastsScored:
 
 def _split_of(folder: RunFolder, split: str) -> Lanes:
     data = data_of(folder)
-    found = {**data.evaluation, "train": data.train}.get(split)
-    if not isinstance(found, RunningText):
+    part = {**data.evaluation, "train": data.train}.get(split)
+    if not isinstance(part, RunningText):
         raise DataError(f"{folder.path}: has no split {split!r}; there are {', '.join(data.evaluation)}, train")
-    return Lanes(found.stream, EVALUATION_LENGTH, found.resets)
+    return Lanes(part.stream, EVALUATION_LENGTH, part.resets)
 
 
 def _whole(tokenizer: PreTrainedTokenizerFast, file: Path, text_column: str | None) -> Lanes:

@@ -72,7 +72,9 @@ def refused_by(cell: str, given: Mapping[str, object]) -> str | None:
     """The reason why what a word names does not take one of these settings of layers; None if it takes each that is
     set.
     """
-    return why_refused(given, {one.name: CELLS[one.name].equations for one in cells_of(cell)}, backbone_of(cell))
+    return why_refused(
+        given, {choice.name: CELLS[choice.name].equations for choice in cells_of(cell)}, backbone_of(cell)
+    )
 
 
 OF_TEXTS = ("character_grams", "word_vectors", "linear_path")
@@ -361,13 +363,13 @@ def in_flags(sentence: str) -> str:
 
 def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Settings of an earlier version as of this one: there, options of cells were settings of their own."""
-    found = dict(flat)
-    found.pop("processes", None)  # a run may go on with another number of them
+    settings = dict(flat)
+    settings.pop("processes", None)  # a run may go on with another number of them
     earlier = {
-        "activation": found.pop("activation", None),
-        "reset_after": False if found.pop("reset_before", False) else None,
-        "keep": found.pop("keep", False) or None,
-        "block_size": found.pop("block_size", None),
+        "activation": settings.pop("activation", None),
+        "reset_after": False if settings.pop("reset_before", False) else None,
+        "keep": settings.pop("keep", False) or None,
+        "block_size": settings.pop("block_size", None),
     }
     options = {name: str(value).lower() for name, value in earlier.items() if value is not None}
 
@@ -375,11 +377,11 @@ def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         known = CELLS[cell].options if cell in CELLS else {}
         return ":".join([cell, *(f"{name}={value}" for name, value in options.items() if name in known)])
 
-    if options and isinstance(found.get("cell"), str):
-        found["cell"] = ",".join(word(cell.strip()) for cell in str(found["cell"]).split(","))
-    if options and isinstance(cells := found.get("cells"), list):
-        found["cells"] = [word(str(cell)) for cell in cells]
-    return found
+    if options and isinstance(settings.get("cell"), str):
+        settings["cell"] = ",".join(word(cell.strip()) for cell in str(settings["cell"]).split(","))
+    if options and isinstance(cells := settings.get("cells"), list):
+        settings["cells"] = [word(str(cell)) for cell in cells]
+    return settings
 
 
 def threads_for(jobs: int = 1) -> int:

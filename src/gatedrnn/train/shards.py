@@ -104,12 +104,12 @@ class _Metadata(pickle.Unpickler):
     """Metadata of a checkpoint, which are a pickle: makes what they are made of, and runs nothing else."""
 
     def find_class(self, module: str, name: str) -> object:
-        found = super().find_class(module, name) if (module, name) in METADATA or module == "torch" else None
-        if (module, name) not in METADATA and not isinstance(found, torch.dtype):
+        class_ = super().find_class(module, name) if (module, name) in METADATA or module == "torch" else None
+        if (module, name) not in METADATA and not isinstance(class_, torch.dtype):
             raise CheckpointDamaged(
                 f"its metadata name {module}.{name}, of which no checkpoint is made; nothing was run"
             )
-        return found
+        return class_
 
 
 class SafeReader(FileSystemReader):
@@ -119,9 +119,9 @@ class SafeReader(FileSystemReader):
         path = Path(self.path) / ".metadata"
         with path.open("rb") as file:
             try:
-                found: Metadata = _Metadata(file).load()
+                metadata: Metadata = _Metadata(file).load()
             except CheckpointDamaged as error:
                 raise CheckpointDamaged(f"{path}: {error}") from error
-        found.storage_meta = found.storage_meta or StorageMeta()
-        found.storage_meta.load_id = self.load_id
-        return found
+        metadata.storage_meta = metadata.storage_meta or StorageMeta()
+        metadata.storage_meta.load_id = self.load_id
+        return metadata

@@ -101,7 +101,7 @@ def in_turns(accelerator: Accelerator, do: Callable[[Given], Found], of: Sequenc
     if processes == 1:
         return map(do, of)
     rounds = -(-len(of) // processes)
-    own = [do(of[min(accelerator.process_index + processes * turn, len(of) - 1)]) for turn in range(rounds)]
+    results = [do(of[min(accelerator.process_index + processes * turn, len(of) - 1)]) for turn in range(rounds)]
     everyones: list[list[Found]] = [[] for _ in range(processes)]
-    dist.all_gather_object(everyones, own)
+    dist.all_gather_object(everyones, results)
     return [everyones[number % processes][number // processes] for number in range(len(of))]

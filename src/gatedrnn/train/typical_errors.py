@@ -46,8 +46,8 @@ def typical_errors(data: TaskData) -> list[list[float]]:
             counts += there.sum((0, 1))
     usual = (sums / counts.clamp(min=1)).mean(1, keepdim=True)
     usual = torch.where(usual > 0, usual, 1.0)
-    found = (sums + PRIOR * usual) / (counts + PRIOR) / usual
-    return cast(list[list[float]], np.round(found.clamp(min=LEAST).log().numpy(), 4).tolist())
+    typical = (sums + PRIOR * usual) / (counts + PRIOR) / usual
+    return cast(list[list[float]], np.round(typical.clamp(min=LEAST).log().numpy(), 4).tolist())
 
 
 def _errors(train: Windows, places: np.ndarray, config: GatedRNNForecastConfig) -> torch.Tensor:
