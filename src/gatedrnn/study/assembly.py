@@ -67,9 +67,9 @@ def assembled(
     """
     ladder, seeds = settings.contenders.ladder, settings.contenders.seeds
     metric = Metric.model_validate(metric_of(data), from_attributes=True)
-    runs = {one.name: [run_name(one.name, seed) for seed in seeds] for one in compared}
+    runs = {method.name: [run_name(method.name, seed) for seed in seeds] for method in compared}
     margin = MARGINS[metric.score] if margin is None else margin
-    found = statistics_of(runs, [one.name for one in plain], outcomes, metric, margin)
+    judged = statistics_of(runs, [method.name for method in plain], outcomes, metric, margin)
 
     def above(contender: Contender) -> str | None:
         cell = None if ladder is None else step_above(ladder, contender.cell)
@@ -83,7 +83,7 @@ def assembled(
         data=Data(
             sources=[Source.model_validate(source) for source in data.sources],
             label_names=list(data.label_names), notes=data.notes,
-            examples={split: len(own.counts) for split, own in one_run.items()}, unit=one_run["test"].unit,
+            examples={split: len(part.counts) for split, part in one_run.items()}, unit=one_run["test"].unit,
         ),
         contenders=[
             ContenderResults(
@@ -94,7 +94,7 @@ def assembled(
                 parameters=contender.parameters,
                 core_mismatch=contender.mismatch,
                 runs=[_scores_alone(records[run_name(contender.name, seed)]) for seed in seeds],
-                scores=found.scores[contender.name],
+                scores=judged.scores[contender.name],
                 step_above=above(contender),
                 still_improving=still_improving(runs[contender.name], curves, metric, margin),
             )
@@ -104,14 +104,15 @@ def assembled(
             contender=compared[0].name,
             plain=[
                 PlainScores(
-                    name=one.name, parameters=one.parameters, further=one.further, scores=found.scores[one.name],
+                    name=method.name, parameters=method.parameters, further=method.further,
+                    scores=judged.scores[method.name],
                 )
-                for one in plain
+                for method in plain
             ],
         ),
         margin=margin,
-        pairs=found.pairs,
-        rivals=found.rivals,
+        pairs=judged.pairs,
+        rivals=judged.rivals,
         classes={
             contender.cell: tracking(CellChoice.parse(contender.cell).equations())
             for contender in compared
@@ -133,17 +134,19 @@ def statistics_of(
         plain: names of plain baselines.
         outcomes: of every run and of every plain baseline, by name and split.
     """
-    own = {**runs, **{name: [name] for name in plain}}
+    members = {**runs, **{name: [name] for name in plain}}
     tables = {
         split: Table([
-            Sample(np.array([outcomes[run][split].values for run in found]), outcomes[found[0]][split].counts,
-                   metric.score, name in plain)
-            for name, found in own.items()
+            Sample(np.array([outcomes[run][split].values for run in names_of_runs]),
+                   outcomes[names_of_runs[0]][split].counts, metric.score, name in plain)
+            for name, names_of_runs in members.items()
         ])
-        for split in outcomes[next(iter(own.values()))[0]]
+        for split in outcomes[next(iter(members.values()))[0]]
     }  # fmt: skip
-    estimates, names = {split: table.estimates() for split, table in tables.items()}, list(own)
-    scores = {name: {split: found[number] for split, found in estimates.items()} for number, name in enumerate(names)}
+    estimates, names = {split: table.estimates() for split, table in tables.items()}, list(members)
+    scores = {
+        name: {split: by_split[number] for split, by_split in estimates.items()} for number, name in enumerate(names)
+    }
     pairs = [
         PairResults(
             contender=names[pair.first], other=names[pair.second], difference=pair.difference, better=pair.better,
@@ -186,19 +189,19 @@ def curves_of(runs: dict[str, RunSettings], data: TaskData, folder: Path) -> Cur
 
     def curve(name: str) -> Curve:
         lines = [line for line in read_metrics(folder / name / "metrics.jsonl") if "validation_loss" in line]
-        loss, own = ([line[key] for line in lines] for key in ("validation_loss", score))
-        return Curve(step=[line["step"] for line in lines], loss=loss, score=own)
+        loss, scores_of_run = ([line[key] for line in lines] for key in ("validation_loss", score))
+        return Curve(step=[line["step"] for line in lines], loss=loss, score=scores_of_run)
 
     return Curves(runs={name: curve(name) for name in runs})
 
 
 def records_beside(records: Records, curves: Curves) -> dict[str, Record]:
     """The records that are too large for results.json, by file."""
-    found: dict[str, Record] = {Curves.FILE: curves}
+    by_file: dict[str, Record] = {Curves.FILE: curves}
     confusion = {name: record.confusion for name, record in records.items()}
     if all(confusion.values()):
-        found[Confusion.FILE] = Confusion.model_validate({"runs": confusion})
-    return found
+        by_file[Confusion.FILE] = Confusion.model_validate({"runs": confusion})
+    return by_file
 
 
 def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:

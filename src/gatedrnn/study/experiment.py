@@ -142,7 +142,10 @@ class Comparison:
     def _bases(self) -> dict[str, RunSettings]:
         """A run of each contender by the recipe."""
         seed = self.settings.contenders.seeds[0]
-        return {one.name: self.settings.run(one.cell, one.hidden_size, seed) for one in self.contenders}
+        return {
+            contender.name: self.settings.run(contender.cell, contender.hidden_size, seed)
+            for contender in self.contenders
+        }
 
     def prepare(self, executor: Executor, on_progress: OnProgress) -> None:
         """Whatever the settings of runs depend on: steps that take equal seconds, and the trials of a search.
@@ -170,7 +173,10 @@ class Comparison:
             batches = self.data.train.steps_per_epoch(base.train.batch_size)
             steps = base.train.total_steps or base.train.epochs * -(-batches // base.train.accumulate)
             seconds = steps * tokens / speed[self.contenders[0].name].median
-        rates = {one.name: one.name if one.match == "time" else self.contenders[0].name for one in self.contenders}
+        rates = {
+            contender.name: contender.name if contender.match == "time" else self.contenders[0].name
+            for contender in self.contenders
+        }
         return {name: max(1, round(seconds * speed[rate].median / tokens)) for name, rate in rates.items()}
 
     def _speed(self, runs: dict[str, RunSettings], seconds: float) -> dict[str, Speed]:
@@ -227,7 +233,9 @@ class Comparison:
 
     def has_begun(self) -> bool:
         """Whether a run of it has begun."""
-        return (self.folder / TRIALS).exists() or any((self.folder / one.name).exists() for one in self.contenders)
+        return (self.folder / TRIALS).exists() or any(
+            (self.folder / contender.name).exists() for contender in self.contenders
+        )
 
     def plain(self) -> list[PlainFit]:
         """The task's plain baselines, fitted once."""
@@ -236,12 +244,17 @@ class Comparison:
             path.unlink(missing_ok=True)  # half of what is written here
 
         def fit() -> list[PlainFit]:
-            found = plain_baselines(self.data, self.settings.threads)
-            write_outcomes(outcomes, _by_run_and_split({one.name: one.outcomes for one in found}))
+            baselines = plain_baselines(self.data, self.settings.threads)
+            write_outcomes(outcomes, _by_run_and_split({baseline.name: baseline.outcomes for baseline in baselines}))
             manifest.add(self.folder, outcomes.name)
             return [
-                PlainFit(name=one.name, parameters=one.parameters, seconds=one.seconds, further=one.scores)
-                for one in found
+                PlainFit(
+                    name=baseline.name,
+                    parameters=baseline.parameters,
+                    seconds=baseline.seconds,
+                    further=baseline.scores,
+                )
+                for baseline in baselines
             ]
 
         return _once(path, PLAIN, fit)
@@ -265,7 +278,7 @@ class Comparison:
         firsts = {contender.name: self.runs[run_name(contender.name, seed)] for contender in self.contenders}
         measured = ComparisonMeasured(
             runs={name: record.measured for name, record in records.items()},
-            plain_seconds={one.name: one.seconds for one in plain},
+            plain_seconds={baseline.name: baseline.seconds for baseline in plain},
             memory_mib=_once(folder / "memory.json", MEMORY, lambda: _memory(firsts)) if memory else None,
             speed=self._speed(firsts, speed_seconds),
             trial_seconds=None if self.trials is None else mean_seconds(self.trials.trials),
@@ -278,7 +291,10 @@ class Comparison:
         )
         outcomes = {name: outcomes_of(folder / name, data) for name in records}
         of_plain = read_outcomes(folder / PLAIN_OUTCOMES)
-        outcomes |= {one.name: {split: of_plain[f"{one.name}/{split}"] for split in data.evaluation} for one in plain}
+        outcomes |= {
+            baseline.name: {split: of_plain[f"{baseline.name}/{split}"] for split in data.evaluation}
+            for baseline in plain
+        }
         curves = curves_of(self.runs, data, folder)
         results = assembled(
             settings, data, self.contenders, records, curves, outcomes, plain, self.found, margin, measured
@@ -334,4 +350,4 @@ def _runs_on(settings: CompareSettings, data: TaskData, contender: Contender) ->
 
 def _by_run_and_split(outcomes: Mapping[str, Mapping[str, Outcomes]]) -> dict[str, Outcomes]:
     """The outcomes by the names that a file has for them."""
-    return {f"{name}/{split}": one for name, own in outcomes.items() for split, one in own.items()}
+    return {f"{name}/{split}": outcome for name, by_split in outcomes.items() for split, outcome in by_split.items()}

@@ -118,31 +118,31 @@ class _Task:
         """The last season again and again, with the change of its mean from the season before if `level`; intervals
         from the deviation of what it was off in training."""
         train = self.train
-        off = [_off(one.values[:stop], season, level) for one, stop in zip(train.series, train.stop, strict=True)]
+        off = [_off(series.values[:stop], season, level) for series, stop in zip(train.series, train.stop, strict=True)]
         deviation, steps = _deviations(off), np.arange(train.horizon)
         z = norm.ppf(self.levels)
 
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
-            found = naive_forecast(windows.collate(places)["past_values"], season, windows.horizon).numpy()
+            naive = naive_forecast(windows.collate(places)["past_values"], season, windows.horizon).numpy()
             if level:
                 last = [windows.series[number].values[:origin] for number, origin in places]
-                found = found + np.array([_change(values, season) for values in last])[:, None] * (1 + steps // season)
+                naive = naive + np.array([_change(values, season) for values in last])[:, None] * (1 + steps // season)
             spread = deviation[places[:, 0], None] * np.sqrt(1 + steps // season)
-            return np.asarray(found[..., None] + spread[..., None] * z)
+            return np.asarray(naive[..., None] + spread[..., None] * z)
 
         return Fitted(None, forecast, refits=False)
 
     def _drift(self) -> Fitted:
         """The straight line through the first and the last value; intervals as of the last value."""
         train = self.train
-        off = [_off(one.values[:stop], 1, False) for one, stop in zip(train.series, train.stop, strict=True)]
-        deviation = _deviations([own - own.mean() if len(own) else own for own in off])
+        off = [_off(series.values[:stop], 1, False) for series, stop in zip(train.series, train.stop, strict=True)]
+        deviation = _deviations([errors - errors.mean() if len(errors) else errors for errors in off])
         z, steps = norm.ppf(self.levels), np.arange(1, train.horizon + 1)
 
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
-            found = np.stack([_line(windows.series[number].values[:origin], steps) for number, origin in places])
+            lines = np.stack([_line(windows.series[number].values[:origin], steps) for number, origin in places])
             spread = deviation[places[:, 0], None] * np.sqrt(steps)
-            return np.asarray(found[..., None] + spread[..., None] * z)
+            return np.asarray(lines[..., None] + spread[..., None] * z)
 
         return Fitted(None, forecast, refits=False)
 
@@ -178,8 +178,8 @@ class _Task:
                 parts.append(pd.DataFrame({"unique_id": row, "ds": np.arange(len(values)), "y": values}))
             # Of series too short for it, the last value.
             engine = StatsForecast([method], freq=1, n_jobs=self.threads, fallback_model=models.Naive())
-            found = engine.forecast(df=pd.concat(parts), h=windows.horizon, level=levels or None)
-            columns = found.sort_values(["unique_id", "ds"])[[repr(method) + name for name in names]].to_numpy()
+            frame = engine.forecast(df=pd.concat(parts), h=windows.horizon, level=levels or None)
+            columns = frame.sort_values(["unique_id", "ds"])[[repr(method) + name for name in names]].to_numpy()
             result: np.ndarray = columns.reshape(len(places), windows.horizon, len(names))
             return result
 
@@ -200,17 +200,17 @@ class _Task:
             edges = torch.cat([units[:, :1].expand(-1, (KERNEL - 1) // 2), units], dim=1)
             edges = torch.cat([edges, units[:, -1:].expand(-1, KERNEL // 2)], dim=1)
             trend = edges.unfold(1, KERNEL, 1).mean(2)
-            found = trend @ maps[0] + (units - trend) @ maps[1] + bias
-            return scale, found.view(len(past), horizon, len(levels))
+            fitted = trend @ maps[0] + (units - trend) @ maps[1] + bias
+            return scale, fitted.view(len(past), horizon, len(levels))
 
         one_origin = self._training_windows()
         optimizer = torch.optim.Adam([*maps, bias], RATE)
         steps = one_origin.steps_per_epoch(BATCH)
         for step in range(STEPS):
             batch = one_origin.batch(0, step // steps, step % steps, BATCH)
-            scale, found = quantiles(batch["past_values"], batch["deviation"])
+            scale, fitted = quantiles(batch["past_values"], batch["deviation"])
             true = scale.units(batch["labels"])
-            error = (true.unsqueeze(-1) - found).nan_to_num()
+            error = (true.unsqueeze(-1) - fitted).nan_to_num()
             loss = torch.maximum(levels * error, (levels - 1) * error).mean()
             optimizer.zero_grad()
             loss.backward()
@@ -219,8 +219,8 @@ class _Task:
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
             with torch.no_grad():
                 batch = windows.collate(places)
-                scale, found = quantiles(batch["past_values"], batch["deviation"])
-            return np.sort(scale.original(found).numpy(), axis=2)
+                scale, fitted = quantiles(batch["past_values"], batch["deviation"])
+            return np.sort(scale.original(fitted).numpy(), axis=2)
 
         return Fitted((2 * context + 1) * horizon * len(levels), forecast, refits=False)
 
@@ -263,18 +263,18 @@ class _Task:
 
 def _off(values: np.ndarray, season: int, level: bool) -> np.ndarray:
     """The errors of the last season, with the change of its level, for the next value, wherever both are there."""
-    found: np.ndarray = values[season:] - values[:-season]
+    errors: np.ndarray = values[season:] - values[:-season]
     if level:
         whole = np.lib.stride_tricks.sliding_window_view(np.pad(values, (season, 0), constant_values=np.nan), season)
         means = whole[: len(values)].mean(1)  # of the season before each step
-        found = found - (means - np.roll(means, season))[season:]
-    return found[~np.isnan(found)]
+        errors = errors - (means - np.roll(means, season))[season:]
+    return errors[~np.isnan(errors)]
 
 
 def _deviations(off: Sequence[np.ndarray]) -> np.ndarray:
     """The deviation of each series; of all together, where it has none of its own."""
     usual = float(np.sqrt(np.mean(np.square(np.concatenate(off))))) if any(map(len, off)) else 0.0
-    return np.array([float(np.sqrt(np.mean(np.square(own)))) if len(own) else usual for own in off])
+    return np.array([float(np.sqrt(np.mean(np.square(errors)))) if len(errors) else usual for errors in off])
 
 
 def _change(values: np.ndarray, season: int) -> float:
@@ -307,8 +307,8 @@ def _width(level: float) -> float:
 
 def _without_gaps(values: np.ndarray) -> np.ndarray:
     seen = np.flatnonzero(~np.isnan(values))
-    found: np.ndarray = np.interp(np.arange(seen[0], len(values)), seen, values[seen])
-    return found
+    filled: np.ndarray = np.interp(np.arange(seen[0], len(values)), seen, values[seen])
+    return filled
 
 
 def _without_gaps_by_season(units: Tensor, season: int) -> Tensor:

@@ -49,5 +49,5 @@ def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderR
         return []
     rows = {row.cell: row for row in results.contenders if row.match == match}
     cells = [*LADDERS[ladder][1:], *BESIDE.get(ladder, ())]
-    found = [rows[cell] for cell in cells if cell in rows]
-    return [(row, results.pair(row.name, row.step_above)) for row in found if row.step_above is not None]
+    steps = [rows[cell] for cell in cells if cell in rows]
+    return [(row, results.pair(row.name, row.step_above)) for row in steps if row.step_above is not None]

@@ -76,12 +76,12 @@ def contenders(settings: CompareSettings, data: TaskData) -> list[Contender]:
     else:
         width = solve_width(settings, data, baseline, target)
     base = _sized(settings, data, baseline, width)
-    found = [_contender(base, baseline, "baseline", width, target, base)]
+    matched = [_contender(base, baseline, "baseline", width, target, base)]
     for match in who.match:
         for cell in others:
             solved = width if match == "layers" else _matched_width(settings, data, cell, match, target, base)
-            found.append(_contender(_sized(settings, data, cell, solved), cell, match, solved, target, base))
-    return found
+            matched.append(_contender(_sized(settings, data, cell, solved), cell, match, solved, target, base))
+    return matched
 
 
 def _matched_width(
@@ -98,8 +98,8 @@ def _matched_width(
     whole = target + base.parameters.block
 
     def size(width: int) -> int:
-        own = _parameters(settings, data, cell, width)
-        return own.core + own.block
+        count = _parameters(settings, data, cell, width)
+        return count.core + count.block
 
     return _solve(settings, cell, whole, "parameters", "--hidden-size or --core", size)
 

@@ -30,7 +30,9 @@ def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
     Args, raises:
         As `each_baseline`.
     """
-    return [found for _, make in each_baseline(data, threads) if (found := make()) is not None] or [constant(data)]
+    return [baseline for _, make in each_baseline(data, threads) if (baseline := make()) is not None] or [
+        constant(data)
+    ]
 
 
 def each_baseline(
@@ -131,9 +133,9 @@ def constant(data: TaskData) -> PlainBaseline:
         if numbers:
             outcomes[split] = answered(np.full(len(examples), always), examples)
             continue
-        own = examples.labels.reshape(len(examples), -1)
-        counted = own != -100
-        outcomes[split] = of_rows(((own == always) & counted).sum(1), counted.sum(1))
+        label_rows = examples.labels.reshape(len(examples), -1)
+        counted = label_rows != -100
+        outcomes[split] = of_rows(((label_rows == always) & counted).sum(1), counted.sum(1))
     name = "most frequent labels" if several else "mean answer" if numbers else "majority class"
     return PlainBaseline(name, None, outcomes, 0.0, {})
 

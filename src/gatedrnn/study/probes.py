@@ -76,20 +76,20 @@ def _run(
     # All tasks' runs in one queue, so that no process is idle at the end of a task.
     runs = {f"{task}/{name}": run for task, comparison in comparisons.items() for name, run in comparison.runs.items()}
     records, diverged = executor.run_all(runs, folder, on_progress)
-    found: dict[str, TaskAnswers] = {}
+    answers: dict[str, TaskAnswers] = {}
     classes: dict[str, Tracking] = {}
     for task, comparison in comparisons.items():
-        own = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
-        if len(own) < len(comparison.runs):
+        records_of_task = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
+        if len(records_of_task) < len(comparison.runs):
             continue
-        compared = comparison.assemble(own, executor, speed_seconds=SPEED_SECONDS, command=command)
+        compared = comparison.assemble(records_of_task, executor, speed_seconds=SPEED_SECONDS, command=command)
         write_report(folder / task)
-        found[task], classes = _answers(task, settings.cells, comparison, compared), compared.classes
+        answers[task], classes = _answers(task, settings.cells, comparison, compared), compared.classes
     if diverged:  # the other tasks have their reports by now
         raise diverged[0]
     results = ProbeResults(
         settings=ProbesAsked.model_validate(settings.model_dump(mode="json")),
-        tasks=found,
+        tasks=answers,
         classes=classes,
         measured=Measured(
             wall_seconds=time.perf_counter() - started if whole else None,  # None: some runs were begun before

@@ -46,13 +46,13 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: flo
         with tempfile.TemporaryDirectory() as folder:
             trainers = {name: Trainer(run, data, RunFolder(Path(folder) / name)) for name, run in runs.items()}
             steps = min(STEPS, *(trainer.steps_per_epoch for trainer in trainers.values()))
-            found = interleave(
+            timed = interleave(
                 {name: partial(trainer.run_steps, steps) for name, trainer in trainers.items()}, seconds * len(trainers)
             )
     finally:
         torch.set_num_threads(before)
     speeds: dict[str, Speed] = {}
-    for name, samples in found.items():
+    for name, samples in timed.items():
         spread, tokens = samples.spread, steps * tokens_of_step(runs[name], data, steps)
         speeds[name] = Speed(
             median=tokens / spread.median, low=tokens / spread.high, high=tokens / spread.low,

@@ -165,13 +165,13 @@ class PairResults(Record):
             return 1 / (1 + value) - 1 if score == "perplexity" else -value
 
         words: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
-        found = self.difference
+        estimate = self.difference
         return self.model_copy(
             update={
                 "contender": self.other, "other": self.contender, "better": self.worse, "worse": self.better,
                 "verdict": words.get(self.verdict, self.verdict),
                 "difference": Estimate(
-                    opposite(found.mean) or 0.0, opposite(found.high), opposite(found.low), found.runs
+                    opposite(estimate.mean) or 0.0, opposite(estimate.high), opposite(estimate.low), estimate.runs
                 ),
             }
         )  # fmt: skip

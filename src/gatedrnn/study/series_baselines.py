@@ -46,8 +46,8 @@ def _summary(series: np.ndarray) -> np.ndarray:
     missing = np.isnan(series)
     first, last = (~missing).argmax(0), len(series) - 1 - (~missing)[::-1].argmax(0)
     columns = np.arange(series.shape[1])
-    found = [reduce(series, axis=0) for reduce in (np.nanmean, np.nanstd, np.nanmin, np.nanmax)]
-    return np.concatenate([*found, series[first, columns], series[last, columns], missing.mean(0)])
+    summaries = [reduce(series, axis=0) for reduce in (np.nanmean, np.nanstd, np.nanmin, np.nanmax)]
+    return np.concatenate([*summaries, series[first, columns], series[last, columns], missing.mean(0)])
 
 
 def _ridge(data: TaskData) -> Fitted:
@@ -94,9 +94,9 @@ def _nested(examples: Examples) -> Any:
 
 
 def _filled(series: np.ndarray) -> np.ndarray:
-    found, steps = series.astype(np.float32), np.arange(len(series))
-    for channel in found.T:
+    filled, steps = series.astype(np.float32), np.arange(len(series))
+    for channel in filled.T:
         seen = np.flatnonzero(~np.isnan(channel))
         channel[:] = np.interp(steps, seen, channel[seen]) if len(seen) else 0.0
-    padding = max(0, SHORTEST - len(found))
-    return np.pad(found, ((0, padding), (0, 0)))
+    padding = max(0, SHORTEST - len(filled))
+    return np.pad(filled, ((0, padding), (0, 0)))

@@ -117,10 +117,10 @@ class Space(Settings):
     def of(self, run: RunSettings) -> dict[str, Dimension]:
         """The dimensions of a contender's runs: those of its cell first, and only settings that it has."""
         name = run.backbone or run.cell
-        own = {**self.shared, **self.contenders.get(name.partition(":")[0], {}), **self.contenders.get(name, {})}
+        dimensions = {**self.shared, **self.contenders.get(name.partition(":")[0], {}), **self.contenders.get(name, {})}
         scheme = {"bias_init": run.model.bias_init}
-        idle = [n for n in own if n in OF_LAYERS and refused_by(run.cell, scheme | {n: True}) is not None]
-        return {name: dimension for name, dimension in own.items() if name not in idle}
+        idle = [n for n in dimensions if n in OF_LAYERS and refused_by(run.cell, scheme | {n: True}) is not None]
+        return {name: dimension for name, dimension in dimensions.items() if name not in idle}
 
 
 class Draw(NamedTuple):
@@ -184,14 +184,14 @@ def search_settings(
     """
     flags: dict[str, object] = {"--space": space, "--minutes": minutes, "--search-seed": search_seed}
     if trials is None:
-        given = [flag for flag, value in flags.items() if value is not None]
-        if given:
-            raise UsageError(f"{given[0]} belongs to a search: give --trials too")
+        named = [flag for flag, value in flags.items() if value is not None]
+        if named:
+            raise UsageError(f"{named[0]} belongs to a search: give --trials too")
         return None
     if minutes is not None and not minutes > 0:
         raise UsageError(f"--minutes {minutes:g}: the budget ends before the first trial; give more")
-    found = default_space(model, train) if space is None else read_space(space)
-    return {"trials": trials, "minutes": minutes, "seed": search_seed or 0, "space": found.model_dump()}
+    chosen = default_space(model, train) if space is None else read_space(space)
+    return {"trials": trials, "minutes": minutes, "seed": search_seed or 0, "space": chosen.model_dump()}
 
 
 def read_space(file: Path) -> Space:
@@ -207,9 +207,9 @@ def read_space(file: Path) -> Space:
         raise UsageError(f"--space {file}: cannot be read ({reason(error)})") from error
     if not isinstance(held, dict):
         raise UsageError(f"--space {file}: must be a mapping from settings to ranges")
-    own = held.pop("contenders", {})
+    by_contender = held.pop("contenders", {})
     try:
-        return Space.model_validate({"shared": held, "contenders": own})
+        return Space.model_validate({"shared": held, "contenders": by_contender})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part != "shared")

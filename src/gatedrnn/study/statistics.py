@@ -72,8 +72,8 @@ class Sample:
     @cached_property
     def rates(self) -> Array:
         """The rate of each run: its accuracy, its nats per token, or its mean error."""
-        found: Array = self.values.sum(1) / self.counts.sum()
-        return found
+        of_runs: Array = self.values.sum(1) / self.counts.sum()
+        return of_runs
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ class Variance(NamedTuple):
     def distance(self, tail: Array | float) -> Array:
         """The distance that the truth may be off, with that probability on either side."""
         of_seeds = -stdtrit(np.maximum(self.seeds_freedom, 1), tail) * np.sqrt(self.seeds)
-        found: Array = np.hypot(of_seeds, -stdtrit(self.examples_freedom, tail) * np.sqrt(self.examples))
-        return found
+        reach: Array = np.hypot(of_seeds, -stdtrit(self.examples_freedom, tail) * np.sqrt(self.examples))
+        return reach
 
     def tail(self, distance: Array) -> Array:
         """The probability that the truth is that far off, or further: `distance` solved for it."""
@@ -129,8 +129,8 @@ class Variance(NamedTuple):
             middle = (low + high) / 2
             wider = self.distance(np.exp(middle)) > np.abs(distance)
             low, high = np.where(wider, middle, low), np.where(wider, high, middle)
-        found: Array = np.where(distance >= 0, np.exp(low), 1 - np.exp(low))
-        return found
+        probability: Array = np.where(distance >= 0, np.exp(low), 1 - np.exp(low))
+        return probability
 
 
 class Table:
@@ -185,19 +185,19 @@ class Table:
         tail = self._tail(first[~blind], second[~blind])
         half = variance.distance(tail)
         verdicts = [_verdict(float(mean), float(off), margin) for mean, off in zip(gain, half, strict=True)]
-        found = []
-        for n, (one, other) in enumerate(which.tolist()):
-            runs = int(self.runs[[one, other]].min())
+        compared = []
+        for n, (index, other) in enumerate(which.tolist()):
+            runs = int(self.runs[[index, other]].min())
             difference = self._difference(sign * float(gain[n]), None if blind[n] else float(half[n]), runs)
             if blind[n]:
-                found.append(Pair(one, other, difference, None, None, None, "cannot tell"))
+                compared.append(Pair(index, other, difference, None, None, None, "cannot tell"))
                 continue
             equal = max(0.0, 1 - float(better[n]) - float(worse[n]))
-            pair = Pair(one, other, difference, float(better[n]), equal, float(worse[n]), verdicts[n])
+            pair = Pair(index, other, difference, float(better[n]), equal, float(worse[n]), verdicts[n])
             if verdicts[n] == "cannot tell":
                 pair = self._with_remedy(pair, variance, float(gain[n]), margin, tail, n)
-            found.append(pair)
-        return found
+            compared.append(pair)
+        return compared
 
     def rivals(self, margin: float | None = None) -> tuple[int, list[int]]:
         """The best, and those that may be better than it by more than the margin, the best of them first.
@@ -241,8 +241,8 @@ class Table:
     @cached_property
     def _products(self) -> Array:
         """The covariances of the contenders' deviations on an example."""
-        found: Array = self.residues @ self.residues.T / max(1, self.examples - 1)
-        return found
+        products: Array = self.residues @ self.residues.T / max(1, self.examples - 1)
+        return products
 
     @cached_property
     def _draws(self) -> Array:
@@ -251,8 +251,8 @@ class Table:
         # Of full rank, so that there is one such factor, the same on every machine.
         covariance += np.eye(len(covariance)) * (1e-12 * covariance.max() + 1e-200)
         draws = np.random.default_rng(0).standard_normal((DRAWS, len(covariance)))
-        found: Array = draws @ np.linalg.cholesky(covariance).T
-        return found
+        draws_of_means: Array = draws @ np.linalg.cholesky(covariance).T
+        return draws_of_means
 
     def _tail(self, first: Array, second: Array, sides: int = 2) -> float:
         """The probability beyond an end of the interval of each of some pairs, with which all of them hold together for
@@ -269,21 +269,21 @@ class Table:
 
     def _of_seeds(self, weight: float) -> Array:
         """V_s of each contender."""
-        found = np.zeros(len(self.samples))
+        variances = np.zeros(len(self.samples))
         scale = self._scale()
-        own = np.array([sample.rates.var(ddof=1) if sample.runs > 1 else 0.0 for sample in self.samples])
+        by_sample = np.array([sample.rates.var(ddof=1) if sample.runs > 1 else 0.0 for sample in self.samples])
         free = np.array([0 if sample.fixed else sample.runs - 1 for sample in self.samples])
         if not self.freedom:
-            return found
-        pooled = (own * free).sum() / (scale * free).sum()
+            return variances
+        pooled = (by_sample * free).sum() / (scale * free).sum()
         # With few degrees of freedom the part of single examples is known no better than the rest.
         trusted = self.freedom / (self.freedom + 2)
         for n, sample in enumerate(self.samples):
             if not sample.fixed:
                 by_example = sample.values.var(0, ddof=1).mean() / weight**2 if sample.runs > 1 else 0.0
-                within = max(0.0, by_example - own[n]) / self.examples
-                found[n] = max(0.0, max(own[n], pooled * scale[n]) - trusted * within) / sample.runs
-        return found
+                within = max(0.0, by_example - by_sample[n]) / self.examples
+                variances[n] = max(0.0, max(by_sample[n], pooled * scale[n]) - trusted * within) / sample.runs
+        return variances
 
     def _scale(self) -> Array:
         """The unit in which variances over seeds are compared: those of a share near 0 or 1 are small."""
@@ -291,8 +291,8 @@ class Table:
 
     def _shrunk(self) -> Array:
         """Shares with half a success and half a failure more."""
-        found: Array = (self.means * self.examples + 0.5) / (self.examples + 1)
-        return found
+        shrunk: Array = (self.means * self.examples + 0.5) / (self.examples + 1)
+        return shrunk
 
     def _doubt(self) -> Array:
         """The addition of half a success and half a failure to the variance of an example: what never failed still
@@ -300,21 +300,21 @@ class Table:
         """
         if self.score != "accuracy":
             return np.zeros(len(self.means))
-        found: Array = 0.5 * (self.means**2 + (1 - self.means) ** 2) / (self.examples + 1)
-        return found
+        doubt: Array = 0.5 * (self.means**2 + (1 - self.means) ** 2) / (self.examples + 1)
+        return doubt
 
     def _of_examples(self) -> Array:
         """V_e of each contender."""
-        found: Array = ((self.residues**2).sum(1) / max(1, self.examples - 1) + self._doubt()) / self.examples
-        return found
+        variances: Array = ((self.residues**2).sum(1) / max(1, self.examples - 1) + self._doubt()) / self.examples
+        return variances
 
     def _variance(self, of_examples: Array) -> Variance:
         return Variance(self._seeds, self.freedom, of_examples, max(1, self.examples - 1))
 
     def _of_pairs(self, first: Array, second: Array) -> Variance:
         products, doubt = self._products, self._doubt()
-        own = np.diag(products)
-        spread = own[first] + own[second] - 2 * products[first, second] + doubt[first] + doubt[second]
+        diagonal = np.diag(products)
+        spread = diagonal[first] + diagonal[second] - 2 * products[first, second] + doubt[first] + doubt[second]
         seeds = self._seeds[first] + self._seeds[second]
         return Variance(seeds, self.freedom, np.maximum(spread, 0) / self.examples, max(1, self.examples - 1))
 
@@ -331,10 +331,10 @@ class Table:
             sampling = np.abs(middle + side * half - self.means)
         else:
             sampling = examples_alone.distance(tail)
-        found: Array = self.means + side * np.hypot(seeds_alone.distance(tail), sampling)
+        bound: Array = self.means + side * np.hypot(seeds_alone.distance(tail), sampling)
         # Perplexities are logarithms here, and no mean loss is below 0.
         low, high = (0.0, math.inf) if self.score == "perplexity" else BOUNDS[self.score]
-        return np.clip(found, low, high)
+        return np.clip(bound, low, high)
 
     def _shown(self, mean: float) -> float:
         return math.exp(min(float(mean), 700.0)) if self.score == "perplexity" else float(mean)

@@ -99,9 +99,9 @@ def _outputs(
     scores = np.asarray(pipeline.decision_function(texts))
     if not examples.several:
         return list(scores if scores.ndim == 2 else np.stack([np.zeros(len(scores)), scores], axis=1))
-    found = np.tile(np.where(always, SURE, -SURE), (len(texts), 1))
-    found[:, seen] = scores.reshape(len(texts), -1)
-    return list(found)
+    outputs = np.tile(np.where(always, SURE, -SURE), (len(texts), 1))
+    outputs[:, seen] = scores.reshape(len(texts), -1)
+    return list(outputs)
 
 
 def _size(model: Any) -> int:
@@ -124,11 +124,11 @@ def _tags(data: TaskData) -> Fitted:
     def answer(split: str) -> Outcomes:
         examples, outputs = _examples(data, split), []
         for words, inputs, labels in zip(_words(data, split), examples.inputs, examples.labels, strict=True):
-            found = np.zeros((len(inputs), len(usual)))
+            scores = np.zeros((len(inputs), len(usual)))
             places = np.flatnonzero(labels[: len(inputs)] != IGNORED)
             for place, word in zip(places, words, strict=True):
-                found[place] = np.log(counts.get(word, 0.0) + usual)
-            outputs.append(found)
+                scores[place] = np.log(counts.get(word, 0.0) + usual)
+            outputs.append(scores)
         return judge(examples, outputs).outcomes
 
     return Fitted(len(counts), answer)

@@ -122,13 +122,13 @@ def _few(names: list[str]) -> str:
 def _cheapest(results: ComparisonResults, best: Row, beside: list[Row]) -> list[str]:
     """The one that takes the least time of those that are not shown to be worse."""
     cheapest = min(beside, key=lambda row: results.seconds(row.name))
-    seconds, own = results.seconds(cheapest.name), results.seconds(best.name)
-    if own <= seconds:
-        return [f"{best.name} is also the cheapest of them: {duration(own)} of training."]
-    if seconds * NOTICED > own:
+    seconds, most = results.seconds(cheapest.name), results.seconds(best.name)
+    if most <= seconds:
+        return [f"{best.name} is also the cheapest of them: {duration(most)} of training."]
+    if seconds * NOTICED > most:
         return []
     which = f"{cheapest.name} is the cheapest of them" if len(beside) > 1 else f"{cheapest.name} is cheaper"
-    return [f"{which}: {duration(seconds)} of training, {best.name} {duration(own)}."]
+    return [f"{which}: {duration(seconds)} of training, {best.name} {duration(most)}."]
 
 
 def _worse(results: ComparisonResults, pairs: list[PairResults]) -> str:
@@ -188,11 +188,11 @@ def _down_the_ladder(results: ComparisonResults, match: str) -> list[str]:
         for row, pair in steps
         if pair.verdict in ("better", "worse")
     ]
-    found = "; ".join(shown) or "no single step is shown to differ from the one above"
+    shown_steps = "; ".join(shown) or "no single step is shown to differ from the one above"
     bottom = next(row for row in results.contenders if row.cell == LADDERS[ladder][-1] and row.match == match)
     whole = results.pair(bottom.name, results.baseline.contender)
     return [
-        f"Down the ladder with {MATCH_WORDS[match]}: {found}. {bottom.cell} beside {ladder}: {whole.verdict}, "
+        f"Down the ladder with {MATCH_WORDS[match]}: {shown_steps}. {bottom.cell} beside {ladder}: {whole.verdict}, "
         f"{difference_in_words(whole.difference, results)}."
     ]
 
@@ -202,9 +202,9 @@ def _edges(results: ComparisonResults) -> list[str]:
     search = results.search
     if search is None:
         return []
-    found = []
+    sentences = []
     if search.trials < search.asked:
-        found.append(
+        sentences.append(
             f"The search ended after {search.trials} of {search.asked} trials of each contender, with the "
             f"{search.minutes:g} minutes that it was given."
         )
@@ -214,10 +214,10 @@ def _edges(results: ComparisonResults) -> list[str]:
         if edges
     ]
     if at_edge:
-        found.append(
+        sentences.append(
             f"The best settings lie at an edge of the space for {listed(at_edge)}: a wider one may hold better."
         )
-    return found
+    return sentences
 
 
 def _remarks(results: ComparisonResults) -> list[str]:

@@ -61,7 +61,7 @@ class Standing(Record):
 
     def ranked(self) -> list[Plain]:
         """The baselines, the best first."""
-        return sorted(self.plain, key=lambda one: one.score, reverse=self.higher_is_better)
+        return sorted(self.plain, key=lambda plain: plain.score, reverse=self.higher_is_better)
 
     @property
     def _metric(self) -> str:
