@@ -86,9 +86,9 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     start = _compiled(document_start)
     name = path.name.lower()
     if name.endswith(TEXT_ENDINGS):
-        kind = None
+        format = None
     elif path.suffix.lower() in ROW_FORMATS:
-        kind = ROW_FORMATS[path.suffix.lower()]
+        format = ROW_FORMATS[path.suffix.lower()]
     else:
         if path.suffix.lower() in TABLES:
             raise DataError(
@@ -99,15 +99,15 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
         raise DataError(f"{path}: the ending must be one of {endings}, got {path.suffix or 'none'!r}")
 
     columns, column = tuple[str, ...](), ""
-    if kind is not None:
-        columns, column = _said(names_of(path, kind), str(path), path.name, text_column)
+    if format is not None:
+        columns, column = _said(names_of(path, format), str(path), path.name, text_column)
 
     def pieces() -> Iterator[Piece]:
         with in_a_sentence(path):
-            if kind is None:
+            if format is None:
                 yield from _documents(_blocks(path), start)
             else:
-                yield from _rows(values_of(path, kind, column), column, str(path), start)
+                yield from _rows(values_of(path, format, column), column, str(path), start)
 
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -152,16 +152,16 @@ def characters_of(corpus: Corpus) -> int:
 def _counted(pieces: Callable[[], Iterator[Piece]], digest: str, reading: tuple[Any, ...]) -> int:
     """The characters of a file; counted once, and kept by what the file holds."""
     key = hashlib.sha256(json.dumps([digest, reading]).encode()).hexdigest()[:20]
-    kept = counts_folder() / key
+    file = counts_folder() / key
     try:
-        count, check = kept.read_text().split()
+        count, check = file.read_text().split()
         if check == _check(key, int(count)):
             return int(count)
     except (OSError, ValueError):
         pass
     total = sum(len(piece.text) for piece in pieces())
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(kept, f"{total} {_check(key, total)}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, f"{total} {_check(key, total)}")
     return total
 
 
@@ -258,9 +258,9 @@ def between(corpus: Corpus, low: float, high: float, inside_lines: bool) -> Corp
         seen = 0
         for text, begins in corpus.pieces():
             edges = [_edge(text, edge - seen, inside_lines) for edge in (first, last)]
-            kept = text[edges[0] : edges[1]]
-            if kept:
-                yield Piece(kept, begins and edges[0] == 0)
+            inside = text[edges[0] : edges[1]]
+            if inside:
+                yield Piece(inside, begins and edges[0] == 0)
             seen += len(text)
             if seen >= last:
                 return

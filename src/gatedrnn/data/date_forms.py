@@ -81,27 +81,27 @@ def _fields_of(tokens: list[str]) -> Iterator[list[str | None]]:
     """The fields that each piece of a date may be: the name of a field, or None for itself."""
     fields: list[str | None] = [None] * len(tokens)
     free = list[int]()
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.isdecimal():
-            before = tokens[place - 1] if place else ""
-            after = tokens[place + 1] if place + 1 < len(tokens) else ""
+            before = tokens[index - 1] if index else ""
+            after = tokens[index + 1] if index + 1 < len(tokens) else ""
             marked = next((PREFIXES[mark.upper()] for mark in (before, after) if mark.upper() in PREFIXES), None)
             if marked is not None and len(token) <= 2:
-                fields[place] = marked
+                fields[index] = marked
             else:
-                free.append(place)
+                free.append(index)
         elif token[0].isalpha() and token not in LITERALS and token.upper() not in PREFIXES:
-            fields[place] = next((name for name, words in WORDS.items() if token in words), None)
-            if fields[place] is None:
+            fields[index] = next((name for name, words in WORDS.items() if token in words), None)
+            if fields[index] is None:
                 return
     months = sum(field in (*MONTH_WORDS, *PREFIXES.values()) for field in fields)
     if months > 1:
         return
     for roles in _orders(len(free), months > 0):
         named = list(fields)
-        for place, role in zip(free, roles, strict=True):
-            named[place] = role
-        if all(_may_be(tokens[place], named[place]) for place in free):
+        for index, role in zip(free, roles, strict=True):
+            named[index] = role
+        if all(_may_be(tokens[index], named[index]) for index in free):
             yield named
 
 

@@ -49,7 +49,7 @@ def _classes(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
         check_seen(train, table, split, train.labels, table.labels)
     names = train.label_names if train.label_names is not None else in_order(train.labels)
     notes += notes_on_classes({split: table.labels for split, table in splits.items()})
-    number = {label: place for place, label in enumerate(names)}
+    number = {label: index for index, label in enumerate(names)}
     return LabelArrays(
         {split: np.array([number[label] for label in table.labels], np.int64) for split, table in splits.items()},
         names, {},
@@ -67,7 +67,7 @@ def _several(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
     empty = sum(not labels for labels in train.sets or ())
     if empty:
         notes.append(f"Rows of training without any label: {empty:,} of {len(train.labels):,}.")
-    number = {label: place for place, label in enumerate(names)}
+    number = {label: index for index, label in enumerate(names)}
 
     def array(sets: Sequence[tuple[str, ...]]) -> np.ndarray:
         indicators = np.zeros((len(sets), len(names)), np.float32)

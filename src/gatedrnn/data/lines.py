@@ -69,7 +69,7 @@ def columns_of(path: Path, lines: list[Numbered]) -> tuple[list[str], list[Numbe
 def _is_note(row: list[str]) -> bool:
     """Whether a row is words in one field; a number or a date is the begin of a row that was cut off."""
     said = [field for field in row if field.strip()]
-    letters, digits = (sum(map(kind, "".join(said))) for kind in (str.isalpha, str.isdecimal))
+    letters, digits = (sum(map(is_of, "".join(said))) for is_of in (str.isalpha, str.isdecimal))
     return not said or (len(said) == 1 and letters > max(digits, 3))
 
 

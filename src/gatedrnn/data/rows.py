@@ -67,7 +67,7 @@ def read_columns(path: Path, kind: Kind) -> RawTable:
         file = _parquet(path)
         with file:
             table, names = file.read(), _class_names(file.schema_arrow.metadata)
-        return RawTable({name: _values(table[place]) for place, name in enumerate(table.column_names)}, names)
+        return RawTable({name: _values(table[index]) for index, name in enumerate(table.column_names)}, names)
     columns, first, rows = dict[str, list[Any]](), dict[str, int](), 0
     for row in _objects(path):
         for name, value in row.items():
@@ -135,8 +135,8 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
                 if text.strip():
                     yield _object(json.loads(text, object_pairs_hook=_unequal), f"line {line}")
     except (ValueError, RecursionError) as error:  # of characters too, where the text is not UTF-8
-        place = f"line {line}: " if line else ""
-        raise DataError(f"{path}: cannot be read as json: {place}{reason(error)}") from error
+        where = f"line {line}: " if line else ""
+        raise DataError(f"{path}: cannot be read as json: {where}{reason(error)}") from error
 
 
 def _object(row: object, place: str) -> dict[str, Any]:

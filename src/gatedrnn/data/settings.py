@@ -396,7 +396,7 @@ def own_settings(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 def tasks_with(field: str) -> list[str]:
     """The tasks that have a setting of that name."""
-    return [task for task, kind in TASKS.items() if field in kind.model_fields]
+    return [task for task, settings in TASKS.items() if field in settings.model_fields]
 
 
 def belongs(field: str, owners: Iterable[str], task: str) -> str:

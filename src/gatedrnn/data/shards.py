@@ -61,11 +61,11 @@ class Shards:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, place: slice | int) -> np.ndarray:
-        if not isinstance(place, slice):
-            part, offset = divmod(index(place) % len(self), self.length)
+    def __getitem__(self, at: slice | int) -> np.ndarray:
+        if not isinstance(at, slice):
+            part, offset = divmod(index(at) % len(self), self.length)
             return self.parts[part][offset]
-        first, last, stride = place.indices(len(self))
+        first, last, stride = at.indices(len(self))
         if stride != 1:
             raise ValueError(f"shards are read step by step, got a stride of {stride}")
         numbers = range(first // self.length, -(-last // self.length))

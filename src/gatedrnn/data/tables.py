@@ -119,14 +119,14 @@ def _read(path: Path, quoting: bool) -> RawTable:
         raise DataError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}")
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty")
-    kind, classes = FORMATS[ending], dict[str, tuple[str, ...]]()
-    if kind in ("csv", "sheet"):
-        names, rows = read_fields(path, quoting=quoting) if kind == "csv" else columns_of(path, sheet_of(path))
+    format, classes = FORMATS[ending], dict[str, tuple[str, ...]]()
+    if format in ("csv", "sheet"):
+        names, rows = read_fields(path, quoting=quoting) if format == "csv" else columns_of(path, sheet_of(path))
         columns = {name: [row[i] for _, row in rows] for i, name in enumerate(names)}
     else:
-        if kind == "json":
+        if format == "json":
             check_text(path)
-        data = read_columns(path, "parquet" if kind == "parquet" else "json")
+        data = read_columns(path, "parquet" if format == "parquet" else "json")
         names = [name.strip() for name in data.column_names]
         check_unequal(names, path)
         columns = dict(zip(names, data.columns.values(), strict=True))
@@ -137,8 +137,8 @@ def _read(path: Path, quoting: bool) -> RawTable:
 
 def kind_of(value: object) -> str:
     """The kind of a value that is no text, in words."""
-    kind = type(value).__name__
-    return {"dict": "an object", "list": "a list"}.get(kind, kind)
+    name = type(value).__name__
+    return {"dict": "an object", "list": "a list"}.get(name, name)
 
 
 def column_of(

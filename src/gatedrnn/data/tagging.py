@@ -103,7 +103,7 @@ def step_labels(
     tags: Sequence[Sequence[str]], names: Sequence[str], inputs: Sequence[np.ndarray], firsts: Sequence[np.ndarray]
 ) -> np.ndarray:
     """(rows, time): the number of a tag where its word begins, -100 at all other steps."""
-    number = {str(IGNORED): IGNORED} | {name: place for place, name in enumerate(names)}
+    number = {str(IGNORED): IGNORED} | {name: index for index, name in enumerate(names)}
     labels = np.full((len(inputs), max(map(len, inputs))), IGNORED, np.int64)
     for row, row_labels, begins in zip(labels, tags, firsts, strict=True):
         row[begins] = [number[tag] for tag in row_labels[: len(begins)]]

@@ -184,5 +184,5 @@ def _joined(data: RawTable, parts: Sequence[str], place: str) -> tuple[RawTable,
         + (":00" if len(row) == 4 else "")
         for row in rows
     ]  # fmt: skip
-    kept = {name: values for name, values in data.columns.items() if name not in parts}
-    return RawTable({**kept, joined: texts}, data.class_names), joined
+    columns = {name: values for name, values in data.columns.items() if name not in parts}
+    return RawTable({**columns, joined: texts}, data.class_names), joined

@@ -96,7 +96,7 @@ def state_names(model: GatedRNNPreTrainedModel) -> list[str]:
     """The names of states as `GatedRNNCache.tensors` has them, in the order of the graph's inputs."""
     layers = (module for module in model.modules() if isinstance(module, RecurrentLayer))
     kinds = [layer.cell.carried for layer in layers for _ in range(layer.num_layers)]
-    return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
+    return [f"layer {layer} state {number}" for layer, count in enumerate(kinds) for number in range(count)]
 
 
 def input_name(state: str) -> str:
@@ -110,7 +110,7 @@ def beginning(model: GatedRNNPreTrainedModel, batch: int) -> list[Tensor]:
     for layer in (module for module in model.modules() if isinstance(module, RecurrentLayer)):
         hx = layer.initial_state(batch)
         kinds = hx if isinstance(hx, tuple) else (hx,)
-        initial += [kind[i].detach() for i in range(layer.num_layers) for kind in kinds]
+        initial += [state[i].detach() for i in range(layer.num_layers) for state in kinds]
     return initial
 
 

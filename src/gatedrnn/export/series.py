@@ -104,11 +104,11 @@ def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str,
     model, size = model.eval().float(), model.config.input_size or 0
     folder.mkdir(parents=True, exist_ok=True)
     batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=2)
-    kind = torch.float32 if model.config.channel_means is None else torch.float64
+    dtype = torch.float32 if model.config.channel_means is None else torch.float64
     module, names = _Logits(model), ["input_values"] + (["gaps"] if model.config.gap_unit is not None else [])
 
     def example(rows: int, steps: int) -> list[Tensor]:
-        return [torch.randn(rows, steps, size, dtype=kind), torch.rand(rows, steps)][: len(names)]
+        return [torch.randn(rows, steps, size, dtype=dtype), torch.rand(rows, steps)][: len(names)]
 
     free: dict[str, object] = {name: {0: batch, 1: time} for name in names}
     graph = graph_of(module, tuple(example(4, 7)), names, ["logits"], free)

@@ -75,8 +75,8 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
             input_ids, attention_mask, None, past_key_values, use_cache, resets, inputs_embeds=inputs_embeds,
             hidden_states=hidden_states,
         )  # fmt: skip
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        hidden = self.head_dropout(self.projection(states[:, kept]))
+        steps = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        hidden = self.head_dropout(self.projection(states[:, steps]))
         loss = logits = None
         shift_labels: Tensor | None = kwargs.get("shift_labels")
         if labels is not None and shift_labels is None:

@@ -67,8 +67,8 @@ class Convolution(nn.Module):
         super().__init__()
         size = config.convolution_size
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(2 * features if place == 0 else size, size, kernel, padding=kernel // 2)
-            for place, kernel in enumerate(KERNELS)
+            nn.Conv1d(2 * features if index == 0 else size, size, kernel, padding=kernel // 2)
+            for index, kernel in enumerate(KERNELS)
         )
         self.norms = nn.ModuleList(StepNorm(size) for _ in KERNELS)
 

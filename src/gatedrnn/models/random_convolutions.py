@@ -95,15 +95,15 @@ class RandomConvolutions(nn.Module):
         self.channels.copy_(ranks < numbers)
         rows = torch.randint(len(series), (maps, kernels), generator=generator)
         quantiles = (torch.arange(1, self.size + 1, dtype=torch.float64) * GOLDEN % 1).view(self.thresholds.shape)
-        for place in range(maps):
-            for row in rows[place].unique().tolist():
-                chosen = rows[place] == row
+        for index in range(maps):
+            for row in rows[index].unique().tolist():
+                chosen = rows[index] == row
                 real = torch.ones_like(series[row][..., 0], dtype=torch.bool)
-                view = _viewed(series[row], real, self._of_differences(place))
-                response = self._convolved(view, place)[0, chosen]
-                each = zip(chosen.nonzero()[:, 0], response.double(), quantiles[place, chosen], strict=True)
+                view = _viewed(series[row], real, self._of_differences(index))
+                response = self._convolved(view, index)[0, chosen]
+                each = zip(chosen.nonzero()[:, 0], response.double(), quantiles[index, chosen], strict=True)
                 for kernel, outputs, at in each:
-                    self.thresholds[place, kernel] = torch.quantile(outputs, at).to(response.dtype)
+                    self.thresholds[index, kernel] = torch.quantile(outputs, at).to(response.dtype)
 
     def forward(self, series: Series, mask: Flags | None) -> Step:
         """(batch, features) of series (batch, time, channels) whose padding is 0."""
@@ -112,24 +112,24 @@ class RandomConvolutions(nn.Module):
         pictures = [_viewed(series, mask, differences) for differences in (False, True)]
         views, outputs = [(view, _edge(view, mask)) for view in pictures], []
         share = (mask / mask.sum(1, keepdim=True).clamp(min=1)).to(series.dtype).unsqueeze(2)  # of each step
-        for place, thresholds in enumerate(self.thresholds):
-            view, edge = views[self._of_differences(place)]
-            convolved = self._convolved(view, place)
+        for index, thresholds in enumerate(self.thresholds):
+            view, edge = views[self._of_differences(index)]
+            convolved = self._convolved(view, index)
             for threshold in thresholds.unbind(1):
                 above = ((convolved - threshold[:, None]) / edge + 0.5).clamp(0, 1)
                 outputs.append(above @ share)
         return torch.cat(outputs, dim=1).squeeze(2)
 
-    def _of_differences(self, place: int) -> bool:
+    def _of_differences(self, index: int) -> bool:
         """Whether a map reads differences."""
-        return place >= self.whole
+        return index >= self.whole
 
-    def _convolved(self, view: Tensor, place: int) -> Tensor:
+    def _convolved(self, view: Tensor, index: int) -> Tensor:
         """(batch, kernels, time) of (batch, channels, time)."""
         taps = torch.full((len(KERNELS), TAPS), -1.0)
         taps.scatter_(1, torch.tensor(KERNELS), 2.0)
-        weight = self.channels[place].unsqueeze(2) * taps.to(view).unsqueeze(1)
-        dilation = self.dilations[place]
+        weight = self.channels[index].unsqueeze(2) * taps.to(view).unsqueeze(1)
+        dilation = self.dilations[index]
         return conv1d(view, weight, padding=dilation * (TAPS // 2), dilation=dilation)
 
 

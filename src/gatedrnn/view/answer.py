@@ -116,15 +116,15 @@ class LabelSoFar(StepAnswer):
 
     def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
         output = self.output(read, cache)
-        kept = dict(zip(self.carried, carried, strict=True))
+        sums = dict(zip(self.carried, carried, strict=True))
         pooled = {"last": output}
         if "mean" in self.poolings:
-            kept |= {"summed": kept["summed"] + output, "counted": kept["counted"] + 1}
-            pooled["mean"] = kept["summed"] / kept["counted"]
+            sums |= {"summed": sums["summed"] + output, "counted": sums["counted"] + 1}
+            pooled["mean"] = sums["summed"] / sums["counted"]
         if "max" in self.poolings:
-            pooled["max"] = kept["largest"] = torch.maximum(kept["largest"], output)
+            pooled["max"] = sums["largest"] = torch.maximum(sums["largest"], output)
         read_by_head = torch.cat([pooled[how] for how in self.poolings], dim=1)
-        return Said(self.model.scores(read_by_head), tuple(kept.values()))
+        return Said(self.model.scores(read_by_head), tuple(sums.values()))
 
 
 class NumbersSoFar(LabelSoFar):

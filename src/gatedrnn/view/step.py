@@ -29,8 +29,8 @@ class WatchedStep(nn.Module):
 
     def forward(self, read: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
         layers = len(self.names)
-        kept = dict(zip(self.names, states[:layers], strict=True))
-        cache = GatedRNNCache.of_tensors(self.answer.model.config, kept)
+        states_by_name = dict(zip(self.names, states[:layers], strict=True))
+        cache = GatedRNNCache.of_tensors(self.answer.model.config, states_by_name)
         with watched(self.answer.model) as seen:
             said = self.answer(read, cache, *states[layers:])
         after = cache.tensors()
@@ -67,9 +67,9 @@ def watched(model: nn.Module) -> Iterator[list[Traced]]:
 def first_step(step: WatchedStep) -> tuple[list[Traced], int]:
     """The trace of the layers in a first step, which shows the numbers and their sizes, and the size of an answer."""
     initial = step.initial()
-    kept = dict(zip(step.names, initial.values(), strict=False))
+    states = dict(zip(step.names, initial.values(), strict=False))
     with watched(step.answer.model) as seen:
-        cache = GatedRNNCache.of_tensors(step.answer.model.config, kept)
+        cache = GatedRNNCache.of_tensors(step.answer.model.config, states)
         said = step.answer(step.answer.example, cache, *list(initial.values())[len(step.names) :])
     return seen, said.answer.shape[1]
 

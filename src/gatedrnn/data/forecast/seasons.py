@@ -37,7 +37,7 @@ def seasons_of(series: Sequence[np.ndarray], usual: Sequence[int]) -> tuple[int,
     fitting = [season for season in usual if season == 1 or LEAST_SEASONS * season <= longest]
     if not fitting:
         return (usual[0],) if usual[0] <= longest else (1,)
-    looked_at = [series[place] for place in np.unique(np.linspace(0, len(series) - 1, MOST_SERIES).round().astype(int))]
+    looked_at = [series[index] for index in np.unique(np.linspace(0, len(series) - 1, MOST_SERIES).round().astype(int))]
     if fitting == [1]:
         if (shortest := clear_season(looked_at)) is None:
             return (1,)

@@ -114,7 +114,7 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
             raise DataError(f"{path}: series {on_grid.name}: all values are missing")
         _check_float32(rows, of_numbers[rows.target], path)
     others = [name for name in data.column_names if name not in (columns.series, columns.time)]
-    kept, left_out = without_row_numbers(data, others, list(of_numbers))
+    names, left_out = without_row_numbers(data, others, list(of_numbers))
     wide = columns.series is None
     roles = {
         f"time ({times.form})": columns.time, "series": columns.target if wide else columns.series,
@@ -123,7 +123,7 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
     return SeriesTable(
         [on_grid if future else _without_future(on_grid) for on_grid in series], frequency, columns,
         {"name": path.name, "rows": len(data), "sha256": data.sha256},
-        tuple(name for name in kept if name not in of_numbers),
+        tuple(name for name in names if name not in of_numbers),
         said_columns(path.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
 
@@ -288,11 +288,11 @@ def _irregular(rows: _Rows, columns: Columns, times: Times, path: Path) -> str:
     steps, counts = np.unique(np.diff(moments), return_counts=True)
     with np.errstate(over="ignore", invalid="ignore"):
         ratios = np.diff(moments) / steps[counts.argmax()]
-        place = int(np.abs(ratios - np.rint(ratios)).argmax())
-    before, after = times.form.written(moments[place : place + 2])
+        step = int(np.abs(ratios - np.rint(ratios)).argmax())
+    before, after = times.form.written(moments[step : step + 2])
     such = "" if times.form.kind == "numbers" else ", such as h or D"
     return (
-        f"{said}: row {rows.rows[place + 1] + 1}, column {columns.time!r}, has {after} after {before}, which is no "
+        f"{said}: row {rows.rows[step + 1] + 1}, column {columns.time!r}, has {after} after {before}, which is no "
         f"whole number of the most frequent step; mend it, or name the step with --frequency{such}"
     )
 

@@ -184,13 +184,13 @@ def check_float32(table: SeriesTable, means: Sequence[float], deviations: Sequen
         fixed = np.broadcast_to(series.fixed, (len(series.times), len(series.fixed)))
         columns = np.concatenate([series.known, series.past, fixed], axis=1)
         first = len(means) - columns.shape[1]
-        if columns.shape[1] and (place := first_beyond(columns, means[first:], deviations[first:])) is not None:
+        if columns.shape[1] and (at := first_beyond(columns, means[first:], deviations[first:])) is not None:
             names = [*table.columns.known, *[""] * (series.known.shape[1] - len(table.columns.known))]
             names += [*table.columns.past, *table.columns.fixed]
             raise DataError(
-                f"{table.source['name']}: series {series.name}, {series.form.written(series.times[[place[0]]])[0]}, "
-                f"column {names[place[1]]!r}: {columns[place]:g} does not fit float32 in units of training's deviation "
-                f"there, {deviations[first + place[1]]:g}"
+                f"{table.source['name']}: series {series.name}, {series.form.written(series.times[[at[0]]])[0]}, "
+                f"column {names[at[1]]!r}: {columns[at]:g} does not fit float32 in units of training's deviation "
+                f"there, {deviations[first + at[1]]:g}"
             )
 
 
@@ -341,11 +341,11 @@ def _features(table: SeriesTable, learned: np.ndarray) -> dict[str, Json]:
     """
     parts = zip(table.series, learned, strict=True)
     training = [(series.known[:stop], series.past[:stop], series.fixed) for series, stop in parts]
-    columns = [np.concatenate([part[kind] for part in training]) for kind in (0, 1)]
+    columns = [np.concatenate([part[index] for part in training]) for index in (0, 1)]
     columns.append(np.stack([part[2] for part in training]))
     means, deviations, flagged = list[float](), list[float](), list[int]()
     for column in columns:
-        flagged += [len(means) + int(place) for place in np.flatnonzero(np.isnan(column).any(0))]
+        flagged += [len(means) + int(column_index) for column_index in np.flatnonzero(np.isnan(column).any(0))]
         mean, deviation = scale_of(column)
         means += np.nan_to_num(mean).tolist()
         deviations += deviation.tolist()

@@ -44,5 +44,5 @@ class LabelledSeries:
     def without_values(self) -> str | None:
         """A note on channels without any value, which are read as their mean of training; None if there is none."""
         empty = np.all([np.isnan(steps).all(0) for steps in self.values], axis=0)
-        named = ", ".join(repr(self.channels[place]) for place in np.flatnonzero(empty))
+        named = ", ".join(repr(self.channels[channel]) for channel in np.flatnonzero(empty))
         return f"{self.source['name']}: {named}: no value is there; the mean of training is read." if named else None

@@ -128,7 +128,7 @@ def read_measurement_files(
 
 def _of_file(file: Path) -> Table:
     names, rows = read_fields(file, ".csv")
-    return {name: [row[place] for _, row in rows] for place, name in enumerate(names)}
+    return {name: [row[column] for _, row in rows] for column, name in enumerate(names)}
 
 
 def _measured(

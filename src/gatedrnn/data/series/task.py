@@ -81,7 +81,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         notes.append(
             f"Values are missing in {', '.join(named[:30])}; the model reads a flag for each of these channels."
         )
-    number = {label: place for place, label in enumerate(names)}
+    number = {label: index for index, label in enumerate(names)}
     if numbers:
         targets = labels_as_numbers(read["train"])
         spread = deviation_of(targets) or 1.0

@@ -58,8 +58,8 @@ def read_recordings(
         values.append(_framed(where, samples, rate_of_file, frames))
     if not values:
         raise DataError(f"{path}: there are columns but no rows")
-    kind = np.result_type(*{recording.dtype for recording in values})
-    values = [recording.astype(kind, copy=False) for recording in values]
+    dtype = np.result_type(*{recording.dtype for recording in values})
+    values = [recording.astype(dtype, copy=False) for recording in values]
     channels = tuple(str(number) for number in range(values[0].shape[1]))
     return LabelledSeries(
         values, labels, names, channels, [str(name) for name in data[column]],
