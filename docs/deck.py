@@ -72,8 +72,8 @@ class Chart(NamedTuple):
     def axis(self) -> Axis:
         """The axis, which holds all that is drawn."""
         drawn = [value for mark in self.marks for value in (mark.value, *(mark.interval or ()), *mark.seeds)]
-        found = [value for value in drawn if value is not None]
-        low, high = (0.0 if self.bars else min(found)), max(found)
+        values = [value for value in drawn if value is not None]
+        low, high = (0.0 if self.bars else min(values)), max(values)
         round_values = MaxNLocator(MOST_TICKS, steps=[1, 2, 5, 10]).tick_values(low, high)
         ticks = [value for value in round_values if low <= value <= high]
         margin = MARGIN * (high - low)

@@ -80,7 +80,11 @@ class Probed(NamedTuple):
 
     def at(self, cell: str, length: int) -> list[float]:
         """The scaled accuracy of every seed."""
-        return [scaled(own[length], task.chance) for task in self.suites for own in task.cells[cell].accuracy.values()]
+        return [
+            scaled(by_length[length], task.chance)
+            for task in self.suites
+            for by_length in task.cells[cell].accuracy.values()
+        ]
 
     def average(self, cell: str, length: int) -> str:
         """The mean of all seeds."""
@@ -160,8 +164,8 @@ def articles(folder: str) -> int:
 
 def perplexity_over(folder: str, other: str) -> Estimate:
     """A run's test perplexity over another's, less one, with an interval over other texts of the kind."""
-    found = [read_outcomes(RESULTS / each / OUTCOMES)["test"] for each in (folder, other)]
-    samples = [Sample(own.values[None], own.counts, "perplexity", fixed=True) for own in found]
+    outcomes = [read_outcomes(RESULTS / each / OUTCOMES)["test"] for each in (folder, other)]
+    samples = [Sample(outcome.values[None], outcome.counts, "perplexity", fixed=True) for outcome in outcomes]
     return Table(samples).pairs()[0].difference
 
 
@@ -172,7 +176,7 @@ def ratio(record: BenchRecord, section: str, mode: str, numerator: str, denomina
 
 
 def plain_scores(results: ComparisonResults, name: str) -> PlainScores:
-    return next(found for found in results.baseline.plain if found.name == name)
+    return next(scores for scores in results.baseline.plain if scores.name == name)
 
 
 def training_rows(results: ComparisonResults) -> str:
@@ -192,8 +196,8 @@ def times(value: float) -> str:
 
 def between(ratios: Iterable[float]) -> tuple[str, str]:
     """The smallest and the largest."""
-    found = sorted(ratios)
-    return times(found[0]), times(found[-1])
+    ordered = sorted(ratios)
+    return times(ordered[0]), times(ordered[-1])
 
 
 def rounded(speed: float) -> str:
@@ -209,8 +213,8 @@ def seeds(count: int) -> Words:
     return Words(plural(count, "seed"), f"시드 {count}개")
 
 
-def machine(found: Machine, threads: int) -> Words:
-    name, cores = found["processor"].replace("(R)", "").removesuffix(" Processor"), found["cores"] or 0
+def machine(environment: Machine, threads: int) -> Words:
+    name, cores = environment["processor"].replace("(R)", "").removesuffix(" Processor"), environment["cores"] or 0
     return Words(
         f"{name}, {plural(cores, 'core')}, {plural(threads, 'thread')}", f"{name}, 코어 {cores}개, 스레드 {threads}개"
     )

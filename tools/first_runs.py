@@ -31,10 +31,10 @@ RUNS = {
 
 def first_run(arguments: list[str], data: Path) -> Standing:
     """The standing of a run with these arguments."""
-    given = [str(data / word) if (data / word).is_file() else word for word in arguments]
+    words = [str(data / word) if (data / word).is_file() else word for word in arguments]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        subprocess.run([sys.executable, "-m", "gatedrnn", *given, "--output", str(run)], check=True)
+        subprocess.run([sys.executable, "-m", "gatedrnn", *words, "--output", str(run)], check=True)
         return read_record(run / "standing.json", Standing)
 
 

@@ -160,10 +160,10 @@ def check(*names: str, data: Path = DATA) -> None:
     differing = list[str]()
     with tempfile.TemporaryDirectory() as place:
         for name in chosen(names):
-            found = checked(name, data, Path(place))
-            if not found.agrees:
+            report = checked(name, data, Path(place))
+            if not report.agrees:
                 differing.append(name)
-            print(f"{name}: {found.words}", flush=True)
+            print(f"{name}: {report.words}", flush=True)
     if differing:
         raise SystemExit(f"{len(differing)} of {len(chosen(names))} parts differ: {' '.join(differing)}")
 
@@ -178,30 +178,30 @@ def checked(name: str, data: Path, place: Path) -> Compared:
         return Compared(False, f"FAILS: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
-def compared(kept: Part, found: Part) -> Compared:
+def compared(kept: Part, made: Part) -> Compared:
     """Compare two records: to the bit where both were made by the same versions on the same processor, else within what
     is allowed.
     """
     steps = len(kept.losses)
-    if len(found.losses) != steps:
-        return Compared(False, f"DIFFERS: {steps} steps are kept, {len(found.losses)} were run; write it anew")
-    if kept.made_by != found.made_by:
-        return nearly(kept, found)
-    for step, (theirs, mine) in enumerate(zip(kept.losses, found.losses, strict=True), start=1):
+    if len(made.losses) != steps:
+        return Compared(False, f"DIFFERS: {steps} steps are kept, {len(made.losses)} were run; write it anew")
+    if kept.made_by != made.made_by:
+        return nearly(kept, made)
+    for step, (theirs, mine) in enumerate(zip(kept.losses, made.losses, strict=True), start=1):
         if mine != theirs:
             return Compared(False, f"DIFFERS from step {step} on: {beside(mine, theirs)}")
-    if kept.weights != found.weights or kept.scores != found.scores:
+    if kept.weights != made.weights or kept.scores != made.scores:
         return Compared(
             False, f"DIFFERS after step {steps}: the losses are the same, the last weights or scores are not"
         )
     return Compared(True, f"the same {steps} steps, weights and scores, to the bit")
 
 
-def nearly(kept: Part, found: Part) -> Compared:
+def nearly(kept: Part, made: Part) -> Compared:
     """Within what is allowed, as far as that says anything; scores, where it does so of the last step."""
-    elsewhere = f"made elsewhere ({differences(kept.made_by, found.made_by, words=('kept', 'here'))})"
-    pairs = [(step, *losses) for step, losses in enumerate(zip(kept.losses, found.losses, strict=True), start=1)]
-    pairs += [(len(pairs), kept.scores[split]["loss"], found.scores[split]["loss"]) for split in kept.scores]
+    elsewhere = f"made elsewhere ({differences(kept.made_by, made.made_by, words=('kept', 'here'))})"
+    pairs = [(step, *losses) for step, losses in enumerate(zip(kept.losses, made.losses, strict=True), start=1)]
+    pairs += [(len(pairs), kept.scores[split]["loss"], made.scores[split]["loss"]) for split in kept.scores]
     largest, last = 0.0, 0
     for step, theirs, mine in pairs:
         most = allowed(step, kept.precision)
@@ -268,16 +268,16 @@ def run(name: str, data: Path, place: Path) -> Part:
         data: folder of the shared data.
         place: where files are made of these, for all parts of a process.
     """
-    own, steps, losses = kept(name), PARTS[name], list[float]()
+    record, steps, losses = kept(name), PARTS[name], list[float]()
 
     def on_step(progress: Progress) -> None:
         losses.append(progress.loss)
         if progress.step == steps:
             raise Enough
 
-    settings = with_files(name, own, data, place)
+    settings = with_files(name, record, data, place)
     task = load_task(settings.data)
-    check_same(own, task)
+    check_same(record, task)
     task = replace(task, evaluation={split: first_of(whole) for split, whole in task.evaluation.items()})
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -285,10 +285,12 @@ def run(name: str, data: Path, place: Path) -> Part:
         with suppress(Enough):
             trainer.fit(on_step, SignalFlag())
     with trainer.average.in_place(trainer.bare) if trainer.average is not None else nullcontext():
-        found = {split: evaluate(trainer.bare, some, trainer.accelerator) for split, some in task.evaluation.items()}
+        evaluations = {
+            split: evaluate(trainer.bare, some, trainer.accelerator) for split, some in task.evaluation.items()
+        }
         weights = sum_of(weights_of(trainer.bare))
     return Part(
-        losses=losses, scores={split: one.scores.model_dump(exclude_none=True) for split, one in found.items()},
+        losses=losses, scores={split: part.scores.model_dump(exclude_none=True) for split, part in evaluations.items()},
         weights=weights, precision=settings.train.precision, instructions=instructions(), **environment(),
     )  # fmt: skip
 
@@ -343,7 +345,7 @@ def of_fold(cell: str) -> Kept:
     return Kept(run, {})
 
 
-def with_files(name: str, own: Kept, data: Path, place: Path) -> RunSettings:
+def with_files(name: str, record: Kept, data: Path, place: Path) -> RunSettings:
     """The settings of a run on one thread, with the files that they name: those made of shared data, or these."""
     folder = name.partition("/")[0]
     made = made_by(TABLES[folder], data, place) if folder in TABLES else None
@@ -352,14 +354,14 @@ def with_files(name: str, own: Kept, data: Path, place: Path) -> RunSettings:
         if made is not None:
             return next(made.rglob(file.name))
         for path in sorted(data.rglob(file.name)):
-            if own.sources[file.name] == hashlib.sha256(path.read_bytes()).hexdigest():
+            if record.sources[file.name] == hashlib.sha256(path.read_bytes()).hexdigest():
                 return path
         raise DataError(f"{data}: there is no {file.name} that is the one of the kept record")
 
-    files = {key: found(file) for key, file in own.files.items()}
-    if made is not None and isinstance(own.settings.data, SeriesTask):
+    files = {key: found(file) for key, file in record.files.items()}
+    if made is not None and isinstance(record.settings.data, SeriesTask):
         files["data_root"] = made  # tables of folds name files beside their folder
-    return own.settings.model_copy(update={"threads": 1, "data": own.settings.data.model_copy(update=files)})
+    return record.settings.model_copy(update={"threads": 1, "data": record.settings.data.model_copy(update=files)})
 
 
 @cache
@@ -404,15 +406,15 @@ TABLES = {
 """The function that makes the files that runs read, by folder under results/."""
 
 
-def check_same(own: Kept, task: TaskData) -> None:
+def check_same(record: Kept, task: TaskData) -> None:
     """Check that a task's data are those that the kept run read.
 
     Raises:
         DataError: they are others.
     """
     sums = {source["name"]: source.get("sha256") for source in task.sources}
-    if own.sources and own.sources != sums:
-        raise DataError(f"the data are not those of the kept record: {differences(own.sources, sums)}")
+    if record.sources and record.sources != sums:
+        raise DataError(f"the data are not those of the kept record: {differences(record.sources, sums)}")
 
 
 def first_of(split: Examples | Lanes | Windows) -> Examples | Lanes | Windows:
@@ -432,17 +434,17 @@ def first_of(split: Examples | Lanes | Windows) -> Examples | Lanes | Windows:
 
 def sum_of(weights: Mapping[str, Tensor]) -> str:
     """sha256 of all bits, by name."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, weight in sorted(weights.items()):
-        found.update(name.encode())
-        found.update(weight.contiguous().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        digest.update(name.encode())
+        digest.update(weight.contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def instructions() -> dict[str, str]:
     """The instruction sets that torch and numba use of this processor, and the limits that a user sets."""
-    found = {"torch": torch.backends.cpu.get_cpu_capability(), "numba": binding.get_host_cpu_name()}
-    return found | {name: os.environ[name] for name in LIMITS if name in os.environ}
+    sets = {"torch": torch.backends.cpu.get_cpu_capability(), "numba": binding.get_host_cpu_name()}
+    return sets | {name: os.environ[name] for name in LIMITS if name in os.environ}
 
 
 if __name__ == "__main__":

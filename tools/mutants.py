@@ -146,23 +146,23 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 def changes(source: Source, statement: ast.stmt) -> list[Change]:
     """The faults that a statement can have, without those of the statements inside it."""
-    found = []
+    faults = []
     match statement:
         case ast.Raise() | ast.AugAssign() | ast.Expr(value=ast.Call()):
-            found.append(source.change(statement, "pass"))
+            faults.append(source.change(statement, "pass"))
         case ast.If(test=test) | ast.While(test=test):
-            found.append(source.change(test, f"not ({source.of(test)})"))
+            faults.append(source.change(test, f"not ({source.of(test)})"))
         case ast.For(iter=iterated):
-            found.append(source.change(iterated, f"list({source.of(iterated)})[1:]"))
+            faults.append(source.change(iterated, f"list({source.of(iterated)})[1:]"))
         case ast.Return(value=ast.Tuple(elts=[first, second, *_])):
-            found.append(source.change(first, source.of(second)))
+            faults.append(source.change(first, source.of(second)))
         case ast.Break():
-            found.append(source.change(statement, "continue"))
+            faults.append(source.change(statement, "continue"))
         case ast.Continue():
-            found.append(source.change(statement, "break"))
+            faults.append(source.change(statement, "break"))
     for node in expressions(statement):
-        found += list(changes_of(source, node))
-    return found
+        faults += list(changes_of(source, node))
+    return faults
 
 
 def expressions(statement: ast.stmt) -> Iterator[ast.expr]:
@@ -246,17 +246,17 @@ def draw(seed: int = SEED, count: int = COUNT) -> list[Mutant]:
         source = Source((ROOT / file).read_text(encoding="utf-8"))
         there += [(file, source, statement) for statement in statements(ast.parse(source.text))]
     random.Random(seed).shuffle(there)
-    found: list[Mutant] = []
+    drawn: list[Mutant] = []
     for number, (file, source, statement) in enumerate(there):
         possible = changes(source, statement)
         random.Random(f"{seed} {number}").shuffle(possible)
         if change := next((change for change in possible if _is_python(source, change)), None):
             line = source.text.count("\n", 0, change.start)
             column, text = change.start - source.begins[line], source.lines[line].rstrip("\n")
-            found.append(Mutant(len(found), file, line + 1, column, text, change.old, change.new))
-        if len(found) == count:
+            drawn.append(Mutant(len(drawn), file, line + 1, column, text, change.old, change.new))
+        if len(drawn) == count:
             break
-    return found
+    return drawn
 
 
 def _is_python(source: Source, change: Change) -> bool:
@@ -294,12 +294,12 @@ def contexts(coverage: Path) -> Contexts:
 
     data = CoverageData(str(coverage))
     data.read()
-    found: Contexts = {}
+    tests_of_lines: Contexts = {}
     for measured in data.measured_files():
         file = PACKAGE + measured.partition(PACKAGE)[2]
         names = data.contexts_by_lineno(measured)
-        found[file] = {str(line): sorted({_test(name) for name in of} - {""}) for line, of in names.items()}
-    return found
+        tests_of_lines[file] = {str(line): sorted({_test(name) for name in of} - {""}) for line, of in names.items()}
+    return tests_of_lines
 
 
 def _test(context: str) -> str:
@@ -311,8 +311,8 @@ def chosen_tests(mutant: Mutant, covered: Contexts, root: Path) -> list[str]:
     """The tests that meet a mutant's line, one of each function first, then the next of each."""
     meet = covered.get(mutant.file, {}).get(str(mutant.line), [])
     if not meet and COMPILED in mutant.file:
-        found = [path for folder in TESTS_OF_COMPILED for path in sorted((root / folder).rglob("test_*.py"))]
-        return [str(path.relative_to(root)) for path in found]
+        compiled = [path for folder in TESTS_OF_COMPILED for path in sorted((root / folder).rglob("test_*.py"))]
+        return [str(path.relative_to(root)) for path in compiled]
     return one_of_each_first(meet)[:FIRST_TESTS]
 
 
@@ -326,7 +326,7 @@ def one_of_each_first(tests: Iterable[str]) -> list[str]:
 
 def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path, jobs: int) -> None:
     """Find the test that sees each mutant; written after every one, and resumed where it stopped."""
-    found: dict[str, str | None] = json.loads(killed.read_text()) if killed.exists() else {}  # None: by no test of all
+    seen: dict[str, str | None] = json.loads(killed.read_text()) if killed.exists() else {}  # None: by no test of all
     root, free = tests.parent, SimpleQueue[Path]()
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "0"
@@ -340,23 +340,23 @@ def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path,
             tree = free.get()
             try:
                 asked = [test for test in chosen_tests(mutant, covered, root) if test in there or "::" not in test]
-                found[str(mutant.number)] = first_failure([mutant], tree, asked, "-x") if asked else ""
+                seen[str(mutant.number)] = first_failure([mutant], tree, asked, "-x") if asked else ""
             finally:
                 free.put(tree)
-            killed.write_text(json.dumps(found, indent=0))
-            print(f"{mutant.number} {mutant.file}:{mutant.line}: {found[str(mutant.number)] or 'left'}", flush=True)
+            killed.write_text(json.dumps(seen, indent=0))
+            print(f"{mutant.number} {mutant.file}:{mutant.line}: {seen[str(mutant.number)] or 'left'}", flush=True)
 
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(test_one, [m for m in mutants if str(m.number) not in found]))
-        left = [m for m in mutants if found[str(m.number)] == ""]
+            list(pool.map(test_one, [m for m in mutants if str(m.number) not in seen]))
+        left = [m for m in mutants if seen[str(m.number)] == ""]
         tree = free.get()
         for group in [left[i : i + TOGETHER] for i in range(0, len(left), TOGETHER)]:
             failed = failures(group, tree, [], "-n", str(jobs), "--dist", "loadfile")
             print(len(group), "together:", len(failed), "tests fail", flush=True)
             known = one_of_each_first(test for test in failed if test in there)
-            found |= dict.fromkeys([str(mutant.number) for mutant in group])
-            found |= {str(mutant.number): test for mutant, test in by_whom(group, tree, known)} if failed else {}
-            killed.write_text(json.dumps(found, indent=0))
+            seen |= dict.fromkeys([str(mutant.number) for mutant in group])
+            seen |= {str(mutant.number): test for mutant, test in by_whom(group, tree, known)} if failed else {}
+            killed.write_text(json.dumps(seen, indent=0))
 
 
 def by_whom(planted: Sequence[Mutant], tree: Path, tests: Sequence[str]) -> Iterator[tuple[Mutant, str]]:
@@ -479,7 +479,7 @@ def table(mutants: Sequence[Mutant], old: dict[str, str | None], new: dict[str, 
         yield f"| {name} | {len(of)} | {' | '.join(map(str, counts))} |"
     yield "\n| mutant | place | was | is | old suite | new suite |\n|---|---|---|---|---|---|"
     for m in mutants:
-        seen_by = [found.get(str(m.number)) for found in (old, new)]
+        seen_by = [records.get(str(m.number)) for records in (old, new)]
         if not all(seen_by):
             was, now = (" ".join(text.split()).replace("|", "\\|") for text in (m.old, m.new))
             names = [(name or "–").split("::")[-1].partition("[")[0] for name in seen_by]
@@ -511,16 +511,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name in ("cover", "run"):
             command.add_argument("--tests", type=Path, default=ROOT / "tests")
             command.add_argument("--jobs", type=int, default=2)
-    given: Any = parser.parse_args(arguments)
-    match given.command:
+    options: Any = parser.parse_args(arguments)
+    match options.command:
         case "draw":
-            given.mutants.write_text(json.dumps([m._asdict() for m in draw()], indent=0, ensure_ascii=False) + "\n")
+            options.mutants.write_text(json.dumps([m._asdict() for m in draw()], indent=0, ensure_ascii=False) + "\n")
         case "cover":
-            cover(given.coverage.resolve(), given.tests.resolve())
+            cover(options.coverage.resolve(), options.tests.resolve())
         case "run":
-            run(read(given.mutants), contexts(given.coverage), given.tests.resolve(), given.killed, given.jobs)
+            run(
+                read(options.mutants), contexts(options.coverage), options.tests.resolve(), options.killed, options.jobs
+            )
         case "table":
-            print(*table(read(given.mutants), *(json.loads(p.read_text()) for p in (given.old, given.new))), sep="\n")
+            print(
+                *table(read(options.mutants), *(json.loads(p.read_text()) for p in (options.old, options.new))),
+                sep="\n",
+            )
 
 
 if __name__ == "__main__":

@@ -125,20 +125,20 @@ def of_model(model: Model) -> dict[str, float]:
 def main(measured: Path, output: Path) -> None:
     """Simulate with the overhead of each engine, twenty seeds each, and compute."""
     engines = json.loads(measured.read_text())["engines"]
-    found = {}
-    for name, one in engines.items():
+    plans = {}
+    for name, engine in engines.items():
         if name == "local":  # one machine
             continue
-        each = one["processes_started"] == one["runs"]  # a job is a process: it starts for every run
-        start, scheduling = one["starting_seconds"], one["scheduling_seconds"]
+        each = engine["processes_started"] == engine["runs"]  # a job is a process: it starts for every run
+        start, scheduling = engine["starting_seconds"], engine["scheduling_seconds"]
         overheads = (scheduling + start, 0.0) if each else (scheduling, start)
         outcomes = [simulate(Cluster(), overheads[0], overheads[1], seed) for seed in range(20)]
-        found[name] = {
+        plans[name] = {
             field: [round(statistics.median(values), 4), round(min(values), 4), round(max(values), 4)]
             for field, values in zip(Outcome._fields, zip(*outcomes, strict=True), strict=True)
         }
     record = {
-        **environment(), "cluster, assumed": asdict(Cluster()), "simulated: median, smallest, largest of 20": found,
+        **environment(), "cluster, assumed": asdict(Cluster()), "simulated: median, smallest, largest of 20": plans,
         "messages of a run": {"to a worker, and back": 2, "of progress, a second": 1, "bytes of each": "below 2,000"},
         "model, assumed": asdict(Model()),
         "model, computed": {name: float(f"{value:.4g}") for name, value in of_model(Model()).items()},

@@ -46,11 +46,11 @@ class Set(NamedTuple):
     test: Path | None
 
 
-def first_run(one: Set, flags: list[str], folder: Path) -> float:
+def first_run(table: Set, flags: list[str], folder: Path) -> float:
     """Train and forecast with default flags; the seconds of the whole process."""
-    given = [] if one.train is None else [str(one.train)]
-    given += [] if one.test is None else ["--test-file", str(one.test), "--horizon", str(steps_of(one.test))]
-    command = [sys.executable, "-m", "gatedrnn", "forecast", *given, "--baselines", "none", *flags]
+    files = [] if table.train is None else [str(table.train)]
+    files += [] if table.test is None else ["--test-file", str(table.test), "--horizon", str(steps_of(table.test))]
+    command = [sys.executable, "-m", "gatedrnn", "forecast", *files, "--baselines", "none", *flags]
     started = time.perf_counter()
     subprocess.run([*command, "--output", str(folder)], check=True, capture_output=True)
     return time.perf_counter() - started
@@ -64,22 +64,22 @@ def steps_of(table: Path) -> int:
 
 def plain_methods(data: TaskData, threads: int, refits: int | None) -> dict[str, dict[str, float]]:
     """The MASE and seconds of simple methods on a test part."""
-    found = {}
+    scores = {}
     tested = replace(data, evaluation={"test": data.evaluation["test"]})
     for name, fit in forecast_baselines(tested, threads, refits):
         if name.startswith(PLAIN) and (fitted := fit()) is not None:
-            found[name] = {"mase": fitted.outcomes["test"].rate, "seconds": fitted.seconds}
-    return found
+            scores[name] = {"mase": fitted.outcomes["test"].rate, "seconds": fitted.seconds}
+    return scores
 
 
 def parts_of(folder: Path, windows: Windows) -> dict[str, float]:
     """The MASE of each part of the model that is tested."""
     model, accelerator = open_tested(folder).model, accelerator_for(RunFolder(folder).settings())
-    found = {}
+    scores = {}
     for name, shrinkage in PARTS.items():
         model.config.shrinkage = shrinkage
-        found[name] = evaluate(model, windows, accelerator).outcomes.rate
-    return found
+        scores[name] = evaluate(model, windows, accelerator).outcomes.rate
+    return scores
 
 
 def record_of(folder: Path, seconds: float) -> dict[str, object]:
@@ -110,14 +110,14 @@ def sets_in(folder: Path) -> Iterator[Set]:
 
 def row_of(name: str, record: dict[str, Any]) -> str:
     """The row of the table."""
-    plain, own, part = record["plain"], record["test"], record["plain_part"]
+    plain, score, part = record["plain"], record["test"], record["plain_part"]
     best = min(plain, key=lambda method: plain[method]["mase"])
-    theta = next((one["mase"] for method, one in plain.items() if method.startswith("AutoTheta")), np.nan)
+    theta = next((entry["mase"] for method, entry in plain.items() if method.startswith("AutoTheta")), np.nan)
     lowers = "–" if part is None else "yes" if part["high"] < 0 else "no"
     cells = [
-        name, f"{record['series']:,}", f"{own:.3f}", *(f"{one:.3f}" for one in record["parts"].values()),
+        name, f"{record['series']:,}", f"{score:.3f}", *(f"{entry:.3f}" for entry in record["parts"].values()),
         f"{theta:.3f}",
-        f"{own / theta:.3f}", f"{best} {plain[best]['mase']:.3f}", lowers,
+        f"{score / theta:.3f}", f"{best} {plain[best]['mase']:.3f}", lowers,
         f"{record['coverage']:.0%} of {record['points']:,}", f"{record['seconds']:.0f}",
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"
