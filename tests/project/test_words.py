@@ -103,12 +103,12 @@ def searched():
 
 def test_the_words_are_those_of_the_field():
     assert [name for name in CLEAN if not (ROOT / name).exists()] == []
-    found = []
+    phrases = []
     for path in searched():
         text = path.read_text(encoding="utf-8")
         of_file = [*found_in_name(path.stem), *(found_in_python if path.suffix == ".py" else found_in)(text)]
-        found += [f"{path.relative_to(ROOT)}:{place}" for place in of_file]
-    assert found == []
+        phrases += [f"{path.relative_to(ROOT)}:{place}" for place in of_file]
+    assert phrases == []
 
 
 BEING_REWRITTEN = tuple(

@@ -58,7 +58,7 @@ class Corpus(NamedTuple):
     files: tuple[tuple[str, str], ...] = ()
     """Names and sha256 sums of several files that make it up."""
     columns: tuple[str, ...] = ()
-    """Lines that name the column of rows that is the text, one for each file where several differ."""
+    """Lines that say which column of rows is the text, one for each file where several differ."""
 
 
 @reader

@@ -59,7 +59,7 @@ class Table(NamedTuple):
     columns: tuple[str, *tuple[str, ...]]
     """The columns of the text, and of the label or of each of several."""
     groups: list[str] | None
-    """The group of each row, whose rows belong together; None where no groups are asked for."""
+    """The group that each row belongs to; None where no groups are asked for."""
     times: np.ndarray | None
     """(rows,): what rises with time, where it is asked for."""
     said: str

@@ -35,7 +35,7 @@ class LabelledSeries:
     names: list[str] | None = None
     """The name of each series in that column; None where the file has none and places are used instead."""
     groups: list[str] | None = None
-    """The group of each series, whose series belong together; None where no groups are asked for."""
+    """The group that each series belongs to; None where no groups are asked for."""
     starts: np.ndarray | None = None
     """(series,): what rises with the time of each one's first step, in a table with a row a time."""
     said: str = ""
