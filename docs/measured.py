@@ -9,8 +9,7 @@ import yaml
 from deck import Chart, Kind, Mark, Words, joined, same
 from pydantic import TypeAdapter
 
-from gatedrnn.bench.record import FILE, BenchRecord
-from gatedrnn.bench.sizes import Shape
+from gatedrnn.bench.record import FILE, BenchRecord, Shape
 from gatedrnn.data.probes import scaled
 from gatedrnn.pages import plural, signed
 from gatedrnn.records import Environment, Machine

@@ -42,12 +42,13 @@ from measured import (
     training_rows,
 )
 
-from gatedrnn.bench.drop_in import THREADS
 from gatedrnn.pages import plural
 from gatedrnn.study.probe_summary import HOLDS
 
 NAME = "which-cell"
 EQUAL_WIDTH = Words("equal width", "같은 은닉 크기")
+THREADS = (2, 1)
+"""Of the kept benchmarks."""
 CHANCE = 0.02
 """A scaled accuracy up to this is one of guessing."""
 
@@ -470,7 +471,7 @@ def faster_gru() -> Slide:
             f"순전파와 역전파, 은닉 크기 {width}: 배치 {b0}, {t0}스텝에서 `nn.GRU`보다 {slowest}배, "
             f"배치 {b1}, {t1}스텝에서 {fastest}배 빠름, state dict 호환",
         ),
-        charts=[chart(threads) for threads in sorted(THREADS, reverse=True)],
+        charts=[chart(threads) for threads in THREADS],
         limits=[
             Words(
                 f"The title is about the shapes in bold. Over all {len(gains)} measured pairs of shape and threads it "
@@ -531,7 +532,7 @@ def parity() -> Slide:
 
 def order_matters() -> Slide:
     found, family = probed("s3"), bench("bench/family")
-    (shape,) = family.settings.sizes.family
+    (shape,) = {row.shape for row in family.timings}
     speed = {cell: own.tokens_per_second for cell, own in found.first.cells.items()}
     taken, lstm, gru = (found.exact(cell) for cell in ("block-orthogonal", "lstm", "gru"))
     slower = speed["block-orthogonal"] / speed["lstm"]

@@ -18,7 +18,7 @@ from gatedrnn.kernels import cpu
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import choices_of
 
-FOLDERS = ("laws", "bench", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
+FOLDERS = ("laws", "bench", "benchmarks", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
 """Of the tests that run layers."""
 SECONDS = pytest.StashKey[float]()
 

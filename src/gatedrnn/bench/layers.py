@@ -1,6 +1,6 @@
 """Our layers, and beside each its references: its equations in plain torch, its products, torch's own layer, a loop."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -10,12 +10,12 @@ from torch.autograd import Function
 from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn.functional import linear
 
-from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
-from gatedrnn.equations import PositiveScanEquations, Recurrent, ScanEquations, output_of
+from gatedrnn.bench.measure import Contender, Expected, Setting, Weights
+from gatedrnn.equations import Equations, Recurrent, output_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.window import with_last_input
-from gatedrnn.registry import CELLS
-from gatedrnn.shapes import Series, State
+from gatedrnn.registry import CELLS, CellChoice
+from gatedrnn.shapes import Hidden, Series, State
 from gatedrnn.verify.tolerances import ROUNDED
 
 
@@ -47,34 +47,36 @@ def iterated(decay: Series, drive: Series, h0: State) -> Series:
     return states
 
 
-def run_equations(
-    layer: RecurrentLayer, weights: Weights, x: Series, state: tuple[State, ...] | None = None
-) -> list[Tensor]:
+def run_equations(layer: RecurrentLayer, weights: Weights, x: Series, *states: State) -> list[Tensor]:
     """Output and last states of a layer (one, in one direction) by its cell's equations alone. Differentiable.
 
     Args:
         layer: says which cell, and its sizes; its own parameters are not read.
         weights: parameters by the layer's names; more are left alone.
-        state: before the first step, each (batch, size); the initial one if None.
+        states: before the first step, each (batch, size); the initial ones if there are none.
+
+    Returns:
+        What the layer returns, states with an axis for the one layer.
     """
-    cell = layer.cell
+    cell: Any = layer.cell
     named = {name.removesuffix("_l0"): weight for name, weight in weights.items()}
-    if state is None:
-        state = tuple(x.new_zeros(x.shape[0], size) for size in layer.state_sizes())
-        if "initial_state" in named:
-            state = (named["initial_state"].expand_as(state[0]),)
-    read, state, last_input = with_last_input(cell, x, state)
+    states = states or tuple(
+        named["initial_state"].expand(len(x), -1) if "initial_state" in named else x.new_zeros(len(x), size)
+        for size in layer.state_sizes()
+    )
+    read, states, last_input = with_last_input(cell, x, states)
     projected = linear(read, named["weight_ih"], named.get("bias_ih")).chunk(len(cell.projections), dim=-1)
-    if isinstance(cell, ScanEquations):
-        states = PlainScan.apply(
-            *cell.coefficients(*projected, *(named[f"weight_{name}"] for name in cell.diagonals)), state[0]
-        )
-        return [output_of(cell, (states,), projected), states[:, -1], *last_input]
-    recurrent, outputs = Recurrent(cell.projections, named), []
-    for step in zip(*(gate.unbind(1) for gate in projected), strict=True):
-        state = cell.step(step, state, recurrent)
-        outputs.append(output_of(cell, state, step))
-    return [torch.stack(outputs, dim=1), *state, *last_input]
+    if _scans(cell):
+        diagonals = (named[f"weight_{name}"] for name in cell.diagonals)
+        scanned: Tensor = PlainScan.apply(*cell.coefficients(*projected, *diagonals), states[0])
+        output, states = output_of(cell, (scanned,), projected), (scanned[:, -1],)
+    else:
+        recurrent, outputs = Recurrent(cell.projections, named), []
+        for step in zip(*(gate.unbind(1) for gate in projected), strict=True):
+            states = cell.step(step, states, recurrent)
+            outputs.append(output_of(cell, states, step))
+        output = torch.stack(outputs, dim=1)
+    return [output, *(state.unsqueeze(0) for state in (*states, *last_input))]
 
 
 NEAR_KINK = 1e-5
@@ -85,10 +87,8 @@ TORCHS_LSTM = "nn.LSTM"
 PYTHON_LOOP = "python-loop LSTM"
 LOOP_STEPS = 512
 """Steps that it is run for at most: its time is multiplied by how many times as many there are."""
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "gru reset-before": ("gru", {"reset_after": False}), "slstm, 4 heads": ("slstm", {"heads": 4}),
-}  # fmt: skip
-"""Cells that the command line does not know by a name of their own."""
+VARIANTS = {"gru reset-before": "gru:reset_after=false", "slstm, 4 heads": "slstm:heads=4"}
+"""Cells with options, under the names that they have in tables."""
 
 
 class Ours(NamedTuple):
@@ -113,40 +113,55 @@ def step_of(title: str) -> str:
     return f"{title}, training step"
 
 
-def is_scan_cell(cell: str) -> bool:
-    return issubclass(CELLS[cell].equations, ScanEquations)
+def is_scan_cell(name: str) -> bool:
+    """Whether a cell's gates read the input alone, and each channel of its state is scanned by itself."""
+    return _scans(CellChoice.parse(VARIANTS.get(name, name)).equations())
+
+
+def _scans(cell: Equations) -> bool:
+    return not cell.reads_state and cell.block_size == 1
 
 
 def our_layer(name: str, width: int, device: str) -> RecurrentLayer:
     """A layer of that cell or variant with the same initialisation each time."""
-    cell, options = VARIANTS.get(name, (name, {}))
+    choice = CellChoice.parse(VARIANTS.get(name, name))
+    options: dict[str, Any] = {**choice.options}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return CELLS[cell].layer(width, width, batch_first=True, **options).to(device)
+        return CELLS[choice.name].layer(width, width, batch_first=True, **options).to(device)
+
+
+def flat(result: tuple[Tensor, Hidden]) -> tuple[Tensor, ...]:
+    """(output, states …) of what a layer returns."""
+    output, state = result
+    return (output, *state) if isinstance(state, tuple) else (output, state)
+
+
+def as_hx(states: Sequence[Tensor]) -> Hidden:
+    """States as a layer takes them: a tuple, or the tensor where there is one."""
+    return tuple(states) if len(states) > 1 else states[0]
 
 
 def ours(name: str, setting: Setting, autocast: bool = False) -> Ours:
     """A layer over whole sequences."""
     layer = our_layer(name, setting.shape[2], setting.device)
-    if autocast and isinstance(layer.cell, PositiveScanEquations):
+    if autocast and _has_kink(layer):
         with torch.no_grad():
             _candidate(layer, "bias_ih_l0").fill_(BEYOND_KINK)
     x = _input_for(layer, setting)
     leaves = {"input": x, **dict(layer.named_parameters())}
-    expected = Expected(
-        lambda weights: _with_layers(run_equations(layer, weights, weights["input"])), leaves, _upstream(setting)
-    )
+    expected = Expected(lambda w: run_equations(layer, w, w["input"]), leaves, _upstream(setting))
     precision: torch.dtype | str = ROUNDED if autocast else torch.float32
-    run = _flat(layer, x)
-    return Ours(Contender(name, setting, run, leaves, expected, precision, autocast=autocast), layer)
+    contender = Contender(name, setting, lambda: flat(layer(x)), leaves, expected, precision, autocast=autocast)
+    return Ours(contender, layer)
 
 
 def products_alone(of: Ours) -> Contender:
     """The input projection of all rows: what a scan cell multiplies."""
     contender, layer = of
     x = contender.leaves["input"]
-    if layer.cell.window > 1:  # its weights read two inputs
-        x = torch.cat([x, x], dim=2).detach().requires_grad_()
+    if (inputs := layer.weight_ih_l0.shape[1] // x.shape[2]) > 1:  # its weights read those of earlier steps too
+        x = torch.cat([x] * inputs, dim=2).detach().requires_grad_()
     batch, time, features = x.shape
     projection = nn.Linear(features, layer.weight_ih_l0.shape[0], device=x.device)
     projection.load_state_dict({"weight": layer.weight_ih_l0, "bias": layer.get_parameter("bias_ih_l0")})
@@ -169,11 +184,10 @@ def looped(of: Ours) -> Contender:
 
 def torch_layer(of: Ours) -> Contender:
     """torch's own layer with the same weights."""
-    layer = of.layer
-    kind = {"lstm": nn.LSTM, "gru": nn.GRU}[layer.cell.name]
-    module = kind(layer.input_size, layer.hidden_size, batch_first=True, device=layer.weight_ih_l0.device)
+    layer, name = of.layer, type(of.layer).__name__  # LSTM or GRU, as there
+    module = getattr(nn, name)(layer.input_size, layer.hidden_size, batch_first=True, device=layer.weight_ih_l0.device)
     module.load_state_dict(layer.state_dict())
-    return _same_weights(f"nn.{kind.__name__}", of, module)
+    return _same_weights(f"nn.{name}", of, module)
 
 
 def python_loop_lstm(of: Ours) -> Contender:
@@ -207,22 +221,7 @@ def _same_weights(name: str, of: Ours, module: nn.Module) -> Contender:
     """Another module with the parameters' names and values of ours, so that both are held to one reference."""
     x = of.contender.leaves["input"]
     leaves = {"input": x, **dict(module.named_parameters())}
-    return Contender(name, of.contender.setting, _flat(module, x), leaves, of.contender.expected)
-
-
-def _flat(module: nn.Module, x: Series) -> Any:
-    """A call of a layer, as (output, states …)."""
-
-    def run() -> tuple[Tensor, ...]:
-        output, state = module(x)
-        return (output, *state) if isinstance(state, tuple) else (output, state)
-
-    return run
-
-
-def _with_layers(values: list[Tensor]) -> list[Tensor]:
-    """States as a layer hands them out, with an axis for the one layer."""
-    return [values[0], *(state.unsqueeze(0) for state in values[1:])]
+    return Contender(name, of.contender.setting, lambda: flat(module(x)), leaves, of.contender.expected)
 
 
 def _upstream(setting: Setting) -> Tensor:
@@ -230,9 +229,9 @@ def _upstream(setting: Setting) -> Tensor:
 
 
 def _input_for(layer: RecurrentLayer, setting: Setting) -> Series:
-    """Random input at which no candidate of a scan cell lies so near to 0 that rounding decides its side."""
+    """Random input at which no candidate lies so near to a kink that rounding decides its side."""
     x = setting.input().detach()
-    if isinstance(layer.cell, PositiveScanEquations):
+    if _has_kink(layer):
         rows = [_candidate(layer, name) for name in ("weight_ih_l0", "bias_ih_l0")]
         again = torch.Generator().manual_seed(1)
         with torch.no_grad():
@@ -240,6 +239,11 @@ def _input_for(layer: RecurrentLayer, setting: Setting) -> Series:
                 fresh = torch.randn(int(near.sum()), x.shape[2], generator=again)
                 x[near] = fresh.to(x.device)
     return x.requires_grad_()
+
+
+def _has_kink(layer: RecurrentLayer) -> bool:
+    """Whether the candidate goes through g, which has a kink at 0."""
+    return layer.cell.options.get("activation") == "g"
 
 
 def _candidate(layer: RecurrentLayer, name: str) -> Tensor:

@@ -7,19 +7,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from gatedrnn.bench.contenders import Contender, Setting
 from gatedrnn.bench.layers import is_scan_cell, ours, products_alone, torch_layer
-from gatedrnn.bench.measure import Bench
-from gatedrnn.bench.peers import PEER_LAYERS, peer_layers
-from gatedrnn.bench.record import Count
-from gatedrnn.bench.sizes import Shape, Sizes
+from gatedrnn.bench.measure import Bench, Contender, Setting
+from gatedrnn.bench.record import Count, Shape, Sizes
 from gatedrnn.processes import end_with_parent
 from gatedrnn.timing import Action
+
+KEPT, PEAK = "kept for backward", "peak of forward+backward"
+MEBIBYTE = 2**20
+WARM_UP: Shape = (2, 8, 8)
+"""Imports and compiles what a first call does, and takes next to nothing."""
+SCAN_CELLS = (
+    "lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "hgrn", "rg-lru",
+    "qrnn",
+)  # fmt: skip
+"""Measured where none is named."""
+WITH_PEAK = ("mingru", "minlstm")
+"""Of those the ones whose peak is measured too: each takes a process of its own."""
 
 
 def kept_for_backward(
@@ -50,14 +60,8 @@ def kept_for_backward(
     return sum(size >= numbers for size in sizes)
 
 
-KEPT, PEAK = "kept for backward", "peak of forward+backward"
-MEBIBYTE = 2**20
-WARM_UP: Shape = (2, 8, 8)
-"""Imports and compiles what a first call does, and takes next to nothing."""
-
-
 def memory(bench: Bench, sizes: Sizes, cells: Sequence[str]) -> None:
-    """What each scan cell keeps, and the peaks of the minimal ones beside what else can run them."""
+    """What each scan cell keeps, and the peaks of the minimal ones and of torch's layers."""
     scans = [cell for cell in cells if is_scan_cell(cell)]
     if not scans:
         bench.leave_out("memory", "none of the cells is a scan cell")
@@ -67,58 +71,69 @@ def memory(bench: Bench, sizes: Sizes, cells: Sequence[str]) -> None:
         for cell in scans:
             bench.on_step(f"memory: what {cell} keeps")
             bench.findings.counts.append(Count("memory", KEPT, cell, shape, kept_by(cell, setting), "tensors"))
-        bench.on_step("memory: peaks, each in a process of its own")
-        for name, peak in peaks([cell for cell in scans if cell in PEER_LAYERS], setting).items():
-            if peak is None:
-                bench.leave_out(f"memory: {PEAK} of {name}", "this system does not tell a process its peak")
-            else:
-                bench.findings.counts.append(Count("memory", PEAK, name, shape, peak / MEBIBYTE, "MiB"))
+        count_peaks(bench, "memory", [*(cell for cell in scans if cell in WITH_PEAK), "lstm", "gru"], setting)
 
 
 def kept_by(cell: str, setting: Setting) -> int:
     """Tensors of size batch · time · width kept beyond input, parameters, projection and output."""
     own, layer = ours(cell, setting)
-    numbers = setting.input().numel()
-    return kept_for_backward(own.outputs, numbers, own.leaves.values(), numbers * len(layer.cell.projections))
+    batch, time, width = setting.shape
+    projection = batch * time * layer.weight_ih_l0.shape[0]
+    return kept_for_backward(own.outputs, batch * time * width, own.leaves.values(), projection)
 
 
-def peaks(cells: Sequence[str], setting: Setting) -> dict[str, float | None]:
+Members: TypeAlias = Callable[[str, Setting], list[Contender]]
+"""Contenders by a cell; a function of a module, for processes of their own call it."""
+
+
+def with_references(cell: str, setting: Setting) -> list[Contender]:
+    """A scan cell and its products, or torch's layer of another cell."""
+    own = ours(cell, setting)
+    return [own.contender, products_alone(own)] if is_scan_cell(cell) else [torch_layer(own)]
+
+
+def count_peaks(
+    bench: Bench, section: str, cells: Sequence[str], setting: Setting, members: Members = with_references
+) -> None:
+    """Add the peaks of all members to what is found."""
+    bench.on_step(f"{section}: peaks, each in a process of its own")
+    for name, peak in peaks(cells, setting, members).items():
+        if peak is None:
+            bench.leave_out(f"{section}: {PEAK} of {name}", "this system does not tell a process its peak")
+        else:
+            bench.findings.counts.append(Count(section, PEAK, name, setting.shape, peak / MEBIBYTE, "MiB"))
+
+
+def peaks(cells: Sequence[str], setting: Setting, members: Members = with_references) -> dict[str, float | None]:
     """Bytes that one forward and backward pass takes beyond input, parameters and upstream gradient, by contender.
 
     On a CPU what a process of its own gains in resident memory, whoever allocates it; None where the system cannot say.
     """
     small = Setting(WARM_UP, setting.device)
-    wanted = [(cell, contender.name) for cell in (*cells, "lstm", "gru") for contender in _family(cell, small)]
+    wanted = [(cell, contender.name) for cell in cells for contender in members(cell, small)]
     if setting.device == "cuda":
-        return {name: _allocated(cell, name, setting) for cell, name in wanted}
+        return {name: _allocated(members, cell, name, setting) for cell, name in wanted}
     spawn = multiprocessing.get_context("spawn")
     with _freed_at_once(), ProcessPoolExecutor(2, spawn, end_with_parent, max_tasks_per_child=1) as pool:
-        tasks = [(name, pool.submit(_resident_gain, cell, name, setting)) for cell, name in wanted]
+        tasks = [(name, pool.submit(_resident_gain, members, cell, name, setting)) for cell, name in wanted]
         return {name: task.result() for name, task in tasks}
 
 
-def _family(cell: str, setting: Setting) -> list[Contender]:
-    own = ours(cell, setting)
-    if is_scan_cell(cell):
-        return [own.contender, products_alone(own), *peer_layers(own)]
-    return [torch_layer(own)]
+def _member(members: Members, cell: str, name: str, setting: Setting) -> Contender:
+    return next(contender for contender in members(cell, setting) if contender.name == name)
 
 
-def _member(cell: str, name: str, setting: Setting) -> Contender:
-    return next(contender for contender in _family(cell, setting) if contender.name == name)
-
-
-def _allocated(cell: str, name: str, setting: Setting) -> float:
-    contender = _member(cell, name, setting)
+def _allocated(members: Members, cell: str, name: str, setting: Setting) -> float:
+    contender = _member(members, cell, name, setting)
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     contender.forward_backward()
     return float(torch.cuda.max_memory_allocated() - before)
 
 
-def _resident_gain(cell: str, name: str, setting: Setting) -> float | None:
-    _member(cell, name, Setting(WARM_UP)).forward_backward()
-    return gained(_member(cell, name, setting).forward_backward)
+def _resident_gain(members: Members, cell: str, name: str, setting: Setting) -> float | None:
+    _member(members, cell, name, Setting(WARM_UP)).forward_backward()
+    return gained(_member(members, cell, name, setting).forward_backward)
 
 
 def gained(action: Action) -> float | None:

@@ -5,30 +5,57 @@ Dataclasses, since `gatedrnn bench` works without the extra `train`, and so with
 
 import json
 from collections.abc import Container, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Self, TypeAlias
 
-from gatedrnn.bench.sizes import Shape, Sizes
 from gatedrnn.records import Machine, write_whole
 
 FILE = "bench.json"
-VERSION = 2
-Section: TypeAlias = Literal[
-    "layers",
-    "scan",
-    "memory",
-    "loops",
-    "step",
-    "length",
-    "model",
-    "language",
-    "forecast",
-    "training",
-    "family",
-    "drop-in",
-]
-SECTIONS: tuple[Section, ...] = get_args(Section)
+VERSION = 3
+Shape: TypeAlias = tuple[int, int, int]
+"""(batch, time, width); input and state have the same width."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is measured at which size. Shapes are (batch, time, width)."""
+
+    layers: tuple[Shape, ...] = ((8, 1024, 256), (2, 4096, 256), (64, 64, 128), (32, 512, 64))
+    autocast: tuple[Shape, ...] = ((8, 1024, 256),)
+    scan: tuple[Shape, ...] = ((8, 1024, 256), (1, 65536, 256))
+    memory: tuple[Shape, ...] = ((8, 1024, 256),)
+    loops: tuple[Shape, ...] = ((8, 512, 256), (32, 128, 256))
+    step_widths: tuple[int, ...] = (256, 1024)
+    lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 65536)
+    """Steps of one sequence."""
+    loop_lengths: int = 4096
+    """The longest sequence of loop cells."""
+    length_width: int = 256
+    words: int = 33_278
+    """The vocabulary of WikiText-2."""
+    training_scale: int = 1
+    """By what the sizes of the standard models are divided."""
+    copied: int = 1 << 24
+    """Numbers of the arrays whose sum says how fast memory is."""
+
+    def at(self, shapes: tuple[Shape, ...]) -> Self:
+        """The same with other shapes wherever there are any."""
+        other: dict[str, Any] = {field.name: shapes for field in fields(self) if field.type == tuple[Shape, ...]}
+        return replace(self, **other)
+
+
+SIZES = {
+    "cpu": Sizes(),
+    "cuda": Sizes(
+        layers=((64, 512, 256), (64, 4096, 256)),
+        autocast=((64, 4096, 256),),
+        scan=((16, 4096, 1024),),
+        memory=((64, 4096, 256),),
+        loops=((64, 512, 256),),
+    ),
+}
+"""By device."""
 
 
 @dataclass(frozen=True)
@@ -155,12 +182,12 @@ class Judged:
 class Asked:
     """What a run was asked to measure."""
 
-    only: tuple[Section, ...]
+    only: tuple[str, ...]
+    """Sections."""
     cells: tuple[str, ...]
     """None of them for the default of each section."""
     device: str
     dtype: str
-    compile: bool
     seconds: float
     """For measuring, in a run of all sections."""
     sizes: Sizes

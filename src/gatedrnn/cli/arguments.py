@@ -51,14 +51,14 @@ TrainMinutes: TypeAlias = Annotated[float | None, Parameter(validator=above_zero
 """Minutes that a training may take."""
 
 
-def command_line() -> str:
-    """The command as typed, files and folders by name alone."""
+def command_line(program: str = "gatedrnn") -> str:
+    """The command as typed after the program, files and folders by name alone."""
 
     def by_name(part: str) -> str:
         flag, equals, value = part.partition("=") if part.startswith("--") else ("", "", part)
         return flag + equals + (Path(value).name if "/" in value else value)
 
-    return shlex.join(["gatedrnn", *(by_name(part) for part in sys.argv[1:])])
+    return shlex.join([*program.split(), *(by_name(part) for part in sys.argv[1:])])
 
 
 def use_large_pages() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
-from gatedrnn.bench.layers import our_layer, ours, run_equations, torch_layer
-from gatedrnn.bench.measure import BOTH, Bench, Mode, threads
-from gatedrnn.bench.sizes import Shape, Sizes
+from benchmarks.sizes import Sizes
+from gatedrnn.bench.layers import as_hx, flat, our_layer, ours, run_equations, torch_layer
+from gatedrnn.bench.measure import BOTH, Bench, Contender, Expected, Mode, Setting, Weights, threads
+from gatedrnn.bench.record import Shape
 from gatedrnn.layers import RecurrentLayer, SingleStep
 from gatedrnn.registry import CELLS
 
@@ -114,7 +114,7 @@ def _modules(torchs: str, cell: str, setting: Setting) -> Iterator[Contender]:
     leaves |= {f"{parameter}_l0": weight for parameter, weight in theirs.named_parameters()}
     expected = Expected(_formula(layer, None), leaves, None)
     for title, module in ((torchs, theirs), (cell_of(cell), own)):
-        yield Contender(title, setting, partial(module, x, _given(state)), leaves, expected)
+        yield Contender(title, setting, partial(module, x, as_hx(state)), leaves, expected)
 
 
 def _formula(
@@ -123,28 +123,18 @@ def _formula(
     """Output and states of one step; with None the states alone, as a single-step module gives them."""
 
     def found(w: Weights) -> list[Tensor]:
-        state = tuple(w[f"state {n}"].reshape(1, -1) for n in range(layer.cell.carried))
-        output, *after = run_equations(layer, w, w["input"], state)
-        return after if output_of is None else [output_of(output), *(s[None] for s in after)]
+        states = (w[f"state {n}"].reshape(1, -1) for n in range(len(layer.state_sizes())))
+        output, *after = run_equations(layer, w, w["input"], *states)
+        return [state[0] for state in after] if output_of is None else [output_of(output), *after]
 
     return found
 
 
 def _call(run: Callable[..., Any], x: Tensor, state: tuple[Tensor, ...]) -> Callable[[], tuple[Tensor, ...]]:
     """A call of a layer, as (output, states …)."""
-    given = _given(state)
-
-    def called() -> tuple[Tensor, ...]:
-        output, after = run(x, given)
-        return (output, *after) if isinstance(after, tuple) else (output, after)
-
-    return called
+    hx = as_hx(state)
+    return lambda: flat(run(x, hx))
 
 
 def _named(state: tuple[Tensor, ...]) -> dict[str, Tensor]:
     return {f"state {n}": tensor for n, tensor in enumerate(state)}
-
-
-def _given(state: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
-    """As `hx`."""
-    return state if len(state) > 1 else state[0]

@@ -1,6 +1,6 @@
-"""Other libraries at their public interface, where they are installed; none of them is a dependency."""
+"""Other libraries beside our layers and our bare scan, where they are installed; none of them is a dependency."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from importlib import import_module
@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
-from gatedrnn.bench.contenders import Contender, Expected, Formula, Setting, Weights
-from gatedrnn.bench.layers import Ours, PlainScan, is_scan_cell, run_equations
-from gatedrnn.cells import MinGRUEquations, from_min_gru_pytorch
+from benchmarks.sizes import Sizes
+from gatedrnn import MinGRU
+from gatedrnn.bench.layers import Ours, ours, run_equations
+from gatedrnn.bench.measure import BOTH, FORWARD, Bench, Contender, Expected, Formula, Setting, Weights
+from gatedrnn.bench.memory import count_peaks
+from gatedrnn.bench.sections import compare_scans, numbers, scanned
+from gatedrnn.cells import from_min_gru_pytorch
 from gatedrnn.verify.tolerances import LOG_SPACE_PER_STEP, Tolerance
 
 
@@ -32,6 +35,7 @@ class Peer(NamedTuple):
         return None if find_spec(parent) else f"is not installed (pip install {self.package})"
 
 
+SECTION = "peers"
 MIN_GRU_PYTORCH = Peer("minGRU-pytorch", "minGRU_pytorch", needs_gpu=False)
 MINGRU_SCANS = Peer("mingru-scans", "mingru", needs_gpu=False)
 ACCELERATED_SCAN = Peer("accelerated-scan", "accelerated_scan.scalar", needs_gpu=True)
@@ -55,42 +59,66 @@ START_OF_MINGRU_SCANS = 0.5
 """The state before the first step of its MinGRU."""
 
 
+def peers(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
+    """Our layers and our bare scan beside those of other libraries, and the peaks of the layers."""
+    leave_out_missing(bench, PEERS)
+    held = [cell for cell in cells if cell in PEER_LAYERS]
+    pairs = [(peer, cell) for cell in held for peer in PEER_LAYERS[cell]]
+    work = sum(map(numbers, sizes.layers))
+    for shape in sizes.layers:
+        contenders = (each for cell in held for each in with_peers(cell, Setting(shape, bench.device)))
+        bench.compare(SECTION, contenders, pairs, (FORWARD, BOTH), 0.8 * seconds * numbers(shape) / work)
+    compare_scans(bench, SECTION, sizes, 0.2 * seconds, peer_scans, PEER_SCANS)
+    for shape in sizes.memory:
+        count_peaks(bench, SECTION, held, Setting(shape, bench.device), with_peers)
+
+
+def leave_out_missing(bench: Bench, peers: Sequence[Peer]) -> None:
+    """Say which of them cannot be measured here."""
+    for peer in peers:
+        if why := peer.missing(bench.device):
+            bench.leave_out(peer.package, why)
+
+
+def with_peers(cell: str, setting: Setting) -> list[Contender]:
+    """Our layer, and those that are held against it."""
+    own = ours(cell, setting)
+    return [own.contender, *peer_layers(own)]
+
+
 def peer_layers(of: Ours) -> Iterator[Contender]:
     """Layers of other libraries with the gate weights of ours."""
-    cell, device = of.layer.cell.name, of.contender.setting.device
-    if cell in ("mingru", "minlstm") and not MIN_GRU_PYTORCH.missing(device):
+    cell, device = of.contender.name, of.contender.setting.device
+    if not MIN_GRU_PYTORCH.missing(device):
         yield _min_gru_pytorch(of)
     if cell == "mingru" and not MINGRU_SCANS.missing(device):
         yield _mingru_scans(of)
-    assert is_scan_cell(cell), f"no other library has {cell}"
 
 
-def peer_scans(setting: Setting, decay: Tensor, drive: Tensor, expected: Expected) -> Iterator[Contender]:
-    """Bare scans of other libraries over the same decay and drive; each in the layout that it wants."""
-    device = setting.device
+def peer_scans(own: Contender) -> Iterator[Contender]:
+    """Bare scans of other libraries over the decay and drive of ours; each in the layout that it wants."""
+    setting, decay, drive, upstream = own.setting, own.leaves["decay"], own.leaves["drive"], own.expected.upstream
 
-    def contender(name: str, run: Callable[[], Tensor], leaves: dict[str, Tensor], held_to: Expected) -> Contender:
+    def contender(name: str, run: Callable[[], Tensor], leaves: Weights, held_to: Expected) -> Contender:
         return Contender(name, setting, run, leaves, held_to, precision=decay.dtype)
 
-    if not MINGRU_SCANS.missing(device):
+    if not MINGRU_SCANS.missing(setting.device):
         scan = import_module("mingru").linear_scan
-        yield contender(
-            "mingru-scans linear_scan", lambda: scan(decay, drive)[1], {"decay": decay, "drive": drive}, expected
-        )
-    if not ACCELERATED_SCAN.missing(device):
+        yield contender("mingru-scans linear_scan", lambda: scan(decay, drive)[1], own.leaves, own.expected)
+    if not ACCELERATED_SCAN.missing(setting.device):
         scalar = import_module("accelerated_scan.scalar").scan
         # (batch, channels, time), contiguous.
         a, b = (x.detach().transpose(1, 2).contiguous().requires_grad_() for x in (decay, drive))
         turned = Expected(
-            lambda leaves: [_states(leaves["decay"].transpose(1, 2), leaves["drive"].transpose(1, 2)).transpose(1, 2)],
-            {"decay": a, "drive": b}, None if expected.upstream is None else expected.upstream.transpose(1, 2),
+            lambda leaves: [scanned(leaves["decay"].transpose(1, 2), leaves["drive"].transpose(1, 2)).transpose(1, 2)],
+            {"decay": a, "drive": b}, None if upstream is None else upstream.transpose(1, 2),
         )  # fmt: skip
         yield contender("accelerated-scan scalar", lambda: scalar(a, b), {"decay": a, "drive": b}, turned)
-    if not FLASH_LINEAR_ATTENTION.missing(device):
+    if not FLASH_LINEAR_ATTENTION.missing(setting.device):
         hgrn = import_module("fla.ops.hgrn")
         logs = decay.detach().log().requires_grad_()
         leaves = {"log decay": logs, "drive": drive}
-        held_to = Expected(lambda w: [_states(w["log decay"].exp(), w["drive"])], leaves, expected.upstream)
+        held_to = Expected(lambda w: [scanned(w["log decay"].exp(), w["drive"])], leaves, upstream)
         for name in ("fused_recurrent_hgrn", "chunk_hgrn"):
             run = partial(_first_of, getattr(hgrn, name), drive, logs)
             yield contender(f"flash-linear-attention {name}", run, leaves, held_to)
@@ -123,10 +151,12 @@ def _mingru_scans(of: Ours) -> Contender:
     candidate, update = layer.weight_ih_l0.chunk(2)
     module.load_state_dict({"linear_h.weight": candidate, "linear_z.weight": update})
 
+    plain = MinGRU(layer.input_size, layer.hidden_size, bias=False)
+
     def formula(w: Weights) -> list[Tensor]:
-        maps = (linear(w["input"], w[f"linear_{gate}.weight"]) for gate in ("h", "z"))
-        decay, drive = MinGRUEquations().coefficients(*maps)
-        return [PlainScan.apply(decay, drive, torch.full_like(drive[:, 0], START_OF_MINGRU_SCANS))]
+        weight = torch.cat([w[f"linear_{gate}.weight"] for gate in ("h", "z")])
+        start = w["input"].new_full((len(w["input"]), layer.hidden_size), START_OF_MINGRU_SCANS)
+        return run_equations(plain, {"weight_ih_l0": weight}, w["input"], start)
 
     return _over_logarithms("mingru-scans MinGRU", of, module, formula)
 
@@ -148,9 +178,3 @@ def _over_logarithms(name: str, of: Ours, module: nn.Module, formula: Formula) -
 
     exact = contender(deepcopy(module).double(), x.detach().double().requires_grad_(), None)
     return contender(module, x, exact)
-
-
-def _states(decay: Tensor, drive: Tensor) -> Tensor:
-    """All states, from zeros."""
-    states: Tensor = PlainScan.apply(decay, drive, torch.zeros_like(drive[:, 0]))
-    return states

@@ -10,13 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
-from gatedrnn.bench.layers import TORCHS_LSTM, VARIANTS, Ours, ours, products_alone, products_of, torch_layer
-from gatedrnn.bench.measure import BOTH, Bench
-from gatedrnn.bench.peers import Peer
+from benchmarks.peers import Peer, leave_out_missing
+from benchmarks.sizes import Sizes
+from gatedrnn.bench.layers import TORCHS_LSTM, VARIANTS, Ours, flat, ours, products_alone, products_of, torch_layer
+from gatedrnn.bench.measure import BOTH, Bench, Contender, Expected, Setting, Weights
 from gatedrnn.bench.record import Count
-from gatedrnn.bench.sizes import Sizes
-from gatedrnn.equations import BlockScanEquations
 from gatedrnn.verify.tolerances import Tolerance
 
 SECTION = "family"
@@ -26,8 +24,10 @@ OTHER_STEPS = 128
 multiplied by how many times as many there are."""
 FURTHER = ("slstm, 4 heads",)
 """Variants of cells that are measured too."""
-TURNING = Tolerance(0.1, 1.0)
-"""Slack in float32 of layers that turn their state, which pass the gate in float64 without any."""
+TURNING = ("lru", "block-orthogonal")
+"""Cells that turn their state."""
+SLACK_OF_TURNING = Tolerance(0.1, 1.0)
+"""Of theirs in float32; in float64 they pass the gate without any."""
 THEIR_OWN = Tolerance(1e-3, 1e-2)
 """Slack of layers whose weights are their own, and whose sums may grow as they like."""
 HEADS = 4
@@ -42,12 +42,10 @@ FAMILY_PEERS = (TORCHRECURRENT, SRU, XLSTM, TRANSFORMERS)
 
 def family(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
     """All cells and the layers of other libraries in turn."""
-    for peer in FAMILY_PEERS:
-        if why := peer.missing(bench.device):
-            bench.leave_out(peer.package, why)
+    leave_out_missing(bench, FAMILY_PEERS)
     for shape in sizes.family:
         setting = Setting(shape, bench.device)
-        names = [*cells, *(name for name in FURTHER if VARIANTS[name][0] in cells)]
+        names = [*cells, *(name for name in FURTHER if VARIANTS[name].partition(":")[0] in cells)]
         layers = {name: ours(name, setting) for name in dict.fromkeys((*names, "lstm"))}
         contenders = [each for one in layers.values() for each in (_held(one), products_alone(one))]
         others = [(cell, one) for cell in cells for one in _others(cell, layers[cell])]
@@ -65,17 +63,12 @@ def family(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> 
 def _held(own: Ours) -> Contender:
     """The contender; of a cell that turns its state in float64 too, for in float32 its angles lose digits with every
     step, and a number that is rounded to another sign mirrors all that comes after it."""
-    if not isinstance(own.layer.cell, BlockScanEquations):
+    if own.contender.name not in TURNING:
         return own.contender
     exact, x = deepcopy(own.layer).double(), own.contender.leaves["input"].detach().double().requires_grad_()
-
-    def run() -> tuple[Tensor, ...]:
-        output, state = exact(x)
-        return output, state
-
     leaves = {"input": x, **dict(exact.named_parameters())}
-    twin = replace(own.contender, run=run, leaves=leaves, precision=torch.float64)
-    return replace(own.contender, slack=TURNING, in_float64=twin)
+    twin = replace(own.contender, run=lambda: flat(exact(x)), leaves=leaves, precision=torch.float64)
+    return replace(own.contender, slack=SLACK_OF_TURNING, in_float64=twin)
 
 
 @dataclass(frozen=True)

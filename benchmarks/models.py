@@ -1,7 +1,6 @@
-"""The sections on whole models: training steps of a classifier; vocabulary and single tokens of a language model."""
+"""The sections on whole models: a classifier's training steps, a language model's tokens, a forecaster's values."""
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
@@ -10,21 +9,23 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy, embedding, linear
 from torch.nn.utils import clip_grad_norm_
 
-from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
+from benchmarks.sizes import Sizes
 from gatedrnn.bench.layers import products_of
-from gatedrnn.bench.measure import BOTH, Bench, Mode, disagreement, threads
-from gatedrnn.bench.sizes import Sizes
-from gatedrnn.layers import RecurrentLayer
-from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
+from gatedrnn.bench.measure import BOTH, Bench, Contender, Expected, Mode, Setting, Weights, threads
+from gatedrnn.bench.standards import BASELINE, first_right, in_float64
+from gatedrnn.models import (
+    GatedRNNCache,
+    GatedRNNConfig,
+    GatedRNNForCausalLM,
+    GatedRNNForecastConfig,
+    GatedRNNForForecasting,
+    GatedRNNForSequenceClassification,
+)
 from gatedrnn.ops.cross_entropy import next_token_loss
 from gatedrnn.timing import Action
 from gatedrnn.train.settings import TrainSettings
 
 LABELS = 4
-BATCHES = 3
-"""Batches on which a model may be shown right: where rounding decides on which side of g's kink a number lies, the
-gradients are not those of float64, and another batch is tried."""
-BASELINE = "lstm"
 COMPILED_FORMS = 4
 """In how many forms a model's code is compiled at most: training and not, with gradients and without."""
 
@@ -55,22 +56,13 @@ def _train_step(contender: Contender) -> Action:
 TRAINING = Mode("training step", _train_step, backward=True)
 
 
-def in_float64(model: nn.Module) -> nn.Module:
-    """A copy whose layers run by plain torch: what a model is held against."""
-    exact = deepcopy(model).double()
-    for module in exact.modules():
-        if isinstance(module, RecurrentLayer):
-            module.backend = "reference"
-    return exact
-
-
 def compiled(cell: str) -> str:
     """The name of a cell's model under torch.compile."""
     return f"{cell}, compiled"
 
 
-def model(bench: Bench, sizes: Sizes, cells: Sequence[str], compile: bool, seconds: float) -> None:
-    """Whole models, beside one with an LSTM."""
+def model(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float, compile: bool = False) -> None:
+    """Whole models, beside one with an LSTM; with `compile` each under torch.compile too."""
     setting = Setting(sizes.model, bench.device)
     contenders = []
     # Models share their code, which torch would else compile for eight of them, and then for no more.
@@ -85,13 +77,7 @@ def model(bench: Bench, sizes: Sizes, cells: Sequence[str], compile: bool, secon
 
 
 def _model(cell: str, setting: Setting, sizes: Sizes, compiled_as: str | None) -> ModelContender:
-    """The contender on the first batch on which it passes the gate; the last batch's if it passes on none."""
-    contender = _on_batch(cell, setting, sizes, compiled_as, 0)
-    for number in range(1, BATCHES):
-        if disagreement(contender, forward=False) is None:
-            break
-        contender = _on_batch(cell, setting, sizes, compiled_as, number)
-    return contender
+    return first_right(lambda number: _on_batch(cell, setting, sizes, compiled_as, number))
 
 
 def _on_batch(cell: str, setting: Setting, sizes: Sizes, compiled_as: str | None, number: int) -> ModelContender:
@@ -215,3 +201,77 @@ def _stream(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
     yield Contender(
         by_generate(cell), setting, generated, leaves, Expected(first, leaves, None), times=1 / (GENERATED + 1)
     )
+
+
+VALUE = Mode("one value, one thread", lambda contender: contender.forward, backward=False)
+SERIES = Mode("forecasts of all series", lambda contender: contender.forward, backward=False)
+SEASON, HORIZON = 24, 48
+
+
+def forecast(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
+    """`update` by a value over the products that it cannot do without; `predict` of many series."""
+    pairs = [(cell, products_of(cell)) for cell in cells]
+    with threads(1):
+        streams = [contender for cell in cells for contender in _values(cell, sizes, bench.device)]
+        bench.compare("forecast", streams, pairs, (VALUE,), seconds / 2)
+    bench.compare("forecast", [_predict(cell, sizes, bench.device) for cell in cells], (), (SERIES,), seconds / 2)
+
+
+def _forecaster(cell: str, width: int, device: str) -> GatedRNNForForecasting:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = GatedRNNForecastConfig(
+            cell=cell, embedding_size=width // 2, hidden_size=width, num_hidden_layers=1,
+            horizon=HORIZON, seasons=[SEASON],
+        )  # fmt: skip
+        return GatedRNNForForecasting(config).to(device).eval()
+
+
+def _values(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
+    _, context, width = sizes.series
+    setting, model = Setting((1, 1, width), device), _forecaster(cell, width, device)
+    past, value = setting.normal(1, context), setting.normal(1, 1)
+    begun = model.start(past)
+    before, first = begun.past, {name: tensor.clone() for name, tensor in begun.cache.tensors().items()}
+    leaves: dict[str, Tensor] = dict(model.model.named_parameters())
+    exact = in_float64(model.model)
+    smoothed, _ = model.smooth(begun.scale.units(value), before, 1)
+    features = model.joined(smoothed, begun.scale).double()
+
+    def update() -> Tensor:
+        # The same state each time: a stream is brought up to date in place.
+        begun.past, begun.cache = before, GatedRNNCache.of_tensors(model.config, first)
+        return model.update(begun, value).hidden[0]
+
+    def hidden(of: Weights) -> list[Tensor]:
+        tensors = {name: t.double() if t.is_floating_point() else t for name, t in first.items()}
+        state = GatedRNNCache.of_tensors(model.config, tensors)
+        arguments = {"input_values": features, "past_key_values": state}
+        return [functional_call(exact, dict(of), kwargs=arguments).last_hidden_state[:, -1]]
+
+    yield Contender(cell, setting, update, leaves, Expected(hidden, leaves, None))
+    matrices = [weight for name, weight in leaves.items() if weight.dim() == 2 and name.startswith(("emb", "parts"))]
+    named = {str(number): matrix for number, matrix in enumerate(matrices)}
+    named |= {f"vector {number}": setting.normal(1, matrix.shape[1]) for number, matrix in enumerate(matrices)}
+
+    def multiplied(w: Weights) -> list[Tensor]:
+        return [linear(w[f"vector {number}"], w[str(number)]) for number in range(len(matrices))]
+
+    yield Contender(
+        products_of(cell), setting, lambda: tuple(multiplied(named)), named, Expected(multiplied, named, None)
+    )  # fmt: skip
+
+
+def _predict(cell: str, sizes: Sizes, device: str) -> Contender:
+    series, context, width = sizes.series
+    setting, model = Setting(sizes.series, device), _forecaster(cell, width, device)
+    past = setting.normal(series, context)
+    leaves: dict[str, Tensor] = dict(model.named_parameters())
+    exact = in_float64(model)
+
+    def quantiles(of: Weights) -> list[Tensor]:
+        return [functional_call(exact, dict(of), args=(past,)).quantiles]
+
+    return Contender(
+        cell, setting, lambda: model.predict(past), leaves, Expected(quantiles, leaves, None), work=(series, "series/s")
+    )  # fmt: skip
